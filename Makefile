@@ -1,0 +1,71 @@
+# Every target runs in one virtual environment, .venv, made on first use and reused until
+# pyproject.toml or constraints.txt changes. CI runs exactly these targets (see .ci/run).
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.installed-dev
+TORCH  := torch==2.13.0
+
+# Tests run in one process per core, so the BLAS inside each process must not start threads of its own.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test slow check lint types doctest format bench constraints clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## classify two moons from a few labels
+	$(BIN)/python examples/two_moons.py
+
+test: $(READY)  ## run the fast tests, one worker per core
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+
+slow: $(READY)  ## run the slow tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m slow
+
+check: lint types test doctest  ## all that CI runs
+
+lint: $(READY)  ## ruff: rules and formatting
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY)  ## mypy, strict, on the library
+	$(BIN)/mypy
+
+doctest: $(READY)  ## run the examples in docstrings and in the README
+	$(ONE_THREAD) $(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' src/deepsep README.md
+
+format: $(READY)  ## apply ruff's fixes and formatting
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.installed-bench  ## time the solvers against their rivals
+	$(BIN)/python benchmarks/tsvm_speed.py
+
+# Resolves afresh in a throw-away environment. A local label such as "+cpu" names a build, not a version.
+constraints:  ## re-resolve every pin in constraints.txt
+	rm -rf build/resolve
+	$(PYTHON) -m venv build/resolve
+	build/resolve/bin/python -m pip install --quiet ".[dev,docs,bench]" $(TORCH)
+	{ sed -n '/^#/p' constraints.txt; \
+	  build/resolve/bin/python -m pip freeze --all --exclude pip --exclude deepsep | sed 's/+[A-Za-z0-9.]*$$//'; } > build/constraints.txt
+	mv build/constraints.txt constraints.txt
+	rm -rf build/resolve
+
+clean:  ## remove the environment, the caches and what was built
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "deepsep needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+	       "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per extra. The version is among the causes because the package's metadata holds a copy of it.
+$(VENV)/.installed-%: pyproject.toml constraints.txt src/deepsep/_version.py | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,$*]"
+	@touch $@

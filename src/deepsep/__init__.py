@@ -1,0 +1,37 @@
+"""Classify a whole population from a handful of labelled examples.
+
+Public names load on first use, so that ``import deepsep`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from deepsep._version import __version__
+
+if TYPE_CHECKING:
+    from deepsep import errors
+    from deepsep._tsvm import TSVM
+    from deepsep.model_selection import LabelledFold
+
+__all__ = ["TSVM", "LabelledFold", "__version__", "errors"]
+
+_HOME = {
+    "TSVM": "deepsep._tsvm",
+    "LabelledFold": "deepsep.model_selection",
+    "errors": "deepsep.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'deepsep' has no attribute {name!r}; it has {', '.join(__all__)}")
+    module = import_module(_HOME[name])
+    value = module if module.__name__ == f"deepsep.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

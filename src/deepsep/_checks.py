@@ -1,0 +1,90 @@
+"""Checks of what users pass in, with messages that name the value, the place and the next step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from deepsep.errors import DataError, DeepSepWarning, ParameterError
+
+Array = NDArray[Any]
+
+CHUNK = 65_536
+
+
+def check_finite(X: Any, names: Any = None) -> None:
+    """Raise if X has NaN or infinity, and say where the first one is."""
+    values = X.data if sparse.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse.issparse(X):
+        first = int(np.flatnonzero(bad)[0])
+        row, column = int(np.searchsorted(X.indptr, first, side="right") - 1), int(X.indices[first])
+        value = values[first]
+    else:
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        value = X[row, column]
+    what = "NaN" if np.isnan(value) else "infinity"
+    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    raise DataError(
+        f"Input X contains {what}: {int(bad.sum())} values are not finite, the first in row {row}, {where}. Fill them in "
+        "first, for example with sklearn.impute.SimpleImputer."
+    )
+
+
+def check_not_constant(X: Any, names: Any = None) -> None:
+    """Raise if every feature is constant; warn if some are."""
+    if sparse.issparse(X):
+        constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
+    else:
+        constant = np.ones(X.shape[1], bool)
+        for start in range(0, len(X), CHUNK):  # most columns differ in the first rows already
+            block = X[start : start + CHUNK, constant]
+            constant[constant] = (block == X[0, constant]).all(axis=0)
+            if not constant.any():
+                return
+    if not constant.any():
+        return
+    where = np.flatnonzero(constant)
+    shown = ", ".join(str(i) if names is None else repr(names[i]) for i in where[:5]) + (", ..." if where.size > 5 else "")
+    if constant.all():
+        raise DataError(
+            f"all {X.shape[1]} features are constant (column {shown}): rows cannot be told apart. Pass features that "
+            "vary between rows."
+        )
+    warnings.warn(
+        f"{where.size} of {X.shape[1]} features are constant (column {shown}) and have no influence; drop them.",
+        DeepSepWarning,
+        stacklevel=4,
+    )
+
+
+def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
+    """Return the shares in the order of the classes, or raise."""
+    if not isinstance(priors, Mapping):
+        raise ParameterError(f"priors={priors!r}; pass a dict {{class: share}}.")
+    known = classes.tolist()
+    unknown = [name for name in priors if name not in known]
+    absent = [name for name in known if name not in priors]
+    if unknown or absent:
+        raise ParameterError(
+            "priors must name every class once: "
+            + (f"{unknown} not among the classes {known}" if unknown else f"{absent} missing")
+            + (f", {absent} missing." if unknown and absent else ".")
+        )
+    shares = np.array([priors[name] for name in known], dtype=np.float64)
+    if not (np.isfinite(shares).all() and (shares > 0).all() and (shares < 1).all()):
+        wrong = known[int(np.argmax(~((shares > 0) & (shares < 1))))]
+        raise ParameterError(f"priors[{wrong!r}]={priors[wrong]!r}; every share must lie between 0 and 1.")
+    if abs(shares.sum() - 1) > 1e-6:
+        raise ParameterError(f"priors sum to {shares.sum():.6g}, not to 1. Divide each share by their sum.")
+    return shares

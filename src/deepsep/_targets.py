@@ -1,0 +1,76 @@
+"""Scores to probabilities: Platt's sigmoid, softmax, or a hard vote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, softmax
+
+Array = NDArray[Any]
+
+
+def fit_platt(scores: Array, codes: Array, weight: Array) -> tuple[float, float]:
+    """Fit p = sigmoid(slope * score + offset) to "is this the row's class?", with Platt's smoothed targets.
+
+    Slope and offset are shared by all classes, so normalised probabilities keep the order of the scores.
+
+    Parameters
+    ----------
+    scores : array (n, c)
+        One score per class.
+    codes : array (n,) of int
+        The class of each row.
+    weight : array (n,)
+        A weight of k counts as k rows.
+
+    Returns
+    -------
+    slope, offset : float
+        The slope is positive.
+    """
+    own = codes[:, None] == np.arange(scores.shape[1])
+    pair_weight = np.broadcast_to(weight[:, None], own.shape)
+    positive, negative = pair_weight[own].sum(), pair_weight[~own].sum()
+    target = np.where(own, (positive + 1) / (positive + 2), 1 / (negative + 2)).ravel()
+    w, f = pair_weight.ravel(), scores.ravel().astype(np.float64)
+    spread = max(float(np.abs(f).max()), 1e-12)
+    f = f / spread
+
+    def loss(theta: Array) -> float:
+        z = theta[0] * f + theta[1]
+        return float(-(w * (target * log_expit(z) + (1 - target) * log_expit(-z))).sum())
+
+    theta = np.array([1.0, 0.0])
+    value = loss(theta)
+    for _ in range(100):
+        p = expit(theta[0] * f + theta[1])
+        error, curve = w * (p - target), w * p * (1 - p)
+        gradient = np.array([error @ f, error.sum()])
+        hessian = np.array([[curve @ (f * f), curve @ f], [curve @ f, curve.sum()]])
+        hessian[np.diag_indices(2)] += 1e-10 * w.sum()
+        step = np.linalg.solve(hessian, gradient)
+        scale = 1.0
+        while scale > 1e-10 and loss(theta - scale * step) > value - 1e-4 * scale * float(gradient @ step):
+            scale /= 2
+        theta, previous = theta - scale * step, value
+        value = loss(theta)
+        if previous - value <= 1e-14 * abs(previous):
+            break
+    return max(float(theta[0]), 1e-6) / spread, float(theta[1])
+
+
+def platt_probabilities(scores: Array, slope: float, offset: float) -> Array:
+    """Return the sigmoids of each row's scores, scaled to sum to one; in logarithms, so that 0 / 0 cannot happen."""
+    return np.asarray(softmax(log_expit(slope * scores + offset), axis=1))
+
+
+def softmax_probabilities(scores: Array) -> Array:
+    """Return the softmax of each row's scores."""
+    return np.asarray(softmax(scores, axis=1))
+
+
+def hard_votes(scores: Array) -> Array:
+    """Return 1 for the class with the highest score, 0 elsewhere."""
+    return np.eye(scores.shape[1])[scores.argmax(axis=1)]

@@ -1,0 +1,529 @@
+"""TSVM: one-vs-rest transductive support vector machines with a scikit-learn face."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from deepsep._checks import check_finite, check_not_constant, check_priors
+from deepsep._labels import Labels, need_two_classes, read_labels
+from deepsep._spaces import EXACT_ROWS, LANDMARKS, Kernel, Space, open_space
+from deepsep._targets import fit_platt, hard_votes, platt_probabilities, softmax_probabilities
+from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ParameterError
+from deepsep.model_selection import LabelledFold
+from deepsep.solvers.tsvm import Problem, Result, cccp, single_loop, supervised_svm
+
+Array = NDArray[Any]
+
+COLLAPSED = 0.1  # a side that keeps less than this part of its labelled share has collapsed
+CV_FOLDS = 5
+SMALL = 1_000  # rows
+TO_ROUNDING = 1e-12
+
+
+class TSVM(ClassifierMixin, BaseEstimator):
+    r"""Transductive support vector machine: a boundary through low density.
+
+    Beside the labelled rows, it uses the unlabelled ones: of all boundaries that suit the labels, it prefers one
+    that few rows lie close to. For each class against the rest it minimises
+
+    .. math::
+
+        J(w, b) = \tfrac12 \|w\|^2 + C \sum_{\text{labelled}} H(y_i f(x_i))
+                  + C^* \sum_{\text{unlabelled}} \min\bigl(1 + s,\; H(|f(x_i)|)\bigr),
+
+    with :math:`f(x) = w \cdot x + b` and the hinge :math:`H(z) = \max(0, 1 - z)` (equation (1) of the paper when
+    s = 0). The last term is not convex: an unlabelled row pays for lying in the margin, on whichever side it is.
+    With ``balance=True``, the mean of f over the unlabelled rows is fixed to :math:`r_k = 2\pi_k - 1`, where
+    :math:`\pi_k` is the share of class k among the labelled rows or in ``priors``. This keeps a class from
+    swallowing the others. It fixes the mean score, not the share of rows with a positive score: **predicted shares
+    need not equal** :math:`\pi_k`.
+
+    Scale the features first (for example with ``StandardScaler``): like every SVM it depends on units.
+
+    Parameters
+    ----------
+    C : float, default=0.1
+        Cost of a labelled row on the wrong side of its margin.
+    C_star : float, "pool" or None, default=None
+        Cost of an unlabelled row inside the margin. None: (ℓ/u) C with u the unlabelled rows used in training, so that
+        both kinds of rows weigh the same in total. "pool": (ℓ/u) C with u all unlabelled rows, also where
+        ``n_unlabeled`` uses fewer. 0: only the labelled rows count (and the constraint, if ``balance=True``).
+    s : float in (-1, 0], default=0.0
+        Rows with ``|f| <= -s`` are undecided and cost a constant 1 + s.
+    kernel : "linear", "rbf" or callable, default="linear"
+        A callable takes two arrays of rows and returns the matrix of inner products, which must be positive
+        semi-definite. With a kernel, up to 4,000 training rows are solved exactly; beyond, a Nyström map on 1,000
+        landmark rows takes its place, with an ``ApproximationWarning``, and ``space_`` says so.
+    gamma : float, "scale" or "auto", default="scale"
+        Of the RBF kernel exp(-gamma |x - z|²), as in scikit-learn's SVC.
+    balance : bool, default=True
+        Whether to fix the mean score over the unlabelled rows. False: a free bias; if a class collapses (it keeps
+        less than a tenth of its share of the unlabelled rows, or all but a tenth of the others'), its problem is
+        solved again with the constraint, with a ``CollapseWarning``.
+    priors : dict {class: share}, optional
+        Class shares in the population, where they are known to differ from those of the labelled rows. They
+        sum to one. Needs ``balance=True``.
+    n_unlabeled : int, optional
+        Train on this many unlabelled rows, drawn at random. None: all of them. 250 is the paper's choice for speed,
+        which is no longer needed.
+    probability : {"platt", "cv", "softmax", "hard"} or None, default="platt"
+        How scores become probabilities. "platt": a sigmoid fitted to the labelled training rows, normalised; cheap,
+        but too sure of itself where those rows are few. "cv": the same sigmoid fitted to scores out of fold, at the price
+        of five more fits. "softmax": of the scores. "hard": 1 for the predicted class. None: no ``predict_proba``.
+    algorithm : {"auto", "single-loop", "cccp"}, default="auto"
+        "cccp": Collobert's concave-convex procedure, a sequence of convex problems, each solved exactly.
+        "single-loop": one augmented Lagrangian in which the signs of the unlabelled rows follow the boundary; several
+        times faster. Both end where no exact convex step lowers J, but not always at the same such point.
+        "auto" is "single-loop": in our measurements neither is better in accuracy.
+    max_iter : int, default=1000
+        Most passes over the rows in one convex problem or in the single loop, and most CCCP steps.
+    tol : float, default=1e-6
+        Relative duality gap at which a convex problem counts as solved. With up to 1,000 rows in double precision,
+        where it costs next to nothing, the solver goes on towards rounding error.
+    random_state : int, RandomState or None, default=None
+        Draws ``n_unlabeled`` rows, landmarks, folds, and, above 100,000 unlabelled rows, the sample that finds the
+        start of the single loop. Nothing else is random.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The labels, sorted. With two classes there is one problem, and ``classes_[1]`` is its positive side.
+    coef_, intercept_ : arrays (c, m) and (c,), or (1, m) and (1,) for two classes
+        The linear boundary (``coef_`` for the linear kernel only).
+    transduction_ : array (n,)
+        The label of every training row: as given, or predicted.
+    label_distributions_ : array (n, c)
+        ``predict_proba`` of every training row, also of those whose label is known.
+    objective_path_ : list of c arrays
+        J of each problem after each CCCP step, the start apart; it never rises. For the single loop the final J.
+    duality_gap_ : array (c,)
+        Relative duality gap of the last convex problem of each class, in double precision: at the solution, no
+        convex step can lower J by more than this part of it.
+    n_iter_ : int
+        CCCP steps, or passes of the single loop over the rows.
+    termination_condition_ : str
+        Why the solver stopped, in words.
+    algorithm_, space_ : str
+        The path that was taken, and where the rows were separated ("features", "sparse features", "Gram", "Nyström").
+    balanced_ : array (c,) of bool
+        Which problems have the balancing constraint.
+    C_star_ : float
+        The cost of an unlabelled row of weight 1.
+    n_labelled_, n_unlabelled_ : int
+        Rows used in training.
+
+    References
+    ----------
+    R. Collobert, F. Sinz, J. Weston, L. Bottou. Large scale transductive SVMs. JMLR 7, 2006.
+
+    M. C. Burkhart, K. Shan. Deep low-density separation for semi-supervised classification. ICCS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_moons
+    >>> from deepsep import TSVM
+    >>> X, truth = make_moons(400, noise=0.08, random_state=0)
+    >>> y = np.full(400, None)              # None: unlabelled
+    >>> for moon, name in enumerate(["upper", "lower"]):
+    ...     y[np.flatnonzero(truth == moon)[:5]] = name
+    >>> model = TSVM(C=10, kernel="rbf", gamma=2.0).fit(X, y)
+    >>> names = np.array(["upper", "lower"])[truth]
+    >>> bool((model.transduction_ == names).mean() > 0.98)
+    True
+    >>> model.predict_proba(X[:1]).sum().item()
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 0.1,
+        C_star: float | Literal["pool"] | None = None,
+        s: float = 0.0,
+        kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = "linear",
+        gamma: float | Literal["scale", "auto"] = "scale",
+        balance: bool = True,
+        priors: Mapping[Any, float] | None = None,
+        n_unlabeled: int | None = None,
+        probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt",
+        algorithm: Literal["auto", "single-loop", "cccp"] = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.C_star = C_star
+        self.s = s
+        self.kernel = kernel
+        self.gamma = gamma
+        self.balance = balance
+        self.priors = priors
+        self.n_unlabeled = n_unlabeled
+        self.probability = probability
+        self.algorithm = algorithm
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- fitting ---------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to partly labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, m)
+            Numbers without NaN or infinity; float32 is kept as it is.
+        y : array-like of shape (n,)
+            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
+            integers.
+        sample_weight : array-like of shape (n,), optional
+            A weight of k counts as k copies of the row, 0 as its absence.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_samples=2
+        )
+        check_finite(X, getattr(self, "feature_names_in_", None))
+        labels = read_labels(y)
+        if len(labels.codes) != X.shape[0]:
+            raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
+        need_two_classes(labels)
+        weight = self._weights(X, sample_weight, labels)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        self.classes_ = labels.classes
+
+        labelled = np.flatnonzero(labels.labelled & (weight > 0))
+        pool = np.flatnonzero(~labels.labelled & (weight > 0))
+        unlabelled = pool
+        if self.n_unlabeled is not None and self.n_unlabeled < len(pool):
+            unlabelled = np.sort(rng.choice(pool, self.n_unlabeled, replace=False))
+        check_not_constant(X, getattr(self, "feature_names_in_", None))
+        self.n_labelled_, self.n_unlabelled_ = len(labelled), len(unlabelled)
+        self.C_star_ = self._unlabelled_cost(weight[labelled].sum(), weight[unlabelled].sum(), weight[pool].sum())
+
+        space = self._open_space(X, labelled, unlabelled, weight, rng)
+        problem = self._problem(space, labels.codes[labelled], weight[labelled], weight[unlabelled])
+        result = self._solve(problem, rng)
+        self._keep(result, space)
+
+        self._fit_probabilities(X, y, labels, labelled, weight, sample_weight is not None, rng)
+        self._describe_training_rows(X, labels)
+        return self
+
+    def _check_parameters(self) -> None:
+        def bad(name: str, wanted: str) -> ParameterError:
+            return ParameterError(f"TSVM: {name}={getattr(self, name)!r}; pass {wanted}.")
+
+        def number(value: Any) -> bool:
+            return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+        if not (number(self.C) and self.C > 0):
+            raise bad("C", "a positive number")
+        if not (self.C_star is None or self.C_star == "pool" or (number(self.C_star) and self.C_star >= 0)):
+            raise bad("C_star", 'a number of at least 0, "pool" or None')
+        if not (number(self.s) and -1 < self.s <= 0):
+            raise bad("s", "a number above -1 and at most 0")
+        if not (callable(self.kernel) or self.kernel in ("linear", "rbf")):
+            raise bad("kernel", '"linear", "rbf" or a callable')
+        if not (self.gamma in ("scale", "auto") or (number(self.gamma) and self.gamma > 0)):
+            raise bad("gamma", '"scale", "auto" or a positive number')
+        if not isinstance(self.balance, bool | np.bool):
+            raise bad("balance", "True or False")
+        if self.priors is not None and not self.balance:
+            raise bad("priors", "priors only together with balance=True, which puts them to use")
+        for name in ("n_unlabeled", "max_iter"):
+            value = getattr(self, name)
+            optional = name == "n_unlabeled" and value is None
+            if not (optional or (isinstance(value, Integral) and not isinstance(value, bool) and value >= 1)):
+                raise bad(name, "a positive integer" + (" or None" if name == "n_unlabeled" else ""))
+        if self.probability not in ("platt", "cv", "softmax", "hard", None):
+            raise bad("probability", '"platt", "cv", "softmax", "hard" or None')
+        if self.algorithm not in ("auto", "single-loop", "cccp"):
+            raise bad("algorithm", '"auto", "single-loop" or "cccp"')
+        if not (number(self.tol) and 0 < self.tol < 1):
+            raise bad("tol", "a number between 0 and 1")
+
+    def _weights(self, X: Any, sample_weight: Any, labels: Labels) -> Array:
+        if sample_weight is None:
+            weight = np.ones(X.shape[0])
+        else:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        per_class = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
+        if (per_class == 0).any():
+            raise ParameterError(
+                f"every labelled row of class {labels.classes[per_class.argmin()]!r} has sample_weight 0, which counts "
+                "as absence. Give it a positive weight or remove its labels."
+            )
+        lonely = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
+        if lonely.any():
+            names = ", ".join(repr(name) for name in labels.classes[lonely].tolist())
+            warnings.warn(
+                f"only one labelled row for class {names}: its boundary rests on that row alone. Label a few more.",
+                LabelWarning,
+                stacklevel=3,
+            )
+        return np.asarray(weight)
+
+    def _unlabelled_cost(self, labelled: float, unlabelled: float, pool: float) -> float:
+        if unlabelled == 0:
+            warnings.warn(
+                "no unlabelled rows: TSVM fell back to the supervised SVM. Pass the unlabelled rows in X as well, with "
+                "None in y.",
+                LabelWarning,
+                stacklevel=3,
+            )
+            return 0.0
+        if self.C_star is None or self.C_star == "pool":
+            return float(self.C * labelled / (pool if self.C_star == "pool" else unlabelled))
+        return float(self.C_star)
+
+    def _open_space(
+        self, X: Any, labelled: Array, unlabelled: Array, weight: Array, rng: np.random.Generator
+    ) -> Space:
+        kernel: Kernel | None
+        if callable(self.kernel):
+            kernel = self.kernel
+        elif self.kernel == "rbf":
+            kernel = partial(rbf_kernel, gamma=_gamma(self.gamma, X, weight))
+        else:
+            kernel = None
+        space = open_space(X[labelled], X[unlabelled], weight[unlabelled], kernel, rng)
+        if space.name == "Nyström":
+            warnings.warn(
+                f"{len(labelled) + len(unlabelled)} training rows are more than the {EXACT_ROWS} for which the kernel is "
+                f"exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on fewer rows.",
+                ApproximationWarning,
+                stacklevel=3,
+            )
+        return space
+
+    def _problem(self, space: Space, codes: Array, weight_l: Array, weight_u: Array) -> Problem:
+        c = len(self.classes_)
+        positive = codes == np.arange(c)[:, None] if c > 2 else (codes == 1)[None]
+        shares = np.bincount(codes, weights=weight_l, minlength=c) / weight_l.sum()
+        if self.priors is not None:
+            shares = check_priors(self.priors, self.classes_)
+        target = 2 * (shares if c > 2 else shares[1:]) - 1
+        return Problem(
+            labelled=space.labelled,
+            signs=np.where(positive, 1.0, -1.0),
+            cost_labelled=self.C * weight_l,
+            unlabelled=space.unlabelled,
+            cost_unlabelled=self.C_star_ * weight_u,
+            target=target if self.balance and len(weight_u) else None,
+            s=float(self.s),
+            centre=space.centre,
+        )
+
+    def _solve(self, problem: Problem, rng: np.random.Generator) -> Result:
+        self.algorithm_ = "cccp" if self.algorithm == "cccp" else "single-loop"
+        c, n = len(problem.signs), problem.labelled.shape[0] + problem.unlabelled.shape[0]
+        settings: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+        if n <= SMALL and problem.labelled.dtype == np.float64:
+            # Newton's last steps are quick: where they also are cheap, results agree to the last digits.
+            settings["aim"] = min(self.tol, TO_ROUNDING)
+        self.balanced_ = np.full(c, problem.target is not None)
+        if not self.n_unlabelled_ or (self.C_star_ == 0 and not self.balance):
+            self.algorithm_ = "supervised"
+            return supervised_svm(problem, **settings)
+        # The single loop reads the signs anew at each iterate: a rough start is as good as an exact one.
+        rough = settings if self.algorithm_ == "cccp" else {"tol": max(self.tol, 1e-3), "max_iter": self.max_iter}
+        start = supervised_svm(problem, **rough)
+
+        def transduce(problem: Problem, start: Result) -> Result:
+            if self.algorithm_ == "cccp":
+                return cccp(problem, start, **settings)
+            return single_loop(problem, start, **settings, rng=rng)
+
+        result = transduce(problem, start)
+        collapsed = self._collapsed(problem, result)
+        if collapsed.size:
+            names = ", ".join(repr(name) for name in self.classes_[collapsed if c > 1 else [1]].tolist())
+            warnings.warn(
+                f"with balance=False, the boundary of class {names} left (nearly) all unlabelled rows on one side. It was "
+                "found again with the balancing constraint. Use balance=True, or a smaller C_star.",
+                CollapseWarning,
+                stacklevel=4,
+            )
+            target = 2 * _shares(problem)[collapsed] - 1
+            balanced = replace(problem.only(collapsed), target=target)
+            result = result.replaced(collapsed, transduce(balanced, start.only(collapsed)))
+            self.balanced_[collapsed] = True
+        return result
+
+    def _collapsed(self, problem: Problem, result: Result) -> Array:
+        """Return the problems whose free bias lost one side."""
+        if problem.target is not None:
+            return np.array([], int)
+        shares = _shares(problem)
+        weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
+        positive = (problem.unlabelled_scores(result.w, result.b) > 0) @ weight
+        return np.flatnonzero((positive < COLLAPSED * shares) | (1 - positive < COLLAPSED * (1 - shares)))
+
+    def _keep(self, result: Result, space: Space) -> None:
+        self.space_ = space.name
+        self._separator = space.separator(result.w, result.b)
+        self.intercept_ = self._separator.intercept
+        for name in ("coef_", "dual_coef_", "support_vectors_"):
+            self.__dict__.pop(name, None)
+        if self._separator.coef is not None:
+            self.coef_ = self._separator.coef
+        else:
+            self.dual_coef_, self.support_vectors_ = self._separator.dual_coef, self._separator.support
+        self.objective_path_ = [np.array(path) for path in result.objective_path]
+        self.duality_gap_ = result.gap
+        self.n_iter_ = result.n_iter
+        worst = float(result.gap.max())
+        if result.converged.all():
+            end = {
+                "cccp": "fixed point: the signs of the unlabelled rows stayed as they were",
+                "single-loop": "fixed point: no convex step lowers the objective by more than the gap",
+                "supervised": "optimum of the supervised SVM",
+            }[self.algorithm_]
+            self.termination_condition_ = f"{end} (relative duality gap {worst:.1e})"
+        else:
+            self.termination_condition_ = f"max_iter={self.max_iter} reached (relative duality gap {worst:.1e})"
+            warnings.warn(
+                f"TSVM stopped at max_iter={self.max_iter} with a relative duality gap of {worst:.1e}, above "
+                f"tol={self.tol:g}. Scale the features, or raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # -- probabilities ---------------------------------------------------------------------------------------
+
+    def _fit_probabilities(
+        self, X: Any, y: Any, labels: Labels, labelled: Array, weight: Array, weighted: bool, rng: np.random.Generator
+    ) -> None:
+        self.__dict__.pop("platt_", None)
+        if self.probability not in ("platt", "cv"):
+            return
+        codes = labels.codes[labelled]
+        rows, scores = labelled, None
+        if self.probability == "cv":
+            rows, scores = self._out_of_fold(X, labels, labelled, weight, rng)
+        if scores is None:
+            scores = self._scores(X[labelled])
+        else:
+            codes = labels.codes[rows]
+        self.platt_ = fit_platt(scores, codes, weight[rows])
+
+    def _out_of_fold(
+        self, X: Any, labels: Labels, labelled: Array, weight: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array | None]:
+        """Return labelled rows and their scores from fits that did not see their labels."""
+        folds = min(CV_FOLDS, int(np.bincount(labels.codes[labelled]).min()))
+        if folds < 2:
+            warnings.warn(
+                'probability="cv" needs two labelled rows of every class: fell back to "platt" on the training rows.',
+                LabelWarning,
+                stacklevel=4,
+            )
+            return labelled, None
+        used = np.flatnonzero(weight > 0)
+        codes = labels.codes[used]
+        seed = int(rng.integers(2**31))
+        rows, scores = [], []
+        for train, test in LabelledFold(folds, random_state=seed).split(None, codes):
+            model = clone(self).set_params(probability=None, priors=None, random_state=seed)
+            if self.priors is not None:
+                shares = check_priors(self.priors, self.classes_)
+                model.set_params(priors=dict(enumerate(shares)))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the fit on all rows has said it
+                model.fit(X[used[train]], codes[train], sample_weight=weight[used[train]])
+            rows.append(used[test])
+            scores.append(model._scores(X[used[test]]))
+        return np.concatenate(rows), np.concatenate(scores)
+
+    def _describe_training_rows(self, X: Any, labels: Labels) -> None:
+        scores = self._scores(X)
+        codes = np.where(labels.labelled, labels.codes, scores.argmax(axis=1))
+        self.transduction_ = self.classes_[codes]
+        self.__dict__.pop("label_distributions_", None)
+        if self.probability is not None:
+            self.label_distributions_ = self._probabilities(scores)
+
+    def _probabilities(self, scores: Array) -> Array:
+        if self.probability == "softmax":
+            return softmax_probabilities(scores)
+        if self.probability == "hard":
+            return hard_votes(scores)
+        return platt_probabilities(scores, *self.platt_)
+
+    # -- predicting ------------------------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> Array:
+        """Return one score per class, (n, c); with two classes -f and f."""
+        scores = self._separator.scores(X)
+        return scores if scores.shape[1] > 1 else np.hstack([-scores, scores])
+
+    def _check_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False
+        )
+        check_finite(X, getattr(self, "feature_names_in_", None))
+        return X
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f of every row: (n, c), or (n,) for two classes, where positive means ``classes_[1]``."""
+        rows = self._check_rows(X)
+        scores = self._separator.scores(rows)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the class with the highest score for every row, labelled or not."""
+        rows = self._check_rows(X)
+        return np.asarray(self.classes_[self._scores(rows).argmax(axis=1)])
+
+    @available_if(lambda self: self.probability is not None)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class for every row, (n, c), columns as in ``classes_``."""
+        rows = self._check_rows(X)
+        return self._probabilities(self._scores(rows))
+
+
+def _gamma(gamma: float | str, X: Any, weight: Array) -> float:
+    if gamma == "auto":
+        return 1 / X.shape[1]
+    if gamma == "scale":  # the variance of all entries, rows counted as often as they weigh
+        entries = weight.sum() * X.shape[1]
+        mean = (weight @ np.asarray(X.sum(axis=1)).ravel()) / entries
+        if sparse.issparse(X):
+            variance = (weight @ np.asarray(X.multiply(X).sum(axis=1)).ravel()) / entries - mean**2
+        else:
+            variance = (weight @ np.square(X - mean).sum(axis=1)) / entries
+        return float(1 / (X.shape[1] * variance)) if variance > 0 else 1.0
+    return float(gamma)
+
+
+def _shares(problem: Problem) -> Array:
+    """Return the share of the positive side of each problem among the labelled rows."""
+    return np.asarray((problem.signs > 0) @ problem.cost_labelled / problem.cost_labelled.sum())

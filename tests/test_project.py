@@ -1,0 +1,56 @@
+"""The project's own files agree with one another."""
+
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import deepsep
+
+ROOT = Path(__file__).parents[1]
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def pin_lines() -> list[str]:
+    return [line for line in read("constraints.txt").splitlines() if line and not line.startswith("#")]
+
+
+def direct_requirements() -> list[Requirement]:
+    """What the core and the test and dev extras name, apart from deepsep's own extras."""
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    named = map(Requirement, project["dependencies"] + extras["test"] + extras["dev"])
+    return [requirement for requirement in named if requirement.name != "deepsep"]
+
+
+def test_metadata_has_the_package_version() -> None:
+    assert version("deepsep") == deepsep.__version__
+
+
+def test_citation_has_the_package_version() -> None:
+    assert re.findall(r"^version: (\S+)$", read("CITATION.cff"), re.M) == [deepsep.__version__]
+
+
+def test_newest_changelog_section_has_the_package_version() -> None:
+    sections = re.findall(r"^## \[(.+?)\] - (?:Unreleased|\d{4}-\d\d-\d\d)$", read("CHANGELOG.md"), re.M)
+    assert sections[0] == deepsep.__version__
+
+
+def test_constraints_are_exact_versions_named_once() -> None:
+    lines = pin_lines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)] == []
+    names = [canonicalize_name(line.partition("==")[0]) for line in lines]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("requirement", direct_requirements(), ids=str)
+def test_direct_dependency_is_pinned(requirement: Requirement) -> None:
+    pins = {canonicalize_name(name): pin for name, _, pin in (line.partition("==") for line in pin_lines())}
+    assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
