@@ -64,7 +64,7 @@ def check_not_constant(X: Any, names: Any = None) -> None:
     warnings.warn(
         f"{where.size} of {X.shape[1]} features are constant (column {shown}) and have no influence; drop them.",
         DeepSepWarning,
-        stacklevel=4,
+        stacklevel=3,
     )
 
 

@@ -22,12 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from deepsep.errors import ParameterError
+
 Array = NDArray[Any]
 Kernel = Callable[[Any, Any], Array]
 
 EXACT_ROWS = 4_000  # a Gram matrix of this many rows takes 128 MB
 LANDMARKS = 1_000
 DENSE_ENTRIES = 20_000_000  # sparse rows with fewer entries than this are faster as dense ones
+DOUBLE_ENTRIES = 2_000_000  # rows with fewer entries than this are solved in double precision
 CHUNK = 4_096
 
 
@@ -50,7 +53,7 @@ class Separator:
                 out[start : start + CHUNK] = x @ self.coef.T.astype(x.dtype, copy=False)
             else:
                 assert self.kernel is not None and self.dual_coef is not None
-                out[start : start + CHUNK] = self.kernel(x, self.support) @ self.dual_coef.T
+                out[start : start + CHUNK] = self.kernel(x.astype(np.float64), self.support) @ self.dual_coef.T
         out += self.intercept
         return out
 
@@ -84,14 +87,16 @@ def open_space(
     """
     n, m = labelled.shape[0] + unlabelled.shape[0], labelled.shape[1]
     if kernel is not None:
-        rows = _stack(labelled, unlabelled)
+        rows = _stack(labelled, unlabelled).astype(np.float64)  # in single precision a Gram matrix may be indefinite
         if n <= EXACT_ROWS:
             return _gram_space(rows, labelled.shape[0], weight, kernel)
         return _nystroem_space(rows, labelled.shape[0], weight, kernel, rng)
     if m > n and n <= EXACT_ROWS:
         return _gram_space(_stack(labelled, unlabelled), labelled.shape[0], weight, None)
     if not sparse.issparse(labelled):
-        return _feature_space(labelled, unlabelled, weight)
+        # Single precision saves time and memory on many rows; on few it only costs Newton steps.
+        dtype = np.float64 if n * m <= DOUBLE_ENTRIES else labelled.dtype
+        return _feature_space(labelled.astype(dtype, copy=False), unlabelled.astype(dtype, copy=False), weight)
     if n * m <= DENSE_ENTRIES:
         return _feature_space(labelled.toarray(), unlabelled.toarray(), weight)
     return _sparse_space(labelled, unlabelled, weight)
@@ -149,7 +154,7 @@ def _nystroem_space(
     landmarks = rows[np.sort(chosen)]
     _, pivots, triangle = _pivoted_cholesky(np.array(kernel(landmarks, landmarks), dtype=np.float64))
     landmarks = landmarks[pivots]
-    coordinates = np.empty((n, len(pivots)), rows.dtype)
+    coordinates = np.empty((n, len(pivots)), np.float32)  # the map is the approximation, not its rounding
     for start in range(0, n, CHUNK):
         seen = kernel(rows[start : start + CHUNK], landmarks)
         coordinates[start : start + CHUNK] = linalg.solve_triangular(triangle, seen.T, lower=True).T
@@ -171,6 +176,9 @@ def _pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
     lower = np.tril(packed)[:, :rank]
     coordinates = np.empty_like(lower)
     coordinates[order] = lower
+    diagonal = gram.diagonal()
+    if np.abs(diagonal - np.sum(coordinates**2, axis=1)).max() > 1e-6 * max(diagonal.max(), 0.0):
+        raise ParameterError("kernel: its matrix on the training rows is not positive semi-definite. Pass a kernel that is.")
     return coordinates, order[:rank], lower[:rank]
 
 

@@ -369,7 +369,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
                 f"with balance=False, the boundary of class {names} left (nearly) all unlabelled rows on one side. It was "
                 "found again with the balancing constraint. Use balance=True, or a smaller C_star.",
                 CollapseWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
             target = 2 * _shares(problem)[collapsed] - 1
             balanced = replace(problem.only(collapsed), target=target)

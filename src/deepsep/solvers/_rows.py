@@ -32,7 +32,8 @@ from scipy import sparse
 
 Array = NDArray[Any]
 
-CHUNK = 4096  # rows in flight: their scores in a handful of problems stay in the cache
+CHUNK = 4096  # most rows in flight
+CHUNK_BYTES = 80_000  # and most of their scores: small enough for the cache, and for malloc to reuse
 WIDE = 256  # above this many features the curvature is returned as a factor, not as a matrix
 
 
@@ -224,7 +225,7 @@ class Rows:
             x, cost = chunk.x, chunk.cost
             if commit is not None:
                 self._commit(chunk, commit, problems)
-            p, t, a, alpha = self._hinge(chunk, k)
+            t, a, alpha = self._hinge(chunk, k)
             loss = self._loss(chunk, t)
             alpha_t = alpha * t
             shift = alpha - a
@@ -247,9 +248,8 @@ class Rows:
                         matrices[i] += (picked.T * (kappa[i] * cost[rows])) @ picked
             shift *= shift
             misfit += shift @ cost
-            alpha *= p
             alpha *= cost
-            pull += self._pull(alpha, x)
+            pull += self._pull(self._sided(chunk, alpha, k), x)
         linear_pull, linear_loss = self._linear_part(w, problems)
         losses += linear_loss
         curves = [self._factor(parts) for parts in near] if wide and curvature else list(matrices)
@@ -265,16 +265,17 @@ class Rows:
         pulls, alpha_t = np.zeros((2, self.n_features)), np.zeros(2)
         losses = 0.0
         for chunk in self._chunks(w[None], problems, np.float64):
-            p, t, _, alpha = self._hinge(chunk, np.full((1, 1), kappa))
+            stiffness = np.full((1, 1), kappa)
+            t, _, alpha = self._hinge(chunk, stiffness)
             loss = self._loss(chunk, t)
             if self.s < 0 and chunk.labels is None and self._linear is None:
                 undecided = np.abs(chunk.f) <= -self.s
                 alpha[undecided] = loss[undecided] = 0
             losses += float((loss @ chunk.cost)[0])
-            for side, sign in enumerate((1, -1)):
-                dual = np.where(p[0] == sign, alpha[0] * chunk.cost, 0.0)
-                pulls[side] += sign * self._pull(dual[None], chunk.x)[0]
-                alpha_t[side] += dual @ t[0]
+            signed = self._sided(chunk, alpha * chunk.cost, stiffness)
+            for side, part in enumerate((np.maximum(signed, 0), np.minimum(signed, 0))):
+                pulls[side] += self._pull(part, chunk.x)[0]
+                alpha_t[side] += np.abs(part[0]) @ t[0]
         linear_pull, linear_loss = self._linear_part(w[None], problems)
         shrink = np.ones(2)
         penalised = slice(None)
@@ -291,35 +292,47 @@ class Rows:
         return losses - float(shrink @ alpha_t) + 0.5 * float(residual @ residual), losses + float(linear_loss[0])
 
     def _chunks(self, w: Array, problems: Array, dtype: Any) -> Iterator[_Chunk]:
-        w, offset = w.astype(dtype), self.offset[problems].astype(dtype)[:, None]
+        offset = self.offset[problems]
+        if self.centre is not None:
+            offset = offset - w @ self.centre
+        w_columns, offset = np.ascontiguousarray(w.T, dtype), offset.astype(dtype)[:, None]
+        size = max(256, min(CHUNK, CHUNK_BYTES // (len(w) * np.dtype(dtype).itemsize)))
         every = len(problems) == len(self._signs) and bool((problems == np.arange(len(problems))).all())
         for labelled, (x_all, cost, multiplier) in zip((True, False), self._blocks, strict=True):
-            for start in range(0, x_all.shape[0], CHUNK):
-                rows = slice(start, start + CHUNK)
+            for start in range(0, x_all.shape[0], size):
+                rows = slice(start, min(start + size, x_all.shape[0]))
                 pick: Any = (slice(None), rows) if every else (problems, rows)
                 x = x_all[rows].astype(dtype, copy=False)
-                f = w @ x.T if self.centre is None else (x @ w.T).T - (w @ self.centre.astype(dtype))[:, None]
+                f = np.ascontiguousarray((x @ w_columns).T)  # faster than w @ x.T
                 f += offset
                 labels = self._signs[pick] if labelled else None
                 yield _Chunk(x, cost[rows], f, multiplier[pick], labels, (multiplier, rows))
 
-    def _hinge(self, chunk: _Chunk, kappa: Array) -> tuple[Array, Array, Array, Array]:
-        """Return p, t, the multipliers of that side, and alpha."""
+    def _hinge(self, chunk: _Chunk, kappa: Array) -> tuple[Array, Array, Array]:
+        """Return t, the multipliers and alpha, all of them for the side that each row is on."""
         f, a = chunk.f, chunk.a
         if chunk.labels is not None:
-            p = chunk.labels
-            t = 1 - p * f
+            t = 1 - chunk.labels * f
         elif self._linear is None:
-            p = np.copysign(f.dtype.type(1), f)
             t = 1 - np.abs(f)
         else:
-            p = -np.copysign(f.dtype.type(1), kappa * f + a)
+            p = self._sided(chunk, np.ones_like(f), kappa)
             t = -1 - p * f
             a = -p * a
         alpha = kappa * t
         alpha += a
         np.clip(alpha, 0, 1, out=alpha)
-        return p, t, a, alpha
+        return t, a, alpha
+
+    def _sided(self, chunk: _Chunk, alpha: Array, kappa: Array) -> Array:
+        """Return p alpha, in place."""
+        if chunk.labels is not None:
+            alpha *= chunk.labels
+            return alpha
+        if self._linear is None:
+            return np.copysign(alpha, chunk.f, out=alpha)
+        np.copysign(alpha, kappa * chunk.f + chunk.a, out=alpha)
+        return np.negative(alpha, out=alpha)
 
     def _loss(self, chunk: _Chunk, t: Array) -> Array:
         outer = chunk.labels is None and self._linear is not None
@@ -327,9 +340,10 @@ class Rows:
 
     def _commit(self, chunk: _Chunk, commit: Array, problems: Array) -> None:
         which = np.flatnonzero(commit)
-        p, _, _, alpha = self._hinge(chunk, np.maximum(commit, 1e-30).astype(chunk.f.dtype)[:, None])
+        kappa = np.maximum(commit, 1e-30).astype(chunk.f.dtype)[:, None]
+        _, _, alpha = self._hinge(chunk, kappa)
         if chunk.labels is None and self._linear is not None:
-            alpha *= -p
+            alpha = -self._sided(chunk, alpha, kappa)
         multiplier, rows = chunk.home
         multiplier[problems[which], rows] = alpha[which]
         chunk.a = multiplier[problems, rows]

@@ -21,8 +21,10 @@ Array = NDArray[Any]
 
 ARMIJO = 1e-4
 STIFFEN = 2.0  # growth of kappa with each update of the multipliers; 8 doubles the number of sweeps
-SHORTER = 2.0 ** -np.arange(1, 13)
+SEARCH = 12  # steps tried in one sweep of a line search
 DIRECT = 3000  # the largest Newton system that is factorised
+SINGLE_SWEEPS = 100  # in single precision; whoever needs more is held up by rounding
+SINGLE_STIFFEST = 2.0**14  # 1 / kappa must stay above the rounding error of a score
 EXTRA_SWEEPS = 30  # spent on `aim` once `tol` is reached
 
 
@@ -72,6 +74,8 @@ def minimise(
                 commit if commit.any() else None,
             )
             n_sweeps += 1
+            if not rows.double and n_sweeps >= SINGLE_SWEEPS:
+                rows.promote()
             for i, way in enumerate(group):
                 way.advance(rows, sums.pull[i], sums.slack[i], sums.envelope[i], sums.loss[i], sums.curvature[i])
             group = [way for way in group if not way.done]
@@ -94,8 +98,8 @@ class _Descent:
         self.tol, self.aim = tol, aim
         self._target = tol
         self._trial = False  # whether `point` must still show a lower merit than w
-        self._w, self._merit = self.point, np.inf
-        self._d, self._step, self._slope = np.zeros_like(w), 1.0, 0.0
+        self._w, self._merit, self._residual = self.point, np.inf, np.inf
+        self._d, self._slope = np.zeros_like(w), 0.0  # the Newton step to `point`, and the merit's slope along it
         self._patience = EXTRA_SWEEPS
         self.best, self.objective, self.gap = self.point, np.inf, np.inf
         self.converged = self.done = False
@@ -107,24 +111,30 @@ class _Descent:
         at, self.commit = self.point, 0.0
         ridge = 0.5 * float(np.sum(self.penalty * at * at))
         merit = ridge + envelope
-        rounding = (1e-12 if rows.double else 1e-6) * abs(merit)
-        if self._trial and merit > self._merit + ARMIJO * self._step * self._slope + rounding:
-            self._shorten(rows)
-            return
-        self._w, self._merit, self._trial = at, merit, False
         gradient = self.penalty * at - pull
         residual = 0.5 * float(np.sum(self.penalty * gradient**2))
         if rows.free_bias:
             residual += abs(float(gradient[-1]))
+        if self._trial and not self._improved(merit, residual, rows.double):
+            self._shorten(rows)
+            return
+        self._w, self._merit, self._residual, self._trial = at, merit, residual, False
         self._judge(rows, slack + residual, ridge + loss, ridge)
         if self.done:
             return
         if residual <= 2 * slack:  # solved as well as these multipliers deserve
-            self.commit, self.kappa = self.kappa, self.kappa * STIFFEN
+            stiffest = np.inf if rows.double else SINGLE_STIFFEST
+            self.commit, self.kappa = self.kappa, min(self.kappa * STIFFEN, max(stiffest, self.kappa))
         else:
-            self._d, self._step = _direction(curvature, gradient, self.penalty), 1.0
+            self._d = _direction(curvature, gradient, self.penalty)
             self._slope = float(gradient @ self._d)
             self.point, self._trial = at + self._d, True
+
+    def _improved(self, merit: float, residual: float, double: bool) -> bool:
+        """Whether the step lowered the merit; where rounding hides that, whether it lowered the gradient."""
+        rise = merit - self._merit - ARMIJO * self._slope
+        rounding = (1e-13 if double else 3e-8) * abs(merit)
+        return rise <= rounding or (rise <= 50 * rounding and residual <= 0.25 * self._residual)
 
     def _judge(self, rows: RowPass, gap: float, objective: float, ridge: float) -> None:
         """Keep the point if its gap is the smallest, and decide whether to stop."""
@@ -145,12 +155,20 @@ class _Descent:
         self.done = self.converged and (self.gap <= self.aim or self._patience <= 0)
 
     def _shorten(self, rows: RowPass) -> None:
-        """Take the best of many shorter steps, all seen in one sweep."""
-        points = self._w + SHORTER[:, None] * self._d
-        n = len(SHORTER)
-        sums = rows.sweep(points, np.full(n, self.kappa), np.full(n, self.problem), curvature=False)
-        merits = 0.5 * np.sum(self.penalty * points * points, axis=1) + sums.envelope
-        self.point, self._trial = points[np.argmin(merits)], False
+        """Search for the best shorter step: first its order of magnitude, then its value, many in one sweep."""
+        steps = 4.0 ** -np.arange(1, SEARCH + 1)
+        for _ in range(2):
+            points = self._w + steps[:, None] * self._d
+            n = len(steps)
+            sums = rows.sweep(points, np.full(n, self.kappa), np.full(n, self.problem), curvature=False)
+            merits = 0.5 * np.sum(self.penalty * points * points, axis=1) + sums.envelope
+            best = int(np.argmin(merits))
+            self.point, self._trial = points[best], False
+            high = steps[best - 1] if best else 4 * steps[0]
+            low = steps[best + 1] if best + 1 < n else 0.0
+            steps = np.linspace(high, low, SEARCH + 2)[1:-1]
+        if not rows.double and merits[best] >= self._merit:  # rounding hides the way down
+            rows.promote()
 
 
 def _direction(curvature: Array | Factor, gradient: Array, penalty: Array) -> Array:

@@ -1,0 +1,83 @@
+"""What marks an unlabelled row, and what is an error."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepsep._labels import read_labels
+from deepsep.errors import LabelError
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["a", None, "b", "a"],
+        ["a", np.nan, "b", "a"],
+        np.array(["a", None, "b", "a"], dtype=object),
+        pd.Series(["a", None, "b", "a"]),
+        pd.Series(["a", pd.NA, "b", "a"], dtype="string"),
+        pd.Series(["a", None, "b", "a"], dtype="category"),
+        pd.Series(["a", None, "b", "a"], index=[3, 1, 0, 2]),
+        [0, -1, 1, 0],
+        np.array([0, -1, 1, 0], dtype=np.int8),
+        np.array([0.0, -1.0, 1.0, 0.0]),
+        np.array([0.0, np.nan, 1.0, 0.0]),
+        [0, None, 1, 0],
+        pd.Series([0, pd.NA, 1, 0], dtype="Int64"),
+        [False, None, True, False],
+        pd.Series([False, pd.NA, True, False], dtype="boolean"),
+        pd.Series([3, -1, 7, 3]),
+        ["nan", None, "None", "nan"],
+        ["-1", None, "1", "-1"],
+        ["", None, "NA", ""],
+    ],
+)
+def test_marks(y):
+    labels = read_labels(y)
+    codes = labels.codes.tolist()
+    assert codes == [codes[0], -1, 1 - codes[0], codes[0]]
+    assert len(labels.classes) == 2
+
+
+def test_classes_keep_their_type():
+    assert read_labels([True, None, False]).classes.tolist() == [False, True]
+    assert read_labels(["b", None, "a"]).classes.tolist() == ["a", "b"]
+    assert read_labels([5, None, 3]).classes.tolist() == [3, 5]
+    assert read_labels(np.array(["x", "-1"])).codes.tolist() == [1, 0]
+
+
+def test_minus_one_is_a_label_among_strings_only():
+    assert read_labels(["-1", "1", "0"]).classes.tolist() == ["-1", "0", "1"]
+    assert read_labels([-1, 0, 1]).codes.tolist() == [-1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        ([-1, 1, 1, -1], "-1 and 1 only"),
+        (np.array([-1.0, 1.0]), "rename"),
+        ([-1, None, 0, 1], "row 0"),
+        (np.array([0.0, np.nan, -1.0]), "row 2"),
+        ([None, None], "none of the 2 rows has a label"),
+        ([-1, -1, -1], "none of the 3 rows has a label"),
+        ([], "empty"),
+        (["a", 1, None], "mixes labels"),
+        ([True, 2, None], "mixes labels"),
+        ([0.5, 1.25, 2.75], "Unknown label type"),
+        (np.array([1.0, np.inf]), "infinity"),
+        (None, "y to be passed"),
+        ([pd.Timestamp("2020-01-01"), None], "Unknown label type"),
+    ],
+)
+def test_bad_labels(y, words):
+    with pytest.raises(LabelError if words != "Unknown label type" else ValueError, match=words):
+        read_labels(y)
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1).filter(lambda y: any(v is not None for v in y)))
+def test_strings_round_trip(y):
+    labels = read_labels(y)
+    back = [None if code < 0 else labels.classes[code] for code in labels.codes]
+    assert back == y
