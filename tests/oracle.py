@@ -31,7 +31,7 @@ def minimise_qp(quadratic, linear, inequality, bound, equality=None, value=None)
 
 
 def hinge_svm(X, y, cost, *, tilt=None, mean=None, r=None):
-    """Minimise |w|²/2 + sum cost max(0, 1 - y f) + sum tilt f; optionally with w.mean + b = r. Returns w, b, objective."""
+    """Minimise |w|²/2 + sum cost max(0, 1 - y f) + sum tilt f, maybe with w.mean + b = r. Returns w, b, objective."""
     n, m = X.shape
     tilt = np.zeros(n) if tilt is None else tilt
     quadratic = np.zeros((m + 1 + n, m + 1 + n))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -74,12 +75,16 @@ def test_cccp_is_collobert_step_for_step(seed, r, s):
     problem, mean = make_problem(X_l, y, X_u, 0.7, 0.25, s=s, r=r)
     result = cccp(problem, supervised_svm(problem, **EXACT), **EXACT)
     w, b, path = literal_cccp(X_l, y, X_u, 0.7, 0.25, s=s, r=r)
+    while len(path) > 1 and path[-2] - path[-1] <= 1e-9 * path[-1]:
+        path.pop()  # the twin's rounding may turn a row at f = 0 once more, which lowers nothing
     np.testing.assert_allclose(result.objective_path[0], path, rtol=1e-6)
     np.testing.assert_allclose(np.append(*boundary(result, mean)), np.append(w, b), atol=2e-4)
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6), C=st.sampled_from([0.01, 1.0, 30.0]), free=st.booleans(), s=st.sampled_from([0, -0.5]))
+@given(
+    seed=st.integers(0, 10**6), C=st.sampled_from([0.01, 1.0, 30.0]), free=st.booleans(), s=st.sampled_from([0, -0.5])
+)
 def test_objective_never_rises_and_the_gap_is_certified(seed, C, free, s):
     X_l, y, X_u = two_blobs(np.random.default_rng(seed), n_unlabelled=60)
     problem, mean = make_problem(X_l, y, X_u, C, C / 3, s=s, r=None if free else 0.1)
@@ -87,7 +92,7 @@ def test_objective_never_rises_and_the_gap_is_certified(seed, C, free, s):
     assert result.converged.all()
     assert result.gap[0] <= 1e-8
     path = result.objective_path[0]
-    assert all(later <= earlier for earlier, later in zip(path, path[1:], strict=False))
+    assert all(later <= earlier for earlier, later in pairwise(path))
     w, b = boundary(result, mean)
     assert path[-1] == pytest.approx(tsvm_objective(w, b, X_l, y, X_u, C, C / 3, s), rel=1e-9)
     if not free:
@@ -103,7 +108,7 @@ def test_single_loop_ends_where_an_exact_step_gains_nothing(seed, r, dtype):
     problem, mean = make_problem(X_l, y, X_u, 1.0, 0.1, r=r)
     problem = replace(problem, labelled=problem.labelled.astype(dtype), unlabelled=problem.unlabelled.astype(dtype))
     start = supervised_svm(problem, tol=1e-3, max_iter=1000)
-    result = single_loop(problem, start, tol=1e-6, max_iter=1000, rng=np.random.default_rng(0))
+    result = single_loop(problem, start, tol=1e-6, max_iter=1000)
     assert result.converged.all()
     assert result.gap[0] <= 1e-6
     w, b = boundary(result, mean)
@@ -198,7 +203,9 @@ def test_every_newton_system_gives_the_same_direction():
     few = slice(0, 9)
     exact_few = _direction(root[few].T @ root[few], gradient, penalty)
     for stored in (x, sparse.csr_array(x)):
-        np.testing.assert_allclose(_direction(Factor(stored, scale, centre), gradient, penalty), exact, rtol=5e-3, atol=5e-3)
+        np.testing.assert_allclose(
+            _direction(Factor(stored, scale, centre), gradient, penalty), exact, rtol=5e-3, atol=5e-3
+        )
         np.testing.assert_allclose(
             _direction(Factor(stored[few], scale[few], centre), gradient, penalty), exact_few, rtol=1e-8, atol=1e-8
         )
@@ -214,7 +221,7 @@ def test_badly_scaled_rows_still_converge(scale, dtype, r):
     target = None if r is None else np.array([r])
     problem = Problem(X_l.astype(dtype), y[None], np.ones(60), X_u.astype(dtype), np.full(500, 0.1), target)
     start = supervised_svm(problem, tol=1e-3, max_iter=1000)
-    result = single_loop(problem, start, tol=1e-6, max_iter=1000, rng=np.random.default_rng(0))
+    result = single_loop(problem, start, tol=1e-6, max_iter=1000)
     assert result.converged.all()
 
 

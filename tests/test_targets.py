@@ -9,7 +9,9 @@ from scipy.special import log_expit
 
 from deepsep._targets import fit_platt, hard_votes, platt_probabilities, softmax_probabilities
 
-SCORES = st.integers(0, 10**6).map(lambda seed: np.random.default_rng(seed).normal(size=(20, 3)) * 10.0 ** (seed % 7 - 3))
+SCORES = st.integers(0, 10**6).map(
+    lambda seed: np.random.default_rng(seed).normal(size=(20, 3)) * 10.0 ** (seed % 7 - 3)
+)
 
 
 def test_platt_minimises_its_likelihood():

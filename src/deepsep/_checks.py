@@ -36,8 +36,8 @@ def check_finite(X: Any, names: Any = None) -> None:
     what = "NaN" if np.isnan(value) else "infinity"
     where = f"column {column}" if names is None else f"column {names[column]!r}"
     raise DataError(
-        f"Input X contains {what}: {int(bad.sum())} values are not finite, the first in row {row}, {where}. Fill them in "
-        "first, for example with sklearn.impute.SimpleImputer."
+        f"Input X contains {what}: {int(bad.sum())} values are not finite, the first in row {row}, {where}. Fill them "
+        "in first, for example with sklearn.impute.SimpleImputer."
     )
 
 
@@ -55,7 +55,9 @@ def check_not_constant(X: Any, names: Any = None) -> None:
     if not constant.any():
         return
     where = np.flatnonzero(constant)
-    shown = ", ".join(str(i) if names is None else repr(names[i]) for i in where[:5]) + (", ..." if where.size > 5 else "")
+    shown = ", ".join(str(i) if names is None else repr(names[i]) for i in where[:5]) + (
+        ", ..." if where.size > 5 else ""
+    )
     if constant.all():
         raise DataError(
             f"all {X.shape[1]} features are constant (column {shown}): rows cannot be told apart. Pass features that "

@@ -72,8 +72,8 @@ def read_labels(y: Any) -> Labels:
         if missing.any():
             raise LabelError(
                 f"y marks {int(missing.sum())} unlabelled rows with None or NaN, and also has the value -1 in "
-                f"{int((given == -1).sum())} rows (the first is row {_first(~missing, given == -1)}). If -1 is a class, "
-                "rename it (for example to a string); if it means unlabelled, use one mark for both."
+                f"{int((given == -1).sum())} rows (the first is row {_first(~missing, given == -1)}). If -1 is a "
+                "class, rename it (for example to a string); if it means unlabelled, use one mark for both."
             )
         if np.isin(given, (-1, 1)).all() and (given == 1).any():
             raise LabelError(
@@ -137,7 +137,9 @@ def _plain(given: Array) -> Array:
         if given.dtype.kind == "f" and np.isinf(given).any():
             raise LabelError("Input y contains infinity. Labels must be strings, integers or booleans.")
         return given
-    kinds = {"text" if isinstance(v, str) else "true/false" if isinstance(v, bool | np.bool) else "number" for v in given}
+    kinds = {
+        "text" if isinstance(v, str) else "true/false" if isinstance(v, bool | np.bool) else "number" for v in given
+    }
     if len(kinds) > 1:
         raise LabelError(
             f"y mixes labels of different types ({' and '.join(sorted(kinds))}), for example "

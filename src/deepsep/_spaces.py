@@ -30,7 +30,6 @@ Kernel = Callable[[Any, Any], Array]
 EXACT_ROWS = 4_000  # a Gram matrix of this many rows takes 128 MB
 LANDMARKS = 1_000
 DENSE_ENTRIES = 20_000_000  # sparse rows with fewer entries than this are faster as dense ones
-DOUBLE_ENTRIES = 2_000_000  # rows with fewer entries than this are solved in double precision
 CHUNK = 4_096
 
 
@@ -52,7 +51,8 @@ class Separator:
             if self.coef is not None:
                 out[start : start + CHUNK] = x @ self.coef.T.astype(x.dtype, copy=False)
             else:
-                assert self.kernel is not None and self.dual_coef is not None
+                assert self.kernel is not None
+                assert self.dual_coef is not None
                 out[start : start + CHUNK] = self.kernel(x.astype(np.float64), self.support) @ self.dual_coef.T
         out += self.intercept
         return out
@@ -69,9 +69,7 @@ class Space:
     separator: Callable[[Array, Array], Separator]  # from the solver's (w, b)
 
 
-def open_space(
-    labelled: Any, unlabelled: Any, weight: Array, kernel: Kernel | None, rng: np.random.Generator
-) -> Space:
+def open_space(labelled: Any, unlabelled: Any, weight: Array, kernel: Kernel | None, rng: np.random.Generator) -> Space:
     """Choose the space by kernel and size.
 
     Parameters
@@ -94,9 +92,7 @@ def open_space(
     if m > n and n <= EXACT_ROWS:
         return _gram_space(_stack(labelled, unlabelled), labelled.shape[0], weight, None)
     if not sparse.issparse(labelled):
-        # Single precision saves time and memory on many rows; on few it only costs Newton steps.
-        dtype = np.float64 if n * m <= DOUBLE_ENTRIES else labelled.dtype
-        return _feature_space(labelled.astype(dtype, copy=False), unlabelled.astype(dtype, copy=False), weight)
+        return _feature_space(labelled, unlabelled, weight)
     if n * m <= DENSE_ENTRIES:
         return _feature_space(labelled.toarray(), unlabelled.toarray(), weight)
     return _sparse_space(labelled, unlabelled, weight)
@@ -143,9 +139,7 @@ def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None
     return Space("Gram", coordinates[:n_labelled], coordinates[n_labelled:], None, separator)
 
 
-def _nystroem_space(
-    rows: Any, n_labelled: int, weight: Array, kernel: Kernel, rng: np.random.Generator
-) -> Space:
+def _nystroem_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel, rng: np.random.Generator) -> Space:
     n = rows.shape[0]
     # The labels are what we know best: at most half of the landmarks are labelled rows.
     from_labelled = rng.choice(n_labelled, min(n_labelled, LANDMARKS // 2), replace=False)
@@ -178,7 +172,9 @@ def _pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
     coordinates[order] = lower
     diagonal = gram.diagonal()
     if np.abs(diagonal - np.sum(coordinates**2, axis=1)).max() > 1e-6 * max(diagonal.max(), 0.0):
-        raise ParameterError("kernel: its matrix on the training rows is not positive semi-definite. Pass a kernel that is.")
+        raise ParameterError(
+            "kernel: its matrix on the training rows is not positive semi-definite. Pass a kernel that is."
+        )
     return coordinates, order[:rank], lower[:rank]
 
 
@@ -189,7 +185,7 @@ def _mean(labelled: Any, unlabelled: Any, weight: Array) -> Array:
     for start in range(0, unlabelled.shape[0], CHUNK):
         rows = slice(start, start + CHUNK)
         total += weight[rows] @ unlabelled[rows].astype(np.float64)
-    return total / weight.sum()
+    return np.asarray(total / weight.sum())
 
 
 def _stack(labelled: Any, unlabelled: Any) -> Any:

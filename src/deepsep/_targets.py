@@ -73,4 +73,4 @@ def softmax_probabilities(scores: Array) -> Array:
 
 def hard_votes(scores: Array) -> Array:
     """Return 1 for the class with the highest score, 0 elsewhere."""
-    return np.eye(scores.shape[1])[scores.argmax(axis=1)]
+    return np.asarray(np.eye(scores.shape[1])[scores.argmax(axis=1)])

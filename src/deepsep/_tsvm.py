@@ -83,8 +83,9 @@ class TSVM(ClassifierMixin, BaseEstimator):
         which is no longer needed.
     probability : {"platt", "cv", "softmax", "hard"} or None, default="platt"
         How scores become probabilities. "platt": a sigmoid fitted to the labelled training rows, normalised; cheap,
-        but too sure of itself where those rows are few. "cv": the same sigmoid fitted to scores out of fold, at the price
-        of five more fits. "softmax": of the scores. "hard": 1 for the predicted class. None: no ``predict_proba``.
+        but too sure of itself where those rows are few. "cv": the same sigmoid fitted to scores out of fold, for the
+        price of five more fits. "softmax": of the scores. "hard": 1 for the predicted class. None: no
+        ``predict_proba``.
     algorithm : {"auto", "single-loop", "cccp"}, default="auto"
         "cccp": Collobert's concave-convex procedure, a sequence of convex problems, each solved exactly.
         "single-loop": one augmented Lagrangian in which the signs of the unlabelled rows follow the boundary; several
@@ -96,8 +97,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
         Relative duality gap at which a convex problem counts as solved. With up to 1,000 rows in double precision,
         where it costs next to nothing, the solver goes on towards rounding error.
     random_state : int, RandomState or None, default=None
-        Draws ``n_unlabeled`` rows, landmarks, folds, and, above 100,000 unlabelled rows, the sample that finds the
-        start of the single loop. Nothing else is random.
+        Draws ``n_unlabeled`` rows, the landmarks of a Nyström map, and the folds of "cv". Nothing else is random.
 
     Attributes
     ----------
@@ -229,7 +229,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
 
         space = self._open_space(X, labelled, unlabelled, weight, rng)
         problem = self._problem(space, labels.codes[labelled], weight[labelled], weight[unlabelled])
-        result = self._solve(problem, rng)
+        result = self._solve(problem)
         self._keep(result, space)
 
         self._fit_probabilities(X, y, labels, labelled, weight, sample_weight is not None, rng)
@@ -241,7 +241,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
             return ParameterError(f"TSVM: {name}={getattr(self, name)!r}; pass {wanted}.")
 
         def number(value: Any) -> bool:
-            return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(value))
+            return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
 
         if not (number(self.C) and self.C > 0):
             raise bad("C", "a positive number")
@@ -251,7 +251,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
             raise bad("s", "a number above -1 and at most 0")
         if not (callable(self.kernel) or self.kernel in ("linear", "rbf")):
             raise bad("kernel", '"linear", "rbf" or a callable')
-        if not (self.gamma in ("scale", "auto") or (number(self.gamma) and self.gamma > 0)):
+        if not (self.gamma in ("scale", "auto") or (number(self.gamma) and float(self.gamma) > 0)):
             raise bad("gamma", '"scale", "auto" or a positive number')
         if not isinstance(self.balance, bool | np.bool):
             raise bad("balance", "True or False")
@@ -260,7 +260,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
         for name in ("n_unlabeled", "max_iter"):
             value = getattr(self, name)
             optional = name == "n_unlabeled" and value is None
-            if not (optional or (isinstance(value, Integral) and not isinstance(value, bool) and value >= 1)):
+            if not (optional or (isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1)):
                 raise bad(name, "a positive integer" + (" or None" if name == "n_unlabeled" else ""))
         if self.probability not in ("platt", "cv", "softmax", "hard", None):
             raise bad("probability", '"platt", "cv", "softmax", "hard" or None')
@@ -303,9 +303,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
             return float(self.C * labelled / (pool if self.C_star == "pool" else unlabelled))
         return float(self.C_star)
 
-    def _open_space(
-        self, X: Any, labelled: Array, unlabelled: Array, weight: Array, rng: np.random.Generator
-    ) -> Space:
+    def _open_space(self, X: Any, labelled: Array, unlabelled: Array, weight: Array, rng: np.random.Generator) -> Space:
         kernel: Kernel | None
         if callable(self.kernel):
             kernel = self.kernel
@@ -316,8 +314,8 @@ class TSVM(ClassifierMixin, BaseEstimator):
         space = open_space(X[labelled], X[unlabelled], weight[unlabelled], kernel, rng)
         if space.name == "Nyström":
             warnings.warn(
-                f"{len(labelled) + len(unlabelled)} training rows are more than the {EXACT_ROWS} for which the kernel is "
-                f"exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on fewer rows.",
+                f"{len(labelled) + len(unlabelled)} training rows are more than the {EXACT_ROWS} for which the kernel "
+                f"is exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on fewer rows.",
                 ApproximationWarning,
                 stacklevel=3,
             )
@@ -341,7 +339,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
             centre=space.centre,
         )
 
-    def _solve(self, problem: Problem, rng: np.random.Generator) -> Result:
+    def _solve(self, problem: Problem) -> Result:
         self.algorithm_ = "cccp" if self.algorithm == "cccp" else "single-loop"
         c, n = len(problem.signs), problem.labelled.shape[0] + problem.unlabelled.shape[0]
         settings: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
@@ -359,15 +357,15 @@ class TSVM(ClassifierMixin, BaseEstimator):
         def transduce(problem: Problem, start: Result) -> Result:
             if self.algorithm_ == "cccp":
                 return cccp(problem, start, **settings)
-            return single_loop(problem, start, **settings, rng=rng)
+            return single_loop(problem, start, **settings)
 
         result = transduce(problem, start)
         collapsed = self._collapsed(problem, result)
         if collapsed.size:
             names = ", ".join(repr(name) for name in self.classes_[collapsed if c > 1 else [1]].tolist())
             warnings.warn(
-                f"with balance=False, the boundary of class {names} left (nearly) all unlabelled rows on one side. It was "
-                "found again with the balancing constraint. Use balance=True, or a smaller C_star.",
+                f"with balance=False, the boundary of class {names} left (nearly) all unlabelled rows on one side. It "
+                "was found again with the balancing constraint. Use balance=True, or a smaller C_star.",
                 CollapseWarning,
                 stacklevel=3,
             )

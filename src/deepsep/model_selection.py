@@ -56,9 +56,7 @@ class LabelledFold:
         """Return the number of splits: ``n_splits * n_repeats``."""
         return self.n_splits * self.n_repeats
 
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         """Yield (training rows, test rows) as sorted indices.
 
         Parameters
@@ -80,7 +78,11 @@ class LabelledFold:
             rarest = labels.classes[counts.argmin()]
             raise LabelError(
                 f"class {rarest!r} has {counts.min()} labelled rows, fewer than n_splits={self.n_splits}. "
-                + (f"Use n_splits={counts.min()} or label more rows of it." if counts.min() > 1 else "Label more rows of it.")
+                + (
+                    f"Use n_splits={counts.min()} or label more rows of it."
+                    if counts.min() > 1
+                    else "Label more rows of it."
+                )
             )
         rows = np.flatnonzero(labels.labelled)
         random_state = check_random_state(self.random_state)
@@ -92,6 +94,4 @@ class LabelledFold:
                 yield np.flatnonzero(~in_test), rows[test]
 
     def __repr__(self) -> str:
-        return (
-            f"LabelledFold(n_splits={self.n_splits}, n_repeats={self.n_repeats}, random_state={self.random_state!r})"
-        )
+        return f"LabelledFold(n_splits={self.n_splits}, n_repeats={self.n_repeats}, random_state={self.random_state!r})"

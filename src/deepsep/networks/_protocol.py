@@ -16,6 +16,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.errors import DataError, ParameterError
+
 Array = NDArray[Any]
 Loss = Literal["kl", "mse"]
 OnEpoch = Callable[[int, float], object]
@@ -97,9 +99,9 @@ def per_layer(l2: float | Sequence[float], n_layers: int) -> tuple[float, ...]:
     """Return one L2 coefficient for each layer; a single number serves them all."""
     values = tuple(map(float, l2)) if isinstance(l2, Sequence) else (float(l2),) * n_layers
     if len(values) != n_layers:
-        raise ValueError(f"l2 has {len(values)} coefficients, but the network has {n_layers} layers with weights")
+        raise ParameterError(f"l2 has {len(values)} coefficients, but the network has {n_layers} layers with weights")
     if not all(value >= 0 for value in values):
-        raise ValueError(f"l2 must not be negative, got {l2}")
+        raise ParameterError(f"l2 must not be negative, got {l2}")
     return values
 
 
@@ -118,25 +120,34 @@ def streams(rng: np.random.Generator) -> tuple[np.random.Generator, int]:
 
 
 def present_rows(n: int, weight: Array | None) -> tuple[Array | None, Array | None]:
-    """Return which rows to keep (None: all of them) and the float32 weights of those (None: all equal)."""
+    """Return the indices of the rows whose weight is not 0 (None: all of them), and the weights as float32."""
     if weight is None:
         return None, None
     weight = np.asarray(weight, dtype=np.float32)
     if weight.shape != (n,):
-        raise ValueError(f"weight has shape {weight.shape}, but there are {n} rows")
+        raise DataError(f"weight has shape {weight.shape}, but there are {n} rows")
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise ValueError("weights must be finite, not negative, and not all zero")
-    keep = None if weight.all() else np.flatnonzero(weight)
-    return keep, weight if keep is None else weight[keep]
+        raise DataError("weights must be finite, not negative, and not all zero")
+    return (None if weight.all() else np.flatnonzero(weight)), weight
 
 
 def check_phase(n: int, targets_shape: tuple[int, ...], *, n_classes: int, loss: str, batch_size: int) -> None:
-    """Raise a ValueError where the arguments of ``train`` do not fit together."""
+    """Raise an error where the arguments of ``train`` do not fit together."""
     if n == 0:
-        raise ValueError("there are no rows to train on")
+        raise DataError("there are no rows to train on")
     if targets_shape != (n, n_classes):
-        raise ValueError(f"targets have shape {targets_shape}; expected {(n, n_classes)}")
+        raise DataError(f"targets have shape {targets_shape}; expected {(n, n_classes)}")
     if loss not in ("kl", "mse"):
-        raise ValueError(f"unknown loss {loss!r}; choose 'kl' or 'mse'")
+        raise ParameterError(f"unknown loss {loss!r}; choose 'kl' or 'mse'")
     if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        raise ParameterError(f"batch_size must be at least 1, got {batch_size}")
+
+
+def check_names(state: dict[str, Array], own: dict[str, Array]) -> None:
+    """Raise an error unless a state has the names and shapes of the network's own."""
+    if state.keys() != own.keys():
+        odd = sorted(state.keys() ^ own.keys())
+        raise ParameterError(f"the state of another network: names {odd} are in one of the two only")
+    for name, value in own.items():
+        if np.shape(state[name]) != value.shape:
+            raise ParameterError(f"{name} has shape {np.shape(state[name])}, but the network's has {value.shape}")

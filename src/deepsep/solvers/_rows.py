@@ -240,12 +240,14 @@ class Rows:
             if curvature:
                 inside = (alpha > 0) & (alpha < 1)
                 for i in range(c):
-                    rows = np.flatnonzero(inside[i])
+                    rows = inside[i].nonzero()[0]
+                    scale = np.sqrt(k[i] * cost[rows])
                     if wide:
-                        near[i].append((x[rows], np.sqrt(kappa[i] * cost[rows])))
+                        near[i].append((x[rows], scale))
                     elif rows.size:
-                        picked = x[rows]
-                        matrices[i] += (picked.T * (kappa[i] * cost[rows])) @ picked
+                        root = x[rows]
+                        root *= scale[:, None]
+                        matrices[i] += root.T @ root  # NumPy sees that it is symmetric and does half the work
             shift *= shift
             misfit += shift @ cost
             alpha *= cost
@@ -336,7 +338,7 @@ class Rows:
 
     def _loss(self, chunk: _Chunk, t: Array) -> Array:
         outer = chunk.labels is None and self._linear is not None
-        return np.maximum(np.abs(chunk.f) - 1 if outer else t, 0)
+        return np.asarray(np.maximum(np.abs(chunk.f) - 1 if outer else t, 0))
 
     def _commit(self, chunk: _Chunk, commit: Array, problems: Array) -> None:
         which = np.flatnonzero(commit)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
 from deepsep.solvers._rows import WIDE, Factor, RowPass
@@ -20,11 +20,14 @@ from deepsep.solvers._rows import WIDE, Factor, RowPass
 Array = NDArray[Any]
 
 ARMIJO = 1e-4
+LOOSE = 2.0  # multipliers are updated once the gradient adds no more than this to the gap
 STIFFEN = 2.0  # growth of kappa with each update of the multipliers; 8 doubles the number of sweeps
+SECANTS = 5  # guesses at a shorter step before a line search
 SEARCH = 12  # steps tried in one sweep of a line search
 DIRECT = 3000  # the largest Newton system that is factorised
 SINGLE_SWEEPS = 100  # in single precision; whoever needs more is held up by rounding
 SINGLE_STIFFEST = 2.0**14  # 1 / kappa must stay above the rounding error of a score
+ROUGH = 1e-4  # a gap wanted no smaller than this needs no certificate in double precision
 EXTRA_SWEEPS = 30  # spent on `aim` once `tol` is reached
 
 
@@ -34,7 +37,7 @@ class Solution:
 
     w: Array  # (c, m)
     objective: Array  # (c,)
-    gap: Array  # (c,)   relative duality gap, certified in double precision where converged
+    gap: Array  # (c,)   relative duality gap, certified in double precision where tol < 1e-4 was reached
     n_sweeps: int
     converged: Array  # (c,) of bool
 
@@ -99,7 +102,8 @@ class _Descent:
         self._target = tol
         self._trial = False  # whether `point` must still show a lower merit than w
         self._w, self._merit, self._residual = self.point, np.inf, np.inf
-        self._d, self._slope = np.zeros_like(w), 0.0  # the Newton step to `point`, and the merit's slope along it
+        self._d, self._slope = np.zeros_like(w), 0.0  # the Newton step, and the slope of the merit along it
+        self._step, self._rejected = 1.0, 0  # the part of it that leads to `point`, and how often it was too long
         self._patience = EXTRA_SWEEPS
         self.best, self.objective, self.gap = self.point, np.inf, np.inf
         self.converged = self.done = False
@@ -109,36 +113,37 @@ class _Descent:
     ) -> None:
         """Take in the sums at ``point`` and choose the next one."""
         at, self.commit = self.point, 0.0
-        ridge = 0.5 * float(np.sum(self.penalty * at * at))
+        ridge = 0.5 * float((self.penalty * at) @ at)
         merit = ridge + envelope
         gradient = self.penalty * at - pull
-        residual = 0.5 * float(np.sum(self.penalty * gradient**2))
+        residual = 0.5 * float((self.penalty * gradient) @ gradient)
         if rows.free_bias:
             residual += abs(float(gradient[-1]))
         if self._trial and not self._improved(merit, residual, rows.double):
-            self._shorten(rows)
+            self._shorten(rows, float(gradient @ self._d))
             return
         self._w, self._merit, self._residual, self._trial = at, merit, residual, False
         self._judge(rows, slack + residual, ridge + loss, ridge)
         if self.done:
             return
-        if residual <= 2 * slack:  # solved as well as these multipliers deserve
+        if residual <= LOOSE * slack:  # solved as well as these multipliers deserve
             stiffest = np.inf if rows.double else SINGLE_STIFFEST
             self.commit, self.kappa = self.kappa, min(self.kappa * STIFFEN, max(stiffest, self.kappa))
         else:
             self._d = _direction(curvature, gradient, self.penalty)
             self._slope = float(gradient @ self._d)
+            self._step, self._rejected = 1.0, 0
             self.point, self._trial = at + self._d, True
 
     def _improved(self, merit: float, residual: float, double: bool) -> bool:
         """Whether the step lowered the merit; where rounding hides that, whether it lowered the gradient."""
-        rise = merit - self._merit - ARMIJO * self._slope
+        rise = merit - self._merit - ARMIJO * self._step * self._slope
         rounding = (1e-13 if double else 3e-8) * abs(merit)
         return rise <= rounding or (rise <= 50 * rounding and residual <= 0.25 * self._residual)
 
     def _judge(self, rows: RowPass, gap: float, objective: float, ridge: float) -> None:
         """Keep the point if its gap is the smallest, and decide whether to stop."""
-        if gap <= self._target * objective and (rows.free_bias or not rows.double):
+        if gap <= self._target * objective and self.tol < ROUGH and (rows.free_bias or not rows.double):
             gap, loss = rows.certificate(self._w, self.kappa, self.problem)
             objective = ridge + loss
             if gap > self._target * objective:  # what looked small was rounding, or an unbalanced alpha
@@ -154,9 +159,15 @@ class _Descent:
             self.converged, self._target = True, self.aim
         self.done = self.converged and (self.gap <= self.aim or self._patience <= 0)
 
-    def _shorten(self, rows: RowPass) -> None:
-        """Search for the best shorter step: first its order of magnitude, then its value, many in one sweep."""
-        steps = 4.0 ** -np.arange(1, SEARCH + 1)
+    def _shorten(self, rows: RowPass, slope: float) -> None:
+        """Try a shorter step: where the slope of the merit would vanish if it were linear, and then by search."""
+        self._rejected += 1
+        if self._rejected <= SECANTS:
+            share = self._slope / (self._slope - slope) if slope > 0 else 0.5
+            self._step *= min(max(share, 0.1), 0.9)
+            self.point = self._w + self._step * self._d
+            return
+        steps = 0.5 * 4.0 ** -np.arange(SEARCH)
         for _ in range(2):
             points = self._w + steps[:, None] * self._d
             n = len(steps)
@@ -164,7 +175,7 @@ class _Descent:
             merits = 0.5 * np.sum(self.penalty * points * points, axis=1) + sums.envelope
             best = int(np.argmin(merits))
             self.point, self._trial = points[best], False
-            high = steps[best - 1] if best else 4 * steps[0]
+            high = steps[best - 1] if best else 2 * steps[0]
             low = steps[best + 1] if best + 1 < n else 0.0
             steps = np.linspace(high, low, SEARCH + 2)[1:-1]
         if not rows.double and merits[best] >= self._merit:  # rounding hides the way down
@@ -177,8 +188,11 @@ def _direction(curvature: Array | Factor, gradient: Array, penalty: Array) -> Ar
     if penalty[-1] == 0:  # a free bias may have no row near its kink: then it moves by 1, the width of a margin
         ridge[-1] = max(abs(gradient[-1]), 1e-12)
     if isinstance(curvature, np.ndarray):
-        return -_solve(curvature + np.diag(ridge), gradient)
+        curvature.flat[:: len(ridge) + 1] += ridge
+        return -_solve(curvature, gradient)
     j, m = curvature.x.shape
+    if j == 0:
+        return -gradient / ridge
     if j <= min(m, DIRECT):  # Woodbury
         inner = curvature.gram(ridge)
         inner[np.diag_indices(j)] += 1
@@ -193,5 +207,6 @@ def _direction(curvature: Array | Factor, gradient: Array, penalty: Array) -> Ar
 
 
 def _solve(matrix: Array, right: Array) -> Array:
-    factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
-    return np.asarray(cho_solve(factor, right, check_finite=False))
+    """Solve a positive definite system; LAPACK by hand, since for 32 unknowns most of the time would go into checks."""
+    _, solution, failed = dposv(matrix, right, lower=1)
+    return np.asarray(solution if not failed else np.linalg.lstsq(matrix, right)[0])

@@ -29,8 +29,8 @@ from deepsep.solvers.newton import minimise
 
 Array = NDArray[Any]
 
-TWO_LEVEL_FROM = 100_000  # unlabelled rows above which a sample finds the start
-TWO_LEVEL_SAMPLE = 20_000
+TWO_LEVEL_FROM = 4_000  # unlabelled rows above which a part of them finds the start
+TWO_LEVEL_SAMPLE = 2_000  # at least so many of them
 
 
 @dataclass(frozen=True)
@@ -177,40 +177,30 @@ def cccp(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: flo
     return _result(problem, w, paths, gap, steps, converged)
 
 
-def single_loop(
-    problem: Problem,
-    start: Result,
-    *,
-    tol: float,
-    max_iter: int,
-    rng: np.random.Generator,
-    aim: float | None = None,
-) -> Result:
-    """Run one augmented Lagrangian whose signs follow f; above 100,000 unlabelled rows from a sample's solution."""
+def single_loop(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
+    """Run one augmented Lagrangian whose signs follow f; with many unlabelled rows, first on every few of them."""
     u = problem.unlabelled.shape[0]
     kappa, n_sweeps = 4.0, 0
     if u > TWO_LEVEL_FROM:
-        sample = np.sort(rng.choice(u, TWO_LEVEL_SAMPLE, replace=False))
-        cost = problem.cost_unlabelled[sample] * (u / TWO_LEVEL_SAMPLE)
-        small = replace(problem, unlabelled=problem.unlabelled[sample], cost_unlabelled=cost)
-        start = single_loop(small, start, tol=max(tol, 1e-3), max_iter=max_iter, rng=rng)
-        kappa, n_sweeps = 32.0, start.n_iter
+        stride = u // max(TWO_LEVEL_SAMPLE, u // 50)
+        few = replace(
+            problem, unlabelled=problem.unlabelled[::stride], cost_unlabelled=stride * problem.cost_unlabelled[::stride]
+        )
+        start = single_loop(few, start, tol=max(tol, 1e-2), max_iter=max_iter)
+        kappa, n_sweeps = 16.0, start.n_iter
     free = problem.target is None
-    rows = problem.rows()
     w = np.column_stack([start.w, start.b]) if free else start.w
-    solution = minimise(rows, w, tol=tol, max_sweeps=max_iter, kappa=kappa, aim=aim)
+    solution = minimise(problem.rows(), w, tol=tol, max_sweeps=max_iter, kappa=kappa, aim=aim)
     paths = [[float(j)] for j in solution.objective]
     return _result(problem, solution.w, paths, solution.gap, n_sweeps + solution.n_sweeps, solution.converged)
 
 
 def _square(w: Array, free: bool) -> Array:
     w = w[:, :-1] if free else w
-    return np.sum(w * w, axis=1)
+    return np.asarray(np.sum(w * w, axis=1))
 
 
-def _result(
-    problem: Problem, w: Array, paths: list[list[float]], gap: Array, n_iter: int, converged: Array
-) -> Result:
+def _result(problem: Problem, w: Array, paths: list[list[float]], gap: Array, n_iter: int, converged: Array) -> Result:
     if problem.target is None:
         return Result(w[:, :-1], w[:, -1], paths, gap, n_iter, converged)
     return Result(w, np.array(problem.target, dtype=np.float64), paths, gap, n_iter, converged)
