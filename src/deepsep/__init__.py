@@ -12,12 +12,14 @@ from deepsep._version import __version__
 
 if TYPE_CHECKING:
     from deepsep import errors
+    from deepsep._deepsep import DeepSep
     from deepsep._tsvm import TSVM
     from deepsep.model_selection import LabelledFold
 
-__all__ = ["TSVM", "LabelledFold", "__version__", "errors"]
+__all__ = ["TSVM", "DeepSep", "LabelledFold", "__version__", "errors"]
 
 _HOME = {
+    "DeepSep": "deepsep._deepsep",
     "TSVM": "deepsep._tsvm",
     "LabelledFold": "deepsep.model_selection",
     "errors": "deepsep.errors",

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight
 
-from deepsep.errors import DataError, DeepSepWarning, ParameterError
+from deepsep._labels import Labels
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError
 
 Array = NDArray[Any]
 
@@ -90,3 +92,41 @@ def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
     if abs(shares.sum() - 1) > 1e-6:
         raise ParameterError(f"priors sum to {shares.sum():.6g}, not to 1. Divide each share by their sum.")
     return shares
+
+
+def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
+    """Return the weights of the rows, or raise if a class has none; warn of a class with one labelled row."""
+    if sample_weight is None:
+        weight = np.ones(X.shape[0])
+    else:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    per_class = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
+    if (per_class == 0).any():
+        raise ParameterError(
+            f"every labelled row of class {labels.classes[per_class.argmin()]!r} has sample_weight 0, which counts as "
+            "absence. Give it a positive weight or remove its labels."
+        )
+    lonely = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
+    if lonely.any():
+        names = ", ".join(repr(name) for name in labels.classes[lonely].tolist())
+        warnings.warn(
+            f"only one labelled row for class {names}: its boundary rests on that row alone. Label a few more.",
+            LabelWarning,
+            stacklevel=4,
+        )
+    return np.asarray(weight)
+
+
+def check_numeric(X: Any, cure: str) -> None:
+    """Raise if a table has columns that are not numbers, and name them and the cure."""
+    dtypes = getattr(X, "dtypes", None)
+    columns = getattr(X, "columns", None)
+    if dtypes is None or columns is None:
+        return
+    odd = [str(name) for name, dtype in zip(columns, list(dtypes), strict=False) if getattr(dtype, "kind", "O") not in "biuf"]
+    if odd:
+        shown = ", ".join(repr(name) for name in odd[:5]) + (", ..." if len(odd) > 5 else "")
+        raise DataError(
+            f"could not convert {len(odd)} of {len(columns)} columns to numbers: {shown}. Wrap the estimator with {cure}, "
+            "which encodes categories, dates and text."
+        )

@@ -1,4 +1,4 @@
-"""Scores to probabilities: Platt's sigmoid, softmax, or a hard vote."""
+"""What networks are trained towards, and scores to probabilities: Platt's sigmoid, softmax, or a hard vote."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, softmax
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_expit, log_softmax, softmax
 
 Array = NDArray[Any]
 
@@ -74,3 +75,39 @@ def softmax_probabilities(scores: Array) -> Array:
 def hard_votes(scores: Array) -> Array:
     """Return 1 for the class with the highest score, 0 elsewhere."""
     return np.asarray(np.eye(scores.shape[1])[scores.argmax(axis=1)])
+
+
+def smooth_labels(codes: Array, n_classes: int, epsilon: float) -> Array:
+    """Return h(y), equation (2) of the paper: epsilon for every other class, and the rest for the row's own.
+
+    The paper gives the own class 1 - c epsilon, and rows then sum to 1 - epsilon; here it gets 1 - (c - 1) epsilon, so
+    that h(y) is a probability vector.
+    """
+    targets = np.full((len(codes), n_classes), epsilon, dtype=np.float32)
+    targets[np.arange(len(codes)), codes] = 1 - (n_classes - 1) * epsilon
+    return targets
+
+
+def round_weights(n_rounds: int, decay: float) -> Array:
+    """Return the weights of rounds 1 to T in the moving average: proportional to decay^(T - t), and of sum one.
+
+    They are what s_t = decay s_(t-1) + (1 - decay) g_t from s_0 = 0 gives, divided by 1 - decay^T.
+    """
+    weights = decay ** np.arange(n_rounds - 1, -1, -1, dtype=np.float64)
+    return np.asarray(weights / weights.sum())
+
+
+def fit_temperature(probabilities: Array, codes: Array, weight: Array) -> float:
+    """Return the power T for which p^(1/T), normalised, has the lowest log loss on these rows."""
+    log_p = np.log(np.maximum(probabilities.astype(np.float64), 1e-30))
+
+    def loss(log_t: float) -> float:
+        scaled = log_softmax(log_p / np.exp(log_t), axis=1)
+        return float(-(weight * scaled[np.arange(len(codes)), codes]).sum())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(np.log(0.1), np.log(20.0)), method="bounded").x))
+
+
+def temper(probabilities: Array, temperature: float) -> Array:
+    """Return p^(1/T), normalised."""
+    return np.asarray(softmax(np.log(np.maximum(probabilities, 1e-30)) / temperature, axis=1))

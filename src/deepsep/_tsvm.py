@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,8 +21,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from deepsep._checks import check_finite, check_not_constant, check_priors
+from deepsep._fingerprint import fingerprint
 from deepsep._labels import Labels, need_two_classes, read_labels
-from deepsep._spaces import EXACT_ROWS, LANDMARKS, Kernel, Space, open_space
+from deepsep._spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator, Space, open_space
 from deepsep._targets import fit_platt, hard_votes, platt_probabilities, softmax_probabilities
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ParameterError
 from deepsep.model_selection import LabelledFold
@@ -33,6 +35,15 @@ COLLAPSED = 0.1  # a side that keeps less than this part of its labelled share h
 CV_FOLDS = 5
 SMALL = 1_000  # rows
 TO_ROUNDING = 1e-12
+# What a saved model keeps of a fitted one, as plain values and as arrays.
+SAVED_VALUES = (
+    *("C_star_", "gamma_", "platt_", "n_labelled_", "n_unlabelled_", "n_iter_"),
+    *("algorithm_", "space_", "termination_condition_"),
+)
+SAVED_ARRAYS = (
+    *("coef_", "intercept_", "dual_coef_", "support_vectors_"),
+    *("duality_gap_", "balanced_", "label_distributions_"),
+)
 
 
 class TSVM(ClassifierMixin, BaseEstimator):
@@ -124,8 +135,12 @@ class TSVM(ClassifierMixin, BaseEstimator):
         Which problems have the balancing constraint.
     C_star_ : float
         The cost of an unlabelled row of weight 1.
+    gamma_ : float
+        Of the RBF kernel, where it is used: "scale" and "auto" as a number.
     n_labelled_, n_unlabelled_ : int
         Rows used in training.
+    data_fingerprint_ : str
+        A hash of the training set's shape, column names, labels and a sample of its values.
 
     References
     ----------
@@ -234,6 +249,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
 
         self._fit_probabilities(X, y, labels, labelled, weight, sample_weight is not None, rng)
         self._describe_training_rows(X, labels)
+        self.data_fingerprint_ = fingerprint(X, labels.codes, getattr(self, "feature_names_in_", None))
         return self
 
     def _check_parameters(self) -> None:
@@ -305,10 +321,12 @@ class TSVM(ClassifierMixin, BaseEstimator):
 
     def _open_space(self, X: Any, labelled: Array, unlabelled: Array, weight: Array, rng: np.random.Generator) -> Space:
         kernel: Kernel | None
+        self.__dict__.pop("gamma_", None)
         if callable(self.kernel):
             kernel = self.kernel
         elif self.kernel == "rbf":
-            kernel = partial(rbf_kernel, gamma=_gamma(self.gamma, X, weight))
+            self.gamma_ = _gamma(self.gamma, X, weight)
+            kernel = partial(rbf_kernel, gamma=self.gamma_)
         else:
             kernel = None
         space = open_space(X[labelled], X[unlabelled], weight[unlabelled], kernel, rng)
@@ -506,6 +524,54 @@ class TSVM(ClassifierMixin, BaseEstimator):
         """Return the probability of each class for every row, (n, c), columns as in ``classes_``."""
         rows = self._check_rows(X)
         return self._probabilities(self._scores(rows))
+
+    # -- saving ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder: short for ``deepsep.save(model, path)``."""
+        from deepsep.persist import save
+
+        save(self, path)
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
+        state = {name: vars(self)[name] for name in SAVED_VALUES if name in vars(self)}
+        arrays = {name: vars(self)[name] for name in SAVED_ARRAYS if name in vars(self)}
+        arrays["objective_path_"] = np.concatenate(self.objective_path_)
+        arrays["objective_steps"] = np.array([len(path) for path in self.objective_path_])
+        arrays["transduction_"] = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
+        return state, arrays
+
+    @classmethod
+    def _from_parts(cls, params: dict[str, Any], state: dict[str, Any], arrays: dict[str, Any]) -> Self:
+        """Return the fitted model that ``_to_parts`` took apart; ``state`` also has the classes and the columns."""
+        from deepsep.persist import take, take_codes
+
+        model = cls(**params)
+        vars(model).update(state)
+        c, m = len(model.classes_), model.n_features_in_
+        problems = c if c > 2 else 1
+        model.intercept_ = take(arrays, "intercept_", (problems,), "f")
+        if "coef_" in arrays:
+            model.coef_ = take(arrays, "coef_", (problems, m), "f")
+            model._separator = Separator(model.intercept_, coef=model.coef_)
+        else:
+            model.support_vectors_ = take(arrays, "support_vectors_", (None, m), "f")
+            model.dual_coef_ = take(arrays, "dual_coef_", (problems, model.support_vectors_.shape[0]), "f")
+            kernel = partial(rbf_kernel, gamma=float(model.gamma_))
+            model._separator = Separator(
+                model.intercept_, support=model.support_vectors_, dual_coef=model.dual_coef_, kernel=kernel
+            )
+        model.duality_gap_ = take(arrays, "duality_gap_", (problems,), "f")
+        model.balanced_ = take(arrays, "balanced_", (problems,), "b")
+        steps = take(arrays, "objective_steps", (problems,), "i")
+        path = take(arrays, "objective_path_", (int(steps.sum()),), "f")
+        model.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
+        codes = take_codes(arrays, "transduction_", c)
+        model.transduction_ = model.classes_[codes]
+        if "label_distributions_" in arrays:
+            model.label_distributions_ = take(arrays, "label_distributions_", (len(codes), c), "f")
+        return model
 
 
 def _gamma(gamma: float | str, X: Any, weight: Array) -> float:

@@ -37,3 +37,15 @@ class CollapseWarning(DeepSepWarning):
 
 class ApproximationWarning(DeepSepWarning):
     """There are too many rows for the exact kernel: a Nyström map took its place."""
+
+
+class InterruptWarning(DeepSepWarning):
+    """A fit was interrupted; the model holds what was complete."""
+
+
+class ModelFileError(DeepSepError, ValueError):
+    """A model cannot be written, or a saved one cannot be opened: foreign, damaged, edited, or of unknown types."""
+
+
+class VersionError(ModelFileError):
+    """The saved model has a format that this version of deepsep does not read."""

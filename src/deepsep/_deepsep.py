@@ -1,0 +1,726 @@
+"""DeepSep: Algorithm 1 of the paper, an embedding and low-density boundaries that improve each other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from deepsep._checks import check_finite, check_not_constant, check_numeric, check_priors, check_weights
+from deepsep._history import History, Row
+from deepsep._labels import Labels, need_two_classes, read_labels
+from deepsep._targets import fit_temperature, round_weights, smooth_labels, temper
+from deepsep._tsvm import TSVM
+from deepsep.errors import DeepSepWarning, InterruptWarning, LabelWarning, ParameterError
+from deepsep.model_selection import LabelledFold
+from deepsep.networks import Network, NumpyNetwork
+from deepsep.networks._ensemble import NetworkAverage
+
+Array = NDArray[Any]
+
+VALIDATION_FROM = 50  # labelled rows below which none are held out
+PATIENCE = 20  # epochs without a better validation loss
+CALIBRATION_FOLDS = 3
+
+
+@dataclass
+class _Rows:
+    """The training rows, scaled, in the order of the user."""
+
+    X: Array  # (n, d) of float32
+    labels: Labels
+    weight: Array  # (n,)
+    weighted: bool
+    labelled: Array  # indices of D0
+    unlabelled: Array  # indices of D1
+    validation: Array  # indices of labelled rows held out
+
+
+class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
+    r"""Deep low-density separation: classify all rows from a few labels.
+
+    A network :math:`g \circ f` is trained on the labelled rows; transductive SVMs (:class:`TSVM`) find boundaries
+    through low density among the embedded rows :math:`f(x)`; what they say about the unlabelled rows, as probabilities
+    :math:`\hat p`, trains the network further; and so on for a few rounds (Algorithm 1 of the paper). The TSVMs start
+    from scratch in each round, so that early mistakes can be undone. Predictions are the moving average over the
+    rounds' networks, weighted :math:`\propto \rho^{T - t}`.
+
+    The defaults differ from the published settings (:meth:`as_published`) in one thing: the TSVMs see all unlabelled
+    rows instead of 250. The 250 were chosen for speed, which is no longer needed; with 500 labels and more, each of
+    them outweighs a labelled row.
+
+    Parameters
+    ----------
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers of f, each with tanh; batch norm and dropout follow the first. The last is the embedding.
+    dropout : float, default=0.5
+        Dropout rate.
+    encoder : torch module or callable without arguments that makes one, optional
+        Your own f, for images, text or anything else; maps (batch, *shape of a row) to (batch, width). X may then have
+        more than two dimensions. ``hidden`` and ``dropout`` are not used.
+    pretrain : {None, "autoencoder"}, default=None
+        Whether f starts from the first layers of an autoencoder of all rows.
+    pretrain_epochs : int, default=20
+        Epochs of the autoencoder.
+    rounds : int, default=6
+        T. 0 gives the initial network.
+    initial_epochs : int, default=100
+        Epochs on the labelled rows before the first round, at ``learning_rate``.
+    propensity_epochs, label_epochs : int, default=10
+        Epochs of a round on the unlabelled rows (mean squared error to the TSVMs' probabilities) and then on the
+        labelled ones (KL divergence), at a tenth of ``learning_rate``. Each phase has a fresh Adam.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size : int, default=32
+        Rows in a batch.
+    l2 : float or sequence of float, default=(1e-4, 1e-5, 1e-6)
+        Penalty on the squared weights of each layer, from the first to the head; not on biases or batch norm. With
+        your own encoder a single number.
+    smoothing : float, default=1e-3
+        Of the labels: what every other class gets.
+    C, C_star, s, balance, priors
+        Of the TSVMs; see :class:`TSVM`.
+    n_unlabeled : int, optional
+        Unlabelled rows that the TSVMs are trained on, drawn anew in each round. None: all. All unlabelled rows get
+        probabilities either way.
+    propensity : {"platt", "softmax", "hard"}, default="platt"
+        How the TSVMs' scores become probabilities.
+    decay : float in [0, 1), default=0.8
+        ρ of the moving average. 0: the last network alone.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    validation_fraction : float, default=0.0
+        Part of the labelled rows held out to stop early: the initial phase when its loss has not improved for 20
+        epochs, and the rounds when that of the moving average has not for two. Not used below 50 labelled rows.
+    calibrate : bool, default=False
+        Whether to temper the probabilities so that their log loss is lowest on labelled rows out of fold; three more
+        fits.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained. "auto": your own encoder on a GPU if there is one; the default network is as
+        fast on one CPU core, where it needs no torch.
+    verbose : int, default=0
+        1: a progress bar with the time left.
+    callback : callable, optional
+        Called with each row of ``history_`` as it is made.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits. Global random state is neither used nor changed.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The labels, sorted.
+    transduction_ : array (n,)
+        The label of every training row: as given, or predicted.
+    label_distributions_ : array (n, c)
+        ``predict_proba`` of every training row, also of those whose label is known.
+    history_ : list of dict
+        One row a round and phase: losses, objective of the TSVMs, class shares, agreement with the round before,
+        validation accuracy. ``pandas.DataFrame(model.history_)`` makes a table of it.
+    n_rounds_ : int
+        Rounds that were completed.
+    temperature_ : float
+        Of the calibration; 1.0 without.
+
+    References
+    ----------
+    M. C. Burkhart, K. Shan. Deep low-density separation for semi-supervised classification. ICCS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from deepsep import DeepSep
+    >>> X, digit = load_digits(return_X_y=True)
+    >>> y = np.where(np.arange(len(digit)) < 200, digit, -1)      # -1: unlabelled
+    >>> model = DeepSep(rounds=2, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == digit[200:]).mean() > 0.85)
+    True
+    >>> model.transform(X[:3]).shape
+    (3, 32)
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden: Sequence[int] = (128, 32),
+        dropout: float = 0.5,
+        encoder: Any = None,
+        pretrain: Literal["autoencoder"] | None = None,
+        pretrain_epochs: int = 20,
+        rounds: int = 6,
+        initial_epochs: int = 100,
+        propensity_epochs: int = 10,
+        label_epochs: int = 10,
+        learning_rate: float = 1e-3,
+        batch_size: int = 32,
+        l2: float | Sequence[float] = (1e-4, 1e-5, 1e-6),
+        smoothing: float = 1e-3,
+        C: float = 0.1,
+        C_star: float | Literal["pool"] | None = None,
+        s: float = 0.0,
+        balance: bool = True,
+        priors: Mapping[Any, float] | None = None,
+        n_unlabeled: int | None = None,
+        propensity: Literal["platt", "softmax", "hard"] = "platt",
+        decay: float = 0.8,
+        standardize: bool = True,
+        validation_fraction: float = 0.0,
+        calibrate: bool = False,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+        verbose: int = 0,
+        callback: Callable[[Row], object] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.dropout = dropout
+        self.encoder = encoder
+        self.pretrain = pretrain
+        self.pretrain_epochs = pretrain_epochs
+        self.rounds = rounds
+        self.initial_epochs = initial_epochs
+        self.propensity_epochs = propensity_epochs
+        self.label_epochs = label_epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.l2 = l2
+        self.smoothing = smoothing
+        self.C = C
+        self.C_star = C_star
+        self.s = s
+        self.balance = balance
+        self.priors = priors
+        self.n_unlabeled = n_unlabeled
+        self.propensity = propensity
+        self.decay = decay
+        self.standardize = standardize
+        self.validation_fraction = validation_fraction
+        self.calibrate = calibrate
+        self.device = device
+        self.verbose = verbose
+        self.callback = callback
+        self.random_state = random_state
+
+    @classmethod
+    def as_published(cls, **changes: Any) -> Self:
+        """Return the estimator with the settings of the paper, and ours where it is silent.
+
+        From the paper: layers of 128 and 32 with tanh, batch norm and dropout 0.5 between them, an L2 penalty that
+        falls through the layers, ε = 1e-3, T = 6 rounds of 10 + 10 epochs at a tenth of the learning rate, C = 0.1,
+        C* = (ℓ/u) C, 250 unlabelled rows in the TSVMs, ρ = 0.8. Ours: 100 initial epochs, learning rate 1e-3, batches
+        of 32, penalties of 1e-4, 1e-5 and 1e-6, u in C* the 250 rows, balancing, Platt's sigmoid, standardised features.
+
+        Parameters
+        ----------
+        **changes
+            Settings to change, such as ``random_state``.
+        """
+        published: dict[str, Any] = {
+            "hidden": (128, 32),
+            "dropout": 0.5,
+            "rounds": 6,
+            "initial_epochs": 100,
+            "propensity_epochs": 10,
+            "label_epochs": 10,
+            "learning_rate": 1e-3,
+            "batch_size": 32,
+            "l2": (1e-4, 1e-5, 1e-6),
+            "smoothing": 1e-3,
+            "C": 0.1,
+            "C_star": None,
+            "s": 0.0,
+            "balance": True,
+            "n_unlabeled": 250,
+            "propensity": "platt",
+            "decay": 0.8,
+            "standardize": True,
+        }
+        return cls(**(published | changes))
+
+    # -- Algorithm 1 -----------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to partly labelled rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or (n, ...) with an encoder
+            Numbers without NaN or infinity.
+        y : array-like of shape (n,)
+            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
+            integers.
+        sample_weight : array-like of shape (n,), optional
+            A weight of k counts as k copies of the row, 0 as its absence, in every stage.
+
+        Returns
+        -------
+        self
+        """
+        rng, rows, history = self._begin(X, y, sample_weight)
+        network = self._new_network(rows, rng)
+        labels = smooth_labels(rows.labels.codes[rows.labelled], len(self.classes_), self.smoothing)
+        try:
+            with threadpool_limits(1, user_api="blas"):  # for networks this small, threads only get in the way
+                self._pretrain(network, rows, history, rng)
+                self._initial_phase(network, rows, labels, history, rng)  # θ₀, ψ₀
+                self._end_of_round(network, rows, history)
+                for _ in range(self.rounds if rows.unlabelled.size else 0):
+                    propensities = self._separate(network, rows, history, rng)
+                    self._phase(network, rows, "propensities", propensities, history, rng)
+                    self._phase(network, rows, "labels", labels, history, rng)  # θₜ, ψₜ
+                    self._end_of_round(network, rows, history)
+                    if self._stop_early():
+                        break
+        except KeyboardInterrupt:
+            self._interrupted(network)
+        finally:
+            history.close()
+        return self._finish(X, y, rows, rng)
+
+    # -- its steps -------------------------------------------------------------------------------------------
+
+    def _begin(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.random.Generator, _Rows, History]:
+        self._check_parameters()
+        check_numeric(X, "deepsep.for_table")
+        X = validate_data(
+            self,
+            X,
+            dtype=[np.float32, np.float64],
+            ensure_all_finite=False,
+            ensure_min_samples=2,
+            allow_nd=self.encoder is not None,
+        )
+        names = getattr(self, "feature_names_in_", None)
+        check_finite(X.reshape(len(X), -1), names)
+        labels = read_labels(y)
+        if len(labels.codes) != len(X):
+            raise ParameterError(f"X has {len(X)} rows and y has {len(labels.codes)} entries; they must match.")
+        need_two_classes(labels)
+        self.classes_ = labels.classes
+        if self.priors is not None:
+            check_priors(self.priors, self.classes_)
+        weight = check_weights(X, sample_weight, labels)
+        self._row_shape = X.shape[1:]
+        flat = X.reshape(len(X), -1)
+        check_not_constant(flat, names)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        self._scale_like(flat, weight)
+        labelled = np.flatnonzero(labels.labelled & (weight > 0))
+        unlabelled = np.flatnonzero(~labels.labelled & (weight > 0))
+        labelled, validation = self._hold_out(labelled, labels, rng)
+        if not unlabelled.size:
+            warnings.warn(
+                "no unlabelled rows: DeepSep fell back to the initial, supervised network. Pass the unlabelled rows in X "
+                "as well, with None in y.",
+                LabelWarning,
+                stacklevel=3,
+            )
+        self._states: list[dict[str, Array]] = []
+        rounds = self.rounds if unlabelled.size else 0
+        n_epochs = self.initial_epochs + rounds * (self.propensity_epochs + self.label_epochs)
+        n_epochs += self.pretrain_epochs if self.pretrain else 0
+        history = History(n_epochs, bool(self.verbose), self.callback)
+        self.history_ = history.rows
+        scaled = self._scaled(flat)
+        return rng, _Rows(scaled, labels, weight, sample_weight is not None, labelled, unlabelled, validation), history
+
+    def _hold_out(self, labelled: Array, labels: Labels, rng: np.random.Generator) -> tuple[Array, Array]:
+        counts = np.bincount(labels.codes[labelled])
+        n = round(self.validation_fraction * len(labelled))
+        if len(labelled) < VALIDATION_FROM or counts.min() < 2 or n < len(counts):
+            return labelled, labelled[:0]
+        seed = int(rng.integers(2**31))
+        train, held = train_test_split(labelled, test_size=n, stratify=labels.codes[labelled], random_state=seed)
+        return np.sort(train), np.sort(held)
+
+    def _new_network(self, rows: _Rows, rng: np.random.Generator) -> Network:
+        c, d = len(self.classes_), rows.X.shape[1]
+        self._device = self._choose_device()
+        self._backend = "numpy" if self._device == "cpu" and self.encoder is None else "torch"
+        return self._make_network(c, d, rng)
+
+    def _make_network(self, c: int, d: int, rng: np.random.Generator) -> Network:
+        if self._backend == "numpy":
+            return NumpyNetwork(d, c, hidden=tuple(self.hidden), dropout=self.dropout, l2=self._penalties(), rng=rng)
+        from deepsep.networks import TorchNetwork
+
+        shape = d if self.encoder is None else self._row_shape
+        return TorchNetwork(
+            shape,
+            c,
+            encoder=self.encoder,
+            hidden=tuple(self.hidden),
+            dropout=self.dropout,
+            l2=self._penalties(),
+            device=self._device,
+            rng=rng,
+        )
+
+    def _penalties(self) -> float | tuple[float, ...]:
+        if isinstance(self.l2, Real):
+            return float(self.l2)
+        if self.encoder is not None:
+            return float(self.l2[0])
+        layers = len(self.hidden) + 1
+        return tuple(self.l2) if len(self.l2) == layers else tuple(np.geomspace(self.l2[0], self.l2[-1], layers))
+
+    def _pretrain(self, network: Network, rows: _Rows, history: History, rng: np.random.Generator) -> None:
+        if self.pretrain is None:
+            return
+        from deepsep.networks import TorchNetwork
+        from deepsep.networks._autoencoder import pretrain
+
+        twin: Any = network
+        if self._backend == "numpy":
+            twin = TorchNetwork(rows.X.shape[1], len(self.classes_), hidden=self.hidden, dropout=self.dropout, rng=rng)
+            twin.load_state(network.state())
+        losses = pretrain(
+            twin,
+            rows.X,
+            epochs=self.pretrain_epochs,
+            lr=self.learning_rate,
+            batch_size=max(self.batch_size, 128),
+            rng=rng,
+            weight=rows.weight if rows.weighted else None,
+            on_epoch=history.phase("autoencoder"),
+        )
+        network.load_state(twin.state())
+        history.add(round=0, phase="autoencoder", epochs=len(losses), loss=losses[-1])
+
+    def _initial_phase(
+        self, network: Network, rows: _Rows, labels: Array, history: History, rng: np.random.Generator
+    ) -> None:
+        if not rows.validation.size:
+            self._phase(network, rows, "initial", labels, history, rng)
+            return
+        best, best_state, best_epoch = np.inf, network.state(), 0
+        on_epoch = history.phase("initial")
+
+        def watch(epoch: int, loss: float) -> None:
+            nonlocal best, best_state, best_epoch
+            on_epoch(epoch, loss)
+            now = self._validation_loss(network.predict_proba(rows.X[rows.validation]), rows)
+            if now < best:
+                best, best_state, best_epoch = now, network.state(), epoch
+            elif epoch - best_epoch >= PATIENCE:
+                raise _EnoughError
+
+        losses: list[float] = []
+        try:
+            losses = self._train(network, rows, "initial", labels, rng, watch)
+        except _EnoughError:
+            pass
+        network.load_state(best_state)
+        history.add(round=0, phase="initial", epochs=best_epoch + 1, loss=losses[-1] if losses else best)
+
+    def _phase(
+        self, network: Network, rows: _Rows, name: str, targets: Array, history: History, rng: np.random.Generator
+    ) -> None:
+        """Train on D0 or D1 and note it."""
+        losses = self._train(network, rows, name, targets, rng, history.phase(name))
+        history.add(round=len(self._states), phase=name, epochs=len(losses), loss=losses[-1] if losses else None)
+
+    def _train(
+        self, network: Network, rows: _Rows, name: str, targets: Array, rng: np.random.Generator, on_epoch: Any
+    ) -> list[float]:
+        part = rows.unlabelled if name == "propensities" else rows.labelled
+        epochs = {"initial": self.initial_epochs, "propensities": self.propensity_epochs, "labels": self.label_epochs}
+        return network.train(
+            rows.X[part],
+            targets,
+            loss="mse" if name == "propensities" else "kl",
+            epochs=epochs[name],
+            lr=self.learning_rate if name == "initial" else self.learning_rate / 10,
+            batch_size=self.batch_size,
+            rng=rng,
+            weight=rows.weight[part] if rows.weighted else None,
+            on_epoch=on_epoch,
+        )
+
+    def _separate(self, network: Network, rows: _Rows, history: History, rng: np.random.Generator) -> Array:
+        """Return p̂ of the unlabelled rows: what one-vs-rest TSVMs in the embedding say."""
+        used = np.concatenate([rows.labelled, rows.unlabelled])
+        codes = rows.labels.codes[used]
+        priors = None if self.priors is None else dict(enumerate(check_priors(self.priors, self.classes_)))
+        tsvm = TSVM(
+            C=self.C,
+            C_star=self.C_star,
+            s=self.s,
+            balance=self.balance,
+            priors=priors,
+            n_unlabeled=self.n_unlabeled,
+            probability=self.propensity,
+            tol=1e-3,
+            random_state=int(rng.integers(2**31)),
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeepSepWarning)  # constant units and the like are nothing to tell the user
+            tsvm.fit(network.embed(rows.X[used]), codes, sample_weight=rows.weight[used] if rows.weighted else None)
+        propensities = tsvm.label_distributions_[len(rows.labelled) :]
+        history.add(
+            round=len(self._states),
+            phase="tsvm",
+            objective=float(sum(path[-1] for path in tsvm.objective_path_)),
+            passes=tsvm.n_iter_,
+            shares=np.bincount(propensities.argmax(axis=1), minlength=len(self.classes_)) / len(propensities),
+        )
+        return np.asarray(propensities, dtype=np.float32)
+
+    def _end_of_round(self, network: Network, rows: _Rows, history: History) -> None:
+        """Store the round's network and its predictions' part in the moving average."""
+        self._states.append(network.state())
+        t = len(self._states) - 1
+        now = network.predict_proba(rows.X)
+        if t <= 1:
+            self._average, self._before = now.astype(np.float64), None
+        else:
+            kept = self.decay * (1 - self.decay ** (t - 1))
+            self._average = (kept * self._average + (1 - self.decay) * now) / (1 - self.decay**t)
+        guess = now.argmax(axis=1)
+        row: Row = {
+            "round": t,
+            "phase": "end",
+            "shares": np.bincount(guess[rows.unlabelled], minlength=len(self.classes_)) / max(len(rows.unlabelled), 1),
+            "agreement": None if t == 0 else float((guess == self._guess).mean()),
+        }
+        if rows.validation.size:
+            own = rows.labels.codes[rows.validation]
+            average = self._average[rows.validation]
+            row["validation_accuracy_network"] = float((guess[rows.validation] == own).mean())
+            row["validation_accuracy"] = float((average.argmax(axis=1) == own).mean())
+            row["validation_loss"] = self._validation_loss(average, rows)
+        self._guess = guess
+        history.add(**row)
+
+    def _stop_early(self) -> bool:
+        """Whether the moving average has been no better than before for two rounds, on the rows held out."""
+        losses = [row["validation_loss"] for row in self.history_ if row.get("validation_loss") is not None]
+        return len(losses) > 3 and min(losses[-2:]) > min(losses[:-2])
+
+    def _validation_loss(self, probabilities: Array, rows: _Rows) -> float:
+        own = probabilities[np.arange(len(rows.validation)), rows.labels.codes[rows.validation]]
+        return float(-np.average(np.log(np.maximum(own, 1e-12)), weights=rows.weight[rows.validation]))
+
+    def _interrupted(self, network: Network) -> None:
+        if not self._states:
+            self._states.append(network.state())
+        done = len(self._states) - 1
+        warnings.warn(
+            f"interrupted: the model holds the {done} rounds of {self.rounds} that were complete"
+            + (", that is, the initial network as far as it was trained." if done == 0 else "."),
+            InterruptWarning,
+            stacklevel=3,
+        )
+
+    def _finish(self, X: Any, y: Any, rows: _Rows, rng: np.random.Generator) -> Self:
+        for scratch in ("_average", "_before", "_guess"):
+            self.__dict__.pop(scratch, None)
+        self.n_rounds_ = len(self._states) - 1
+        self.n_iter_ = max(self.n_rounds_, 1)
+        self.temperature_ = 1.0
+        self._build_average()
+        if self.calibrate:
+            self.temperature_ = self._fit_temperature(rows, rng)
+        self.label_distributions_ = self._probabilities(validate_shape(X, self._row_shape))
+        codes = np.where(rows.labels.labelled, rows.labels.codes, self.label_distributions_.argmax(axis=1))
+        self.transduction_ = self.classes_[codes]
+        return self
+
+    def _fit_temperature(self, rows: _Rows, rng: np.random.Generator) -> float:
+        codes = rows.labels.codes.copy()
+        codes[rows.validation] = -1
+        used = np.flatnonzero(rows.weight > 0)
+        folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[rows.labelled]).min()))
+        if folds < 2:
+            warnings.warn("calibrate needs two labelled rows of every class: left out.", LabelWarning, stacklevel=4)
+            return 1.0
+        seed = int(rng.integers(2**31))
+        p, own, weight = [], [], []
+        for train, test in LabelledFold(folds, random_state=seed).split(None, codes[used]):
+            model = clone(self).set_params(
+                calibrate=False, standardize=False, priors=None, verbose=0, callback=None, random_state=seed
+            )
+            if self.priors is not None:
+                model.set_params(priors=dict(enumerate(check_priors(self.priors, self.classes_))))
+            at, held = used[train], used[test]
+            shape = (-1, *self._row_shape)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeepSepWarning)
+                model.fit(rows.X[at].reshape(shape), codes[at], sample_weight=rows.weight[at] if rows.weighted else None)
+            p.append(model.predict_proba(rows.X[held].reshape(shape)))
+            own.append(codes[held])
+            weight.append(rows.weight[held])
+        return fit_temperature(np.concatenate(p), np.concatenate(own), np.concatenate(weight))
+
+    # -- scaling and devices ---------------------------------------------------------------------------------
+
+    def _scale_like(self, X: Array, weight: Array) -> None:
+        """Remember the weighted mean and deviation of each feature, a chunk of rows at a time."""
+        d = X.shape[1]
+        self._centre, self._scale = np.zeros(d), np.ones(d)
+        if not self.standardize:
+            return
+        total = weight.sum()
+        for step in range(2):
+            sums = np.zeros(d)
+            for start in range(0, len(X), 65_536):
+                rows = slice(start, start + 65_536)
+                sums += weight[rows] @ (X[rows] if step == 0 else np.square(X[rows] - self._centre))
+            if step == 0:
+                self._centre = sums / total
+            else:
+                deviation = np.sqrt(sums / total)
+                self._scale = np.where(deviation > 1e-12 * np.maximum(1, np.abs(self._centre)), deviation, 1.0)
+
+    def _scaled(self, X: Array) -> Array:
+        out = np.empty(X.shape, np.float32)
+        for start in range(0, len(X), 65_536):
+            rows = slice(start, start + 65_536)
+            out[rows] = (X[rows] - self._centre) / self._scale
+        return out
+
+    def _choose_device(self) -> str:
+        if self.device == "cpu" or (self.device == "auto" and self.encoder is None):
+            return "cpu"
+        import torch
+
+        if torch.cuda.is_available():
+            return "cuda"
+        if self.device == "cuda":
+            raise ParameterError('device="cuda": torch finds no GPU here. Use device="cpu" or "auto".')
+        return "cpu"
+
+    def _check_parameters(self) -> None:
+        def bad(name: str, wanted: str) -> ParameterError:
+            return ParameterError(f"DeepSep: {name}={getattr(self, name)!r}; pass {wanted}.")
+
+        def number(value: Any) -> bool:
+            return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+        for name, least in (
+            ("rounds", 0), ("initial_epochs", 1), ("propensity_epochs", 0), ("label_epochs", 0), ("pretrain_epochs", 0),
+            ("batch_size", 1),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if not (isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least):
+                raise bad(name, f"an integer of at least {least}")
+        for name in ("dropout", "decay", "validation_fraction"):
+            if not (number(getattr(self, name)) and 0 <= getattr(self, name) < 1):
+                raise bad(name, "a number from 0 to below 1")
+        if not (number(self.learning_rate) and self.learning_rate > 0):
+            raise bad("learning_rate", "a positive number")
+        if not (number(self.smoothing) and 0 <= self.smoothing < 0.5):
+            raise bad("smoothing", "a number from 0 to below 0.5")
+        widths = self.hidden if isinstance(self.hidden, Sequence) else ()
+        if not widths or not all(isinstance(w, Integral) and int(w) >= 1 for w in widths):
+            raise bad("hidden", "one or more positive integers, such as (128, 32)")
+        for name, allowed in (
+            ("pretrain", (None, "autoencoder")),
+            ("propensity", ("platt", "softmax", "hard")),
+            ("device", ("auto", "cpu", "cuda")),
+        ):
+            if getattr(self, name) not in allowed:
+                raise bad(name, " or ".join(map(repr, allowed)))
+        if self.encoder is not None and not callable(self.encoder):
+            raise bad("encoder", "a torch module or a callable that makes one")
+        # The TSVM's own settings are checked before any training starts.
+        TSVM(
+            C=self.C, C_star=self.C_star, s=self.s, balance=self.balance, priors=self.priors, n_unlabeled=self.n_unlabeled
+        )._check_parameters()  # fmt: skip
+
+    # -- predicting ------------------------------------------------------------------------------------------
+
+    def _build_average(self) -> None:
+        """Pack the rounds' networks for prediction; with T = 0 the initial one."""
+        states = self._states[1:] or self._states
+        self._weights = round_weights(len(states), self.decay)
+        self._packed = None
+        if self._backend == "numpy":
+            self._packed = NetworkAverage(states, self._weights, self._centre, self._scale)
+
+    def _network(self, state: dict[str, Array]) -> Network:
+        d = int(np.prod(self._row_shape))
+        network = self._make_network(len(self.classes_), d, np.random.default_rng(0))
+        network.load_state(state)
+        return network
+
+    def _check_rows(self, X: Any) -> Array:
+        check_is_fitted(self, "n_rounds_")
+        check_numeric(X, "deepsep.for_table")
+        X = validate_data(
+            self,
+            X,
+            dtype=[np.float32, np.float64],
+            ensure_all_finite=False,
+            reset=False,
+            allow_nd=self.encoder is not None,
+        )
+        rows = validate_shape(X, self._row_shape)
+        check_finite(rows, getattr(self, "feature_names_in_", None))
+        return rows
+
+    def _probabilities(self, rows: Array) -> Array:
+        if self._packed is not None:
+            p = self._packed.predict_proba(rows)
+        else:
+            scaled = self._scaled(rows)
+            states = self._states[1:] or self._states
+            p = np.zeros((len(rows), len(self.classes_)))
+            for weight, state in zip(self._weights, states, strict=True):
+                p += weight * self._network(state).predict_proba(scaled)
+            p /= p.sum(axis=1, keepdims=True)
+        return p if self.temperature_ == 1.0 else temper(p, self.temperature_)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class for every row: the moving average over the rounds' networks."""
+        rows = self._check_rows(X)
+        return self._probabilities(rows)
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable class of every row, labelled or not."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def round_proba(self, X: Any, round: int = -1) -> Array:
+        """Return the probabilities of one round's network alone: 0 is the initial network, -1 the last one."""
+        rows = self._check_rows(X)
+        if not -len(self._states) <= round < len(self._states):
+            raise ParameterError(f"round={round}: the model has rounds 0 (the initial network) to {self.n_rounds_}.")
+        return self._network(self._states[round]).predict_proba(self._scaled(rows)).astype(np.float64)
+
+    def transform(self, X: Any) -> Array:
+        """Return the embedding f of every row, by the last network."""
+        rows = self._check_rows(X)
+        return self._network(self._states[-1]).embed(self._scaled(rows))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the columns of ``transform``: deepsep0, deepsep1, …"""
+        check_is_fitted(self, "n_rounds_")
+        width = self._states[-1]["head.weight"].shape[1]
+        return np.array([f"deepsep{i}" for i in range(width)], dtype=object)
+
+    def save(self, path: Any) -> None:
+        """Save the fitted model as a folder; the same as ``deepsep.save(model, path)``."""
+        from deepsep.persist import save
+
+        save(self, path)
+
+
+class _EnoughError(Exception):
+    """Ends a phase in which validation no longer improves."""
+
+
+def validate_shape(X: Any, row_shape: tuple[int, ...]) -> Array:
+    """Return rows flattened, or raise if they do not have the shape of the training rows."""
+    X = np.asarray(X)
+    if X.shape[1:] != row_shape:
+        raise ParameterError(f"X has rows of shape {X.shape[1:]}; the model was trained on rows of shape {row_shape}.")
+    return X.reshape(len(X), -1)

@@ -1,0 +1,49 @@
+"""What happened in a fit: one row a round and phase, for progress bars, callbacks and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tqdm import tqdm
+
+Row = dict[str, Any]
+
+
+class History:
+    """Rows of a fit, passed on as they come.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Epochs in the whole fit, for the estimate of the time left.
+    verbose : bool
+        Whether to show a progress bar on standard error.
+    callback : callable, optional
+        Called with each row.
+    """
+
+    def __init__(self, n_epochs: int, verbose: bool, callback: Callable[[Row], object] | None) -> None:
+        self.rows: list[Row] = []
+        self._callback = callback
+        self._bar = tqdm(total=n_epochs, desc="DeepSep", unit="epoch", disable=not verbose)
+
+    def phase(self, name: str) -> Callable[[int, float], None]:
+        """Begin a phase; the function that is returned is called after each epoch."""
+        self._bar.set_description(f"DeepSep, {name}")
+
+        def on_epoch(epoch: int, loss: float) -> None:
+            self._bar.update()
+            self._bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+
+        return on_epoch
+
+    def add(self, **row: Any) -> None:
+        """Keep a row and pass it on."""
+        self.rows.append(row)
+        if self._callback is not None:
+            self._callback(row)
+
+    def close(self) -> None:
+        """Take the progress bar down."""
+        self._bar.close()

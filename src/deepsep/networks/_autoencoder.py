@@ -1,0 +1,91 @@
+"""Pretraining an encoder to rebuild its input, on all rows, without labels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from deepsep.networks._phase import adam, private_seed, run_epochs, tensor
+from deepsep.networks._protocol import OnEpoch, streams
+from deepsep.networks._torch import TorchNetwork, _linear
+
+Array = NDArray[Any]
+
+DECODER_WIDTH = 128
+
+
+def pretrain(
+    network: TorchNetwork,
+    X: Array,
+    *,
+    epochs: int,
+    lr: float,
+    batch_size: int,
+    rng: np.random.Generator,
+    weight: Array | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> list[float]:
+    """Train the encoder of a network, under a decoder that is then thrown away, to rebuild the rows.
+
+    Parameters
+    ----------
+    network : TorchNetwork
+        Its encoder is trained in place.
+    X : array of shape (n, ...)
+        Rows, labelled or not.
+    epochs, lr, batch_size, rng, weight, on_epoch
+        As in :meth:`deepsep.networks.Network.train`.
+
+    Returns
+    -------
+    list of float
+        The mean squared error of each epoch.
+    """
+    encoder = network.module["encoder"]
+    rows, device = network._rows(X), network.device
+    weights = torch.ones(len(X), device=device) if weight is None else tensor(weight, device)
+    order_rng, noise_seed = streams(rng)
+    width, size = int(network.module["head"].in_features), math.prod(network.input_shape)
+    decoder = nn.Sequential(_linear(rng, width, DECODER_WIDTH), nn.Tanh(), _linear(rng, DECODER_WIDTH, size)).to(device)
+    optimiser = adam([(p, 0.0) for p in (*encoder.parameters(), *decoder.parameters())], lr=lr)
+    norms = [module for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+
+    def step(at: torch.Tensor) -> torch.Tensor:
+        for norm in norms:
+            norm.train(len(at) > 1)
+        optimiser.zero_grad()
+        x, w = rows[at], weights[at]
+        errors = (decoder(encoder(x)) - x.flatten(1)).square().mean(1)
+        total = errors @ w
+        torch.autograd.backward(total / w.sum())
+        optimiser.step()
+        return total.detach()
+
+    history: list[float] = []
+    mass = float(weights.sum())
+
+    def record(epoch: int, total: Array) -> None:
+        history.append(float(total) / mass)
+        if on_epoch is not None:
+            on_epoch(epoch, history[-1])
+
+    encoder.train()
+    try:
+        with private_seed(noise_seed, device):
+            run_epochs(
+                step,
+                lambda: order_rng.permutation(len(X)),
+                record,
+                n=len(X),
+                epochs=epochs,
+                batch_size=min(batch_size, len(X)),
+                device=device,
+            )
+    finally:
+        encoder.eval()
+    return history
