@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from deepsep._deepsep import DeepSep
     from deepsep._tsvm import TSVM
     from deepsep.model_selection import LabelledFold
+    from deepsep.persist import load, save
 
-__all__ = ["TSVM", "DeepSep", "LabelledFold", "__version__", "errors"]
+__all__ = ["TSVM", "DeepSep", "LabelledFold", "__version__", "errors", "load", "save"]
 
 _HOME = {
     "DeepSep": "deepsep._deepsep",
     "TSVM": "deepsep._tsvm",
     "LabelledFold": "deepsep.model_selection",
+    "load": "deepsep.persist",
+    "save": "deepsep.persist",
     "errors": "deepsep.errors",
 }
 

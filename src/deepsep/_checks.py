@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,22 @@ from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterErr
 Array = NDArray[Any]
 
 CHUNK = 65_536
+
+
+def require(model: Any, name: str, holds: bool, wanted: str) -> None:
+    """Raise an error that names the setting and its value unless the condition holds."""
+    if not holds:
+        raise ParameterError(f"{type(model).__name__}: {name}={getattr(model, name)!r}; pass {wanted}.")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a setting is a finite number, and not a truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+
+def is_integer(value: Any, least: int) -> bool:
+    """Whether a setting is an integer of at least this."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def check_finite(X: Any, names: Any = None) -> None:
@@ -43,7 +60,7 @@ def check_finite(X: Any, names: Any = None) -> None:
     )
 
 
-def check_not_constant(X: Any, names: Any = None) -> None:
+def check_not_constant(X: Any, names: Any = None, *, stacklevel: int = 3) -> None:
     """Raise if every feature is constant; warn if some are."""
     if sparse.issparse(X):
         constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
@@ -68,7 +85,7 @@ def check_not_constant(X: Any, names: Any = None) -> None:
     warnings.warn(
         f"{where.size} of {X.shape[1]} features are constant (column {shown}) and have no influence; drop them.",
         DeepSepWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )
 
 
@@ -94,7 +111,7 @@ def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
     return shares
 
 
-def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
+def check_weights(X: Any, sample_weight: Any, labels: Labels, *, stacklevel: int = 3) -> Array:
     """Return the weights of the rows, or raise if a class has none; warn of a class with one labelled row."""
     if sample_weight is None:
         weight = np.ones(X.shape[0])
@@ -112,7 +129,7 @@ def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
         warnings.warn(
             f"only one labelled row for class {names}: its boundary rests on that row alone. Label a few more.",
             LabelWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
     return np.asarray(weight)
 
@@ -123,10 +140,11 @@ def check_numeric(X: Any, cure: str) -> None:
     columns = getattr(X, "columns", None)
     if dtypes is None or columns is None:
         return
-    odd = [str(name) for name, dtype in zip(columns, list(dtypes), strict=False) if getattr(dtype, "kind", "O") not in "biuf"]
+    kinds = {str(name): getattr(dtype, "kind", "O") for name, dtype in zip(columns, list(dtypes), strict=False)}
+    odd = [name for name, kind in kinds.items() if kind not in "biuf"]
     if odd:
         shown = ", ".join(repr(name) for name in odd[:5]) + (", ..." if len(odd) > 5 else "")
         raise DataError(
-            f"could not convert {len(odd)} of {len(columns)} columns to numbers: {shown}. Wrap the estimator with {cure}, "
-            "which encodes categories, dates and text."
+            f"could not convert {len(odd)} of {len(columns)} columns to numbers: {shown}. Wrap the estimator with "
+            f"{cure}, which encodes categories, dates and text."
         )

@@ -45,11 +45,11 @@ def fingerprint(X: Any, codes: Array, columns: Any = None) -> str:
     n, m = X.shape
     names = None if columns is None else [str(name) for name in columns]
     digest = hashlib.sha256(repr((n, m, str(X.dtype), names)).encode("utf-8", "backslashreplace"))
-    digest.update(np.ascontiguousarray(codes, dtype="<i8"))
+    digest.update(codes.astype("<i8").tobytes())
     rows, some = _spaced(n), _spaced(m)
     sample = X[rows][:, some] if sparse.issparse(X) else X[np.ix_(rows, some)]
     sample = sample.toarray() if sparse.issparse(sample) else sample
-    digest.update(np.ascontiguousarray(sample, dtype="<f8"))
+    digest.update(sample.astype("<f8").tobytes())
     return digest.hexdigest()[:32]
 
 

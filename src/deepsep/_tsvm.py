@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,15 +17,24 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from deepsep._checks import check_finite, check_not_constant, check_priors
+from deepsep._checks import (
+    check_finite,
+    check_not_constant,
+    check_priors,
+    check_weights,
+    is_integer,
+    is_number,
+    require,
+)
 from deepsep._fingerprint import fingerprint
 from deepsep._labels import Labels, need_two_classes, read_labels
 from deepsep._spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator, Space, open_space
 from deepsep._targets import fit_platt, hard_votes, platt_probabilities, softmax_probabilities
-from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ParameterError
+from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, ParameterError
 from deepsep.model_selection import LabelledFold
+from deepsep.solvers._rows import Rows
 from deepsep.solvers.tsvm import Problem, Result, cccp, single_loop, supervised_svm
 
 Array = NDArray[Any]
@@ -201,6 +209,8 @@ class TSVM(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    _make_rows: Callable[..., Any] = Rows  # the pass over the rows; DeepSep puts one for its GPU here
+
     # -- fitting ---------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -229,7 +239,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
         if len(labels.codes) != X.shape[0]:
             raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
         need_two_classes(labels)
-        weight = self._weights(X, sample_weight, labels)
+        weight = check_weights(X, sample_weight, labels)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         self.classes_ = labels.classes
 
@@ -253,58 +263,33 @@ class TSVM(ClassifierMixin, BaseEstimator):
         return self
 
     def _check_parameters(self) -> None:
-        def bad(name: str, wanted: str) -> ParameterError:
-            return ParameterError(f"TSVM: {name}={getattr(self, name)!r}; pass {wanted}.")
-
-        def number(value: Any) -> bool:
-            return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
-
-        if not (number(self.C) and self.C > 0):
-            raise bad("C", "a positive number")
-        if not (self.C_star is None or self.C_star == "pool" or (number(self.C_star) and self.C_star >= 0)):
-            raise bad("C_star", 'a number of at least 0, "pool" or None')
-        if not (number(self.s) and -1 < self.s <= 0):
-            raise bad("s", "a number above -1 and at most 0")
-        if not (callable(self.kernel) or self.kernel in ("linear", "rbf")):
-            raise bad("kernel", '"linear", "rbf" or a callable')
-        if not (self.gamma in ("scale", "auto") or (number(self.gamma) and float(self.gamma) > 0)):
-            raise bad("gamma", '"scale", "auto" or a positive number')
-        if not isinstance(self.balance, bool | np.bool):
-            raise bad("balance", "True or False")
-        if self.priors is not None and not self.balance:
-            raise bad("priors", "priors only together with balance=True, which puts them to use")
-        for name in ("n_unlabeled", "max_iter"):
-            value = getattr(self, name)
-            optional = name == "n_unlabeled" and value is None
-            if not (optional or (isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1)):
-                raise bad(name, "a positive integer" + (" or None" if name == "n_unlabeled" else ""))
-        if self.probability not in ("platt", "cv", "softmax", "hard", None):
-            raise bad("probability", '"platt", "cv", "softmax", "hard" or None')
-        if self.algorithm not in ("auto", "single-loop", "cccp"):
-            raise bad("algorithm", '"auto", "single-loop" or "cccp"')
-        if not (number(self.tol) and 0 < self.tol < 1):
-            raise bad("tol", "a number between 0 and 1")
-
-    def _weights(self, X: Any, sample_weight: Any, labels: Labels) -> Array:
-        if sample_weight is None:
-            weight = np.ones(X.shape[0])
-        else:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        per_class = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
-        if (per_class == 0).any():
-            raise ParameterError(
-                f"every labelled row of class {labels.classes[per_class.argmin()]!r} has sample_weight 0, which counts "
-                "as absence. Give it a positive weight or remove its labels."
-            )
-        lonely = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
-        if lonely.any():
-            names = ", ".join(repr(name) for name in labels.classes[lonely].tolist())
-            warnings.warn(
-                f"only one labelled row for class {names}: its boundary rests on that row alone. Label a few more.",
-                LabelWarning,
-                stacklevel=3,
-            )
-        return np.asarray(weight)
+        for name, holds, wanted in (
+            ("C", is_number(self.C) and self.C > 0, "a positive number"),
+            (
+                "C_star",
+                self.C_star in (None, "pool") or (is_number(self.C_star) and float(self.C_star) >= 0),
+                'a number of at least 0, "pool" or None',
+            ),
+            ("s", is_number(self.s) and -1 < self.s <= 0, "a number above -1 and at most 0"),
+            ("kernel", callable(self.kernel) or self.kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'),
+            (
+                "gamma",
+                self.gamma in ("scale", "auto") or (is_number(self.gamma) and float(self.gamma) > 0),
+                '"scale", "auto" or a positive number',
+            ),
+            ("balance", isinstance(self.balance, bool | np.bool), "True or False"),
+            ("priors", self.priors is None or bool(self.balance), "them together with balance=True, or None"),
+            ("n_unlabeled", self.n_unlabeled is None or is_integer(self.n_unlabeled, 1), "a positive integer or None"),
+            (
+                "probability",
+                self.probability in ("platt", "cv", "softmax", "hard", None),
+                '"platt", "cv", "softmax", "hard" or None',
+            ),
+            ("algorithm", self.algorithm in ("auto", "single-loop", "cccp"), '"auto", "single-loop" or "cccp"'),
+            ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
+            ("tol", is_number(self.tol) and 0 < self.tol < 1, "a number between 0 and 1"),
+        ):
+            require(self, name, holds, wanted)
 
     def _unlabelled_cost(self, labelled: float, unlabelled: float, pool: float) -> float:
         if unlabelled == 0:
@@ -355,6 +340,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
             target=target if self.balance and len(weight_u) else None,
             s=float(self.s),
             centre=space.centre,
+            make_rows=self._make_rows,
         )
 
     def _solve(self, problem: Problem) -> Result:
@@ -404,7 +390,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
 
     def _keep(self, result: Result, space: Space) -> None:
         self.space_ = space.name
-        self._separator = space.separator(result.w, result.b)
+        self._separator = space.separator(np.ascontiguousarray(result.w), result.b)
         self.intercept_ = self._separator.intercept
         for name in ("coef_", "dual_coef_", "support_vectors_"):
             self.__dict__.pop(name, None)
@@ -537,6 +523,11 @@ class TSVM(ClassifierMixin, BaseEstimator):
         """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
         state = {name: vars(self)[name] for name in SAVED_VALUES if name in vars(self)}
         arrays = {name: vars(self)[name] for name in SAVED_ARRAYS if name in vars(self)}
+        if "coef_" not in arrays and "gamma_" not in state:
+            raise ModelFileError(
+                "TSVM: the model was fitted with a kernel of your own, and a saved model holds no code. Fit with "
+                '"rbf" or "linear".'
+            )
         arrays["objective_path_"] = np.concatenate(self.objective_path_)
         arrays["objective_steps"] = np.array([len(path) for path in self.objective_path_])
         arrays["transduction_"] = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
@@ -548,7 +539,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
         from deepsep.persist import take, take_codes
 
         model = cls(**params)
-        vars(model).update(state)
+        model.__dict__.update(state)
         c, m = len(model.classes_), model.n_features_in_
         problems = c if c > 2 else 1
         model.intercept_ = take(arrays, "intercept_", (problems,), "f")
@@ -576,7 +567,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
 
 def _gamma(gamma: float | str, X: Any, weight: Array) -> float:
     if gamma == "auto":
-        return 1 / X.shape[1]
+        return float(1 / X.shape[1])
     if gamma == "scale":  # the variance of all entries, rows counted as often as they weigh
         entries = weight.sum() * X.shape[1]
         mean = (weight @ np.asarray(X.sum(axis=1)).ravel()) / entries

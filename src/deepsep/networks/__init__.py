@@ -1,7 +1,8 @@
 """Networks that Algorithm 1 trains, behind one protocol.
 
 ``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU;
-``PackedNetwork`` trains many small networks together. The last two are loaded when they are first asked for.
+``PackedNetwork`` trains many small networks together. ``TorchRows`` is the TSVM's pass over rows on a GPU. Whatever
+needs torch is loaded when it is first asked for.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from deepsep.networks._protocol import Loss, Network
 
 if TYPE_CHECKING:
     from deepsep.networks._packed import PackedNetwork
+    from deepsep.networks._rows import TorchRows, rows_by_size
     from deepsep.networks._torch import TorchNetwork, WeightedBatchNorm1d, default_encoder
 
 __all__ = [
@@ -22,15 +24,19 @@ __all__ = [
     "NumpyNetwork",
     "PackedNetwork",
     "TorchNetwork",
+    "TorchRows",
     "WeightedBatchNorm1d",
     "default_encoder",
+    "rows_by_size",
 ]
 
 _LAZY = {
     "PackedNetwork": "_packed",
     "TorchNetwork": "_torch",
+    "TorchRows": "_rows",
     "WeightedBatchNorm1d": "_torch",
     "default_encoder": "_torch",
+    "rows_by_size": "_rows",
 }
 
 

@@ -50,7 +50,9 @@ def pretrain(
     rows, device = network._rows(X), network.device
     weights = torch.ones(len(X), device=device) if weight is None else tensor(weight, device)
     order_rng, noise_seed = streams(rng)
-    width, size = int(network.module["head"].in_features), math.prod(network.input_shape)
+    head, size = network.module["head"], math.prod(network.input_shape)
+    assert isinstance(head, nn.Linear)
+    width = head.in_features
     decoder = nn.Sequential(_linear(rng, width, DECODER_WIDTH), nn.Tanh(), _linear(rng, DECODER_WIDTH, size)).to(device)
     optimiser = adam([(p, 0.0) for p in (*encoder.parameters(), *decoder.parameters())], lr=lr)
     norms = [module for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
@@ -64,7 +66,8 @@ def pretrain(
         total = errors @ w
         torch.autograd.backward(total / w.sum())
         optimiser.step()
-        return total.detach()
+        done: torch.Tensor = total.detach()
+        return done
 
     history: list[float] = []
     mass = float(weights.sum())

@@ -103,6 +103,24 @@ class RowPass(Protocol):
         """Sweep in double precision from now on."""
 
 
+class TransductivePass(RowPass, Protocol):
+    """What the TSVM asks of the data: see :class:`Rows` for each method."""
+
+    offset: Array
+
+    def scores(self, w: Array, *, labelled: bool) -> Array:
+        """Return f of the labelled or of the unlabelled rows."""
+
+    def decide(self, w: Array, problems: Array) -> Array:
+        """Return the signs of the unlabelled rows."""
+
+    def transductive_loss(self, w: Array, problems: Array) -> Array:
+        """Return the loss of the TSVM itself."""
+
+    def linearise(self, sigma: Array, problems: Array) -> None:
+        """Fix the signs of the unlabelled rows, as Collobert's step does."""
+
+
 @dataclass
 class _Chunk:
     """Some rows, and what the problems make of them."""
@@ -129,7 +147,7 @@ class Rows:
     offset : array (c,)
         A constant in every score of a problem.
     free_bias : bool
-        Whether the last column is a column of ones whose coefficient is not penalised.
+        Whether to put a column of ones, whose coefficient is not penalised, behind the others.
     s : float in (-1, 0]
         The loss of an unlabelled row with |f| <= -s is the constant 1 + s: it is undecided.
     centre : array (m,), optional
@@ -150,6 +168,9 @@ class Rows:
         centre: Array | None = None,
     ) -> None:
         dtype = labelled.dtype
+        if free_bias:
+            labelled, unlabelled = _with_ones(labelled), _with_ones(unlabelled)
+            centre = None if centre is None else np.append(centre, 0.0)
         self.centre = centre
         self.n_features = labelled.shape[1]
         self.free_bias = free_bias
@@ -166,6 +187,13 @@ class Rows:
         ]
         # Collobert's step: sum of C sigma x, of C sigma and of C |sigma|. None: the single loop.
         self._linear: tuple[Array, Array, Array] | None = None
+
+    def scores(self, w: Array, *, labelled: bool) -> Array:
+        """Return f of the labelled rows, in double precision, or of the unlabelled ones, in their own: (c, n)."""
+        x = self._blocks[0 if labelled else 1][0]
+        dtype = np.dtype(np.float64) if labelled else x.dtype
+        offset = self.offset if self.centre is None else self.offset - w @ self.centre
+        return np.asarray((x.astype(dtype, copy=False) @ w.T.astype(dtype)).T + offset[:, None])
 
     # -- Collobert's step ----------------------------------------------------------------------------------
 
@@ -364,3 +392,9 @@ class Rows:
         stack = sparse.vstack if sparse.issparse(parts[0][0]) else np.concatenate
         x = stack([x for x, _ in parts])
         return Factor(x, np.concatenate([scale for _, scale in parts]), self.centre)
+
+
+def _with_ones(x: Any) -> Any:
+    """Return x with a column of ones behind it."""
+    ones = np.ones((x.shape[0], 1), x.dtype)
+    return sparse.hstack([x, ones], format="csr") if sparse.issparse(x) else np.hstack([x, ones])

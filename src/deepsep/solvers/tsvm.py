@@ -17,14 +17,14 @@ mean of the unlabelled rows, so the balancing constraint "mean of f over the unl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from deepsep.solvers._rows import Rows
+from deepsep.solvers._rows import Rows, TransductivePass
 from deepsep.solvers.newton import minimise
 
 Array = NDArray[Any]
@@ -35,34 +35,36 @@ TWO_LEVEL_SAMPLE = 2_000  # at least so many of them
 
 @dataclass(frozen=True)
 class Problem:
-    """One-vs-rest problems on shared rows, which are centred on the weighted mean of the unlabelled ones."""
+    """One-vs-rest problems on shared rows, which are centred on the weighted mean of the unlabelled ones.
+
+    Rows may be of any type that knows its shape and can be sliced, as long as ``make_rows`` can read it; so may the
+    costs of the unlabelled rows. Whatever reads a row does so through the pass.
+    """
 
     labelled: Any  # (l, m), dense or CSR
     signs: Array  # (c, l) of -1 and 1
     cost_labelled: Array  # (l,)  C_i
     unlabelled: Any  # (u, m)
-    cost_unlabelled: Array  # (u,)  C*_i
+    cost_unlabelled: Any  # (u,)  C*_i
     target: Array | None  # (c,)  r: the mean score over the unlabelled rows; None: a free bias
     s: float = 0.0
     centre: Array | None = None  # (m,)  still to be subtracted from the rows, which are sparse
+    make_rows: Callable[..., Any] = Rows  # called as Rows is; returns a TransductivePass
 
-    def rows(self) -> Rows:
+    def rows(self) -> TransductivePass:
         """Return the pass over the rows, with a column of ones if the bias is free."""
-        x, unlabelled, centre = self.labelled, self.unlabelled, self.centre
-        if self.target is None:
-            x, unlabelled = with_ones(x), with_ones(unlabelled)
-            centre = None if centre is None else np.append(centre, 0.0)
-        return Rows(
-            x,
+        rows: TransductivePass = self.make_rows(
+            self.labelled,
             self.signs,
             self.cost_labelled,
-            unlabelled,
+            self.unlabelled,
             self.cost_unlabelled,
             offset=np.zeros(len(self.signs)) if self.target is None else self.target,
             free_bias=self.target is None,
             s=self.s,
-            centre=centre,
+            centre=self.centre,
         )
+        return rows
 
     def supervised(self) -> Problem:
         """Return the problem of the labelled rows alone, with a free bias."""
@@ -72,10 +74,13 @@ class Problem:
         """Return these of the one-vs-rest problems."""
         return replace(self, signs=self.signs[which], target=None if self.target is None else self.target[which])
 
+    def labelled_scores(self, w: Array, b: Array) -> Array:
+        """Return f of the labelled rows, (c, l), in double precision."""
+        return replace(self.supervised(), target=b).rows().scores(w, labelled=True)
+
     def unlabelled_scores(self, w: Array, b: Array) -> Array:
         """Return f of the unlabelled rows, (c, u)."""
-        centred = b if self.centre is None else b - w @ self.centre
-        return np.asarray((self.unlabelled @ w.T.astype(self.unlabelled.dtype)).T + centred[:, None])
+        return replace(self, target=b).rows().scores(w, labelled=False)
 
 
 @dataclass
@@ -106,12 +111,6 @@ class Result:
         return new
 
 
-def with_ones(x: Any) -> Any:
-    """Return x with a column of ones behind it."""
-    ones = np.ones((x.shape[0], 1), x.dtype)
-    return sparse.hstack([x, ones], format="csr") if sparse.issparse(x) else np.hstack([x, ones])
-
-
 def supervised_svm(problem: Problem, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
     """Solve the SVM on the labelled rows alone, with a free bias (the middle one where there are several)."""
     alone = problem.supervised()
@@ -119,9 +118,7 @@ def supervised_svm(problem: Problem, *, tol: float, max_iter: int, aim: float | 
     start = np.zeros((c, problem.labelled.shape[1] + 1))
     solution = minimise(alone.rows(), start, tol=tol, max_sweeps=max_iter, aim=aim)
     w = solution.w[:, :-1]
-    scores = (problem.labelled.astype(np.float64) @ w.T).T
-    if problem.centre is not None:
-        scores -= (w @ problem.centre)[:, None]
+    scores = problem.labelled_scores(w, np.zeros(c))
     b = np.array([_middle_bias(scores[k], problem.signs[k], problem.cost_labelled) for k in range(c)])
     hinges = np.maximum(1 - problem.signs * (scores + b[:, None]), 0)
     objective = 0.5 * np.sum(w * w, axis=1) + hinges @ problem.cost_labelled

@@ -1,0 +1,133 @@
+"""Time DeepSep beside LightGBM's defaults, in one run, on two cores.
+
+    python benchmarks/deepsep_speed.py        # about two minutes
+
+Fit: the paper's largest setting, 2,500 labels, 4,780 unlabelled rows, 100 features, five classes, six rounds. LightGBM
+gets the same labelled rows. Predict: 300,000 rows of 50 features. Memory: the peak of a fit over what the process held
+before, in units of the training table.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+
+from deepsep import DeepSep, _deepsep
+from deepsep.networks import NumpyNetwork
+
+
+def survey(n, d, c=5, seed=0):
+    """Rows of c classes that overlap: a few features tell, most are noise, some are heavy-tailed."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(c, size=n)
+    centres = np.zeros((c, d))
+    centres[:, : d // 4] = rng.normal(size=(c, d // 4)) * 0.5
+    X = centres[y] + rng.normal(size=(n, d))
+    X[:, ::7] = np.exp(X[:, ::7] / 2)
+    return X.astype(np.float32), y
+
+
+def timed(run):
+    start = time.perf_counter()
+    result = run()
+    return time.perf_counter() - start, result
+
+
+class Stopwatch:
+    """Adds up the time spent in a method."""
+
+    def __init__(self, owner, name):
+        self.seconds, method = 0.0, getattr(owner, name)
+
+        def wrapped(*args, **kwargs):
+            start = time.perf_counter()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - start
+
+        setattr(owner, name, wrapped)
+
+
+def fit_table(repeats):
+    from lightgbm import LGBMClassifier
+
+    X, truth = survey(2500 + 4780, 100)
+    y = np.where(np.arange(len(X)) < 2500, truth, -1)
+    networks, tsvms = Stopwatch(NumpyNetwork, "train"), Stopwatch(_deepsep.TSVM, "fit")
+    settings = {"published": DeepSep.as_published, "default": DeepSep}
+    turns = []
+    for _ in range(repeats):
+        turn = {"lightgbm": timed(lambda: LGBMClassifier(verbose=-1, n_jobs=2).fit(X[:2500], truth[:2500]))[0]}
+        for name, make in settings.items():
+            networks.seconds = tsvms.seconds = 0.0
+            turn[name], model = timed(lambda make=make: make(random_state=0).fit(X, y))
+            turn[name + " network"], turn[name + " tsvm"] = networks.seconds, tsvms.seconds
+            turn[name + " accuracy"] = (model.transduction_[2500:] == truth[2500:]).mean()
+        turns.append(turn)
+    print(f"Fit, medians of {repeats} turns; LightGBM (defaults, 2 threads) takes 1\n")
+    print("| settings | seconds | over LightGBM | network | TSVM | TSVM's share |")
+    print("|---|---|---|---|---|---|")
+    median = {key: float(np.median([turn[key] for turn in turns])) for key in turns[0]}
+    print(f"| LightGBM | {median['lightgbm']:.2f} | 1.0 | | | |")
+    for name in settings:
+        ratio = float(np.median([turn[name] / turn["lightgbm"] for turn in turns]))
+        network, tsvm = median[name + " network"], median[name + " tsvm"]
+        print(f"| {name} | {median[name]:.2f} | {ratio:.1f} | {network:.2f} | {tsvm:.2f} | {tsvm / median[name]:.0%} |")
+
+
+def predict_table(repeats):
+    from lightgbm import LGBMClassifier
+
+    X, truth = survey(300_000, 50)
+    y = np.where(np.arange(3000) < 500, truth[:3000], -1)
+    deep = DeepSep(random_state=0).fit(X[:3000], y)
+    trees = LGBMClassifier(verbose=-1, n_jobs=2).fit(X[:2500], truth[:2500])
+    deep.predict_proba(X[:30_000])
+    turns = [
+        (timed(lambda: deep.predict_proba(X))[0], timed(lambda: trees.predict_proba(X))[0]) for _ in range(repeats)
+    ]
+    ours, theirs = np.median(turns, axis=0)
+    ratio = np.median([b / a for a, b in turns])
+    print(f"\nPredict, 300,000 x 50, {os.cpu_count()} cores: DeepSep {3e5 / ours:,.0f} rows/s, LightGBM (defaults,")
+    print(f"2 threads) {3e5 / theirs:,.0f} rows/s; {ratio:.1f} times as many")
+
+
+def memory_table():
+    print("\n| rows x features (float32) | peak of fit over the table, the table apart | of predict_proba |")
+    print("|---|---|---|")
+    for n, d in ((50_000, 50), (200_000, 50), (200_000, 200)):
+        code = f"""
+import resource, sys, warnings
+sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})
+warnings.simplefilter("ignore")
+import numpy as np
+from deepsep_speed import DeepSep, survey
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+quick = dict(rounds=1, initial_epochs=2, propensity_epochs=1, label_epochs=1, random_state=0)
+X, truth = survey(2000, {d})
+DeepSep(**quick).fit(X, np.where(np.arange(2000) < 500, truth, -1)).predict(X)
+X, truth = np.random.default_rng(0).standard_normal(({n}, {d}), dtype=np.float32), np.arange({n}) % 5
+y = np.where(np.arange({n}) < 500, truth, -1)
+before = peak()
+model = DeepSep(**quick).fit(X, y)
+after_fit = peak()
+model.predict_proba(X)
+print((after_fit - before) / X.nbytes, (peak() - after_fit) / X.nbytes)
+"""
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        print(f"| {n:,} x {d} | {float(out[0]):.2f} | {float(out[1]):.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    fit_table(arguments.repeats)
+    predict_table(arguments.repeats)
+    memory_table()

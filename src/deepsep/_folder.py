@@ -1,0 +1,107 @@
+"""Folders of files: read with a check of size and hash, and written so that they appear complete or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Container, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from deepsep.errors import ModelFileError
+
+
+def sha256(data: bytes) -> str:
+    """Return the hash of a file's content."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_file(root: Path, name: str) -> bytes:
+    """Return the content of a file of the folder, which must be a plain file in it."""
+    try:
+        place = root
+        for part in name.split("/"):
+            place = place / part
+            if stat.S_ISLNK(place.lstat().st_mode):
+                raise ModelFileError(f"{place} is a link; the files of a model must lie in its folder.")
+        if not stat.S_ISREG(place.lstat().st_mode):
+            raise ModelFileError(f"{place} is not a file.")
+        return place.read_bytes()
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{root / name} is missing. Restore it, or save the model again.") from error
+    except OSError as error:
+        raise ModelFileError(f"{root / name} cannot be read: {error}.") from error
+
+
+def read_checked(root: Path, name: str, entry: Mapping[str, Any]) -> bytes:
+    """Return the content of a file, if it has the size and the hash of its entry."""
+    data = read_file(root, name)
+    if len(data) != entry["size"]:
+        raise ModelFileError(
+            f"{root / name} has {len(data)} bytes where {entry['size']} belong: it is truncated or another file. "
+            "Restore it, or save the model again."
+        )
+    if sha256(data) != entry["sha256"]:
+        raise ModelFileError(f"{root / name} was edited or damaged: its hash does not fit. Restore it, or save again.")
+    return data
+
+
+def install(files: Mapping[str, bytes], target: Path, own: Container[str]) -> None:
+    """Write the files beside the target folder and move them into place; if anything fails, all stays as it was.
+
+    What an earlier folder holds is replaced where it is the model's ``own``, and kept otherwise.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    token = secrets.token_hex(4)
+    new, old = (target.with_name(f".{target.name}.{token}.{word}") for word in ("new", "old"))
+    try:
+        for name, data in files.items():
+            _write(new / name, data)
+        for folder in {(new / name).parent for name in files}:
+            _sync(folder)
+        _swap(new, old, target, own)
+        _sync(target.parent)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _swap(new: Path, old: Path, target: Path, own: Container[str]) -> None:
+    if not target.exists():
+        os.rename(new, target)
+        return
+    try:
+        os.rename(target, old)
+        others = [item.name for item in old.iterdir() if item.name not in own]
+        for name in others:
+            os.rename(old / name, new / name)
+        os.rename(new, target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            for item in new.iterdir():
+                if item.name not in own:
+                    os.rename(item, old / item.name)
+            os.rename(old, target)
+        raise
+
+
+def _write(place: Path, data: bytes) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(place, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    with suppress(OSError):  # Windows does not open folders
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

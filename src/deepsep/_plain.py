@@ -1,0 +1,79 @@
+"""Plain values as JSON can hold them, exactly: what a saved model keeps beside its arrays."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.errors import ModelFileError
+
+Array = NDArray[Any]
+
+
+def pack(value: Any) -> Any:
+    """Return a plain value as JSON can hold it; what JSON lacks becomes a mapping with one key in underscores."""
+    if value is None or isinstance(value, bool | str):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, np.bool):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else {"__float__": str(float(value))}
+    if isinstance(value, list):
+        return [pack(item) for item in value]
+    if isinstance(value, tuple):
+        return {"__tuple__": [pack(item) for item in value]}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("__") for key in value):
+            return {str(key): pack(item) for key, item in value.items()}
+        return {"__items__": [[pack(key), pack(item)] for key, item in value.items()]}
+    if isinstance(value, np.ndarray):
+        return {"__labels__": encode_classes(value)}
+    raise TypeError(f"{type(value).__name__}")
+
+
+def unpack(value: Any) -> Any:
+    """Return the value that was packed."""
+    if isinstance(value, list):
+        return [unpack(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "__float__" in value:
+        return float(value["__float__"])
+    if "__tuple__" in value:
+        return tuple(unpack(item) for item in value["__tuple__"])
+    if "__items__" in value:
+        return {unpack(key): unpack(item) for key, item in value["__items__"]}
+    if "__labels__" in value:
+        return decode_classes(value["__labels__"])
+    return {key: unpack(item) for key, item in value.items()}
+
+
+def encode_classes(labels: Array) -> dict[str, Any]:
+    """Return a 1-d array of strings, integers, booleans or floats as plain values, with its type."""
+    kind, values = labels.dtype.kind, labels.tolist()
+    text = kind == "U" or (kind == "O" and all(isinstance(value, str) for value in values))
+    if labels.ndim != 1 or not (text or (kind in "biuf" and labels.dtype.itemsize <= 8)):
+        raise TypeError(f"an array of type {labels.dtype} and shape {labels.shape}")
+    return {
+        "dtype": "object" if kind == "O" else labels.dtype.str,
+        "values": [str(v) for v in values] if text else values,
+    }
+
+
+def decode_classes(encoded: Mapping[str, Any]) -> Array:
+    """Return the array that ``encode_classes`` wrote, of the same type."""
+    dtype, values = encoded["dtype"], encoded["values"]
+    if dtype != "object" and not re.fullmatch(r"[<>|]([biuf][1248]|U\d{1,6})", dtype):
+        raise ModelFileError(f"{dtype!r} is no type of labels. Save the model again.")
+    labels = np.array(values, dtype=dtype)
+    if encode_classes(labels) != encoded:
+        raise ModelFileError(f"labels {values!r} are not of the type {dtype!r}. Save the model again.")
+    return labels

@@ -1,0 +1,50 @@
+"""Scaling features to mean 0 and variance 1, where a row counts as often as it weighs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+CHUNK = 65_536
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Rows are taken as (x - centre) / scale."""
+
+    centre: Array  # (d,)
+    scale: Array  # (d,)
+
+    @classmethod
+    def none(cls, d: int) -> Self:
+        """Return the scaling that changes nothing."""
+        return cls(np.zeros(d), np.ones(d))
+
+    @classmethod
+    def of(cls, X: Array, weight: Array) -> Self:
+        """Return the weighted mean and deviation of each feature, a chunk of rows at a time; constants keep scale 1."""
+        centre = cls._mean(X, weight, lambda x: x)
+        deviation = np.sqrt(cls._mean(X, weight, lambda x: np.square(x - centre)))
+        varies = deviation > 1e-12 * np.maximum(1, np.abs(centre))
+        return cls(centre, np.where(varies, deviation, 1.0))
+
+    @staticmethod
+    def _mean(X: Array, weight: Array, function: Any) -> Array:
+        sums = np.zeros(X.shape[1])
+        for start in range(0, len(X), CHUNK):
+            rows = slice(start, start + CHUNK)
+            sums += weight[rows] @ function(X[rows].astype(np.float64))
+        return np.asarray(sums / weight.sum())
+
+    def apply(self, X: Array) -> Array:
+        """Return scaled rows of float32."""
+        out = np.empty(X.shape, np.float32)
+        for start in range(0, len(X), CHUNK):
+            rows = slice(start, start + CHUNK)
+            out[rows] = (X[rows] - self.centre) / self.scale
+        return out

@@ -1,0 +1,505 @@
+"""DeepSep as users meet it, and Algorithm 1 against its own pieces."""
+
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from deepsep import DeepSep, LabelledFold, load, save
+from deepsep._targets import fit_temperature, round_weights, smooth_labels, temper
+from deepsep.errors import DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning
+from deepsep.networks import NumpyNetwork
+from deepsep.networks._ensemble import NetworkAverage
+
+QUICK = {
+    "initial_epochs": 15,
+    "rounds": 2,
+    "propensity_epochs": 2,
+    "label_epochs": 2,
+    "hidden": (16, 8),
+    "learning_rate": 0.02,
+}
+EXPECTED = {
+    "check_classifiers_classes": "uses -1 and 1 as classes, and -1 marks unlabelled rows",
+    "check_sample_weight_equivalence_on_dense_data": "mini-batches: k copies are met in other batches than weight k",
+    "check_sample_weight_equivalence_on_sparse_data": "mini-batches: k copies are met in other batches than weight k",
+}
+
+
+@parametrize_with_checks([DeepSep(**QUICK)], expected_failed_checks=lambda estimator: EXPECTED)
+def test_scikit_learn_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeepSepWarning)
+        check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([DeepSep()], expected_failed_checks=lambda estimator: EXPECTED)
+def test_scikit_learn_contract_with_defaults(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeepSepWarning)
+        check(estimator)
+
+
+def segments(n=400, labelled=30, seed=0):
+    """Three overlapping segments with names; `labelled` rows have one, the others None."""
+    X, truth = make_blobs(n, centers=3, n_features=6, cluster_std=3.0, random_state=seed)
+    names = np.array(["amber", "blue", "cyan"], dtype=object)[truth]
+    y = np.where(np.arange(n) < labelled, names, None)
+    return X, y, names
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, names = segments()
+    return X, y, names, DeepSep(**QUICK, random_state=0).fit(X, y)
+
+
+# -- pieces --------------------------------------------------------------------------------------------------
+
+
+def test_smoothed_labels_are_probabilities():
+    h = smooth_labels(np.array([0, 2]), 4, 1e-3)
+    np.testing.assert_allclose(h, [[0.997, 0.001, 0.001, 0.001], [0.001, 0.001, 0.997, 0.001]], rtol=1e-6)
+    np.testing.assert_allclose(h.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_round_weights_are_the_moving_average():
+    np.testing.assert_allclose(round_weights(6, 0.8), [0.089, 0.111, 0.139, 0.173, 0.217, 0.271], atol=5e-4)
+    values, s = np.random.default_rng(0).random(6), 0.0
+    for t, g in enumerate(values, 1):
+        s = 0.8 * s + 0.2 * g
+        assert s / (1 - 0.8**t) == pytest.approx(round_weights(t, 0.8) @ values[:t])
+    np.testing.assert_array_equal(round_weights(3, 0.0), [0, 0, 1])
+
+
+def test_temperature_recovers_a_known_one():
+    rng = np.random.default_rng(0)
+    true = rng.dirichlet(np.full(3, 0.7), size=20_000)
+    codes = (rng.random(20_000)[:, None] > np.cumsum(true, axis=1)).sum(axis=1)
+    overconfident = temper(true, 0.5)
+    assert fit_temperature(overconfident, codes, np.ones(20_000)) == pytest.approx(2.0, rel=0.05)
+
+
+@pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 4)])
+def test_packed_average_is_the_average(hidden):
+    rng = np.random.default_rng(0)
+    X = rng.normal(3.0, 5.0, size=(500, 7))
+    centre, scale = X.mean(axis=0), X.std(axis=0)
+    scaled = ((X - centre) / scale).astype(np.float32)
+    states, parts = [], []
+    for _ in range(3):
+        net = NumpyNetwork(7, 4, hidden=hidden, rng=rng)
+        goals = rng.dirichlet(np.ones(4), size=500)
+        net.train(scaled, goals, loss="kl", epochs=2, lr=1e-2, batch_size=32, rng=rng)
+        states.append(net.state())
+        parts.append(net.predict_proba(scaled))
+    weights = round_weights(3, 0.8)
+    packed = NetworkAverage(states, weights, centre, scale).predict_proba(X)
+    np.testing.assert_allclose(packed, np.tensordot(weights, parts, 1), atol=2e-6)
+
+
+# -- a fitted model ------------------------------------------------------------------------------------------
+
+
+def test_shapes_and_consistency(fitted):
+    X, y, names, model = fitted
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    np.testing.assert_array_equal(p, model.label_distributions_)
+    np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
+    given = np.arange(400) < 30
+    np.testing.assert_array_equal(model.transduction_[given], y[given])
+    np.testing.assert_array_equal(model.transduction_[~given], model.predict(X)[~given])
+    assert (model.transduction_ == names).mean() > 0.8
+    assert model.transform(X).shape == (400, 8)
+    assert model.get_feature_names_out().tolist() == [f"deepsep{i}" for i in range(8)]
+    assert model.n_rounds_ == 2
+
+
+def test_prediction_is_the_moving_average_of_the_rounds(fitted):
+    X, _, _, model = fitted
+    rounds = [model.round_proba(X, t) for t in (1, 2)]
+    np.testing.assert_allclose(model.predict_proba(X), np.tensordot(round_weights(2, 0.8), rounds, 1), atol=2e-6)
+    with pytest.raises(DeepSepError, match="rounds 0"):
+        model.round_proba(X, 3)
+
+
+def test_history_has_a_row_a_round_and_phase():
+    X, y, _ = segments()
+    seen = []
+    model = DeepSep(**QUICK, random_state=0, callback=seen.append).fit(X, y)
+    phases = [(row["round"], row["phase"]) for row in model.history_]
+    one = ["tsvm", "propensities", "labels"]
+    assert phases == [
+        (0, "initial"),
+        (0, "end"),
+        *[(1, p) for p in one],
+        (1, "end"),
+        *[(2, p) for p in one],
+        (2, "end"),
+    ]
+    assert seen == model.history_
+    table = pd.DataFrame(model.history_)
+    assert table.query("phase == 'end'")["shares"].map(sum).tolist() == pytest.approx([1, 1, 1])
+    assert table.query("phase == 'end' and round > 0")["agreement"].between(0, 1).all()
+    assert table.query("phase in ['initial', 'propensities', 'labels']")["loss"].notna().all()
+    assert (table.query("phase == 'tsvm'")["objective"] > 0).all()
+
+
+def test_no_rounds_is_the_initial_network():
+    X, y, _ = segments()
+    none = DeepSep(**{**QUICK, "rounds": 0}, random_state=0).fit(X, y)
+    some = DeepSep(**QUICK, random_state=0).fit(X, y)
+    np.testing.assert_allclose(none.predict_proba(X), some.round_proba(X, 0), atol=2e-6)
+
+
+def test_last_network_alone():
+    X, y, _ = segments()
+    model = DeepSep(**QUICK, decay=0.0, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), model.round_proba(X, -1), atol=2e-6)
+
+
+def test_published_settings():
+    settings = DeepSep.as_published(random_state=3).get_params()
+    expected = {"hidden": (128, 32), "dropout": 0.5, "rounds": 6, "propensity_epochs": 10, "label_epochs": 10}
+    expected |= {"C": 0.1, "C_star": None, "n_unlabeled": 250, "decay": 0.8, "smoothing": 1e-3, "balance": True}
+    expected["random_state"] = 3
+    assert {name: settings[name] for name in expected} == expected
+    assert list(settings["l2"]) == sorted(settings["l2"], reverse=True)
+
+
+# -- determinism and global state ----------------------------------------------------------------------------
+
+
+def test_same_seed_same_bits_whatever_the_global_state():
+    X, y, _ = segments()
+    np.random.seed(1)  # noqa: NPY002
+    first = DeepSep(**QUICK, random_state=0).fit(X, y).predict_proba(X)
+    np.random.seed(2)  # noqa: NPY002
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    again = clone(DeepSep(**QUICK, random_state=0)).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    assert not np.array_equal(first, DeepSep(**QUICK, random_state=1).fit(X, y).predict_proba(X))
+
+
+def test_torch_state_is_left_alone():
+    torch = pytest.importorskip("torch")
+    X, y, _ = segments(200)
+    torch.manual_seed(0)
+    encoder = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(0.5), torch.nn.Tanh())
+    kept = [p.clone() for p in encoder.parameters()]
+    before = torch.get_rng_state(), torch.get_num_threads(), torch.get_default_dtype()
+    models = [DeepSep(**QUICK, encoder=encoder, device="cpu", random_state=0).fit(X, y) for _ in range(2)]
+    np.testing.assert_array_equal(models[0].predict_proba(X), models[1].predict_proba(X))
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (torch.get_num_threads(), torch.get_default_dtype()) == before[1:]
+    assert all(torch.equal(a, b) for a, b in zip(encoder.parameters(), kept, strict=True))
+
+
+def test_row_scale_does_not_matter_when_standardised():
+    X, y, _ = segments()
+    shifted = X * np.array([1, 10, 100, 0.1, 1, 1]) + 50
+    p = DeepSep(**QUICK, random_state=0).fit(X, y).predict_proba(X)
+    q = DeepSep(**QUICK, random_state=0).fit(shifted, y).predict_proba(shifted)
+    np.testing.assert_allclose(p, q, atol=2e-2)
+
+
+def test_weights_of_full_batches_are_copies():
+    """With one batch an epoch and no dropout nothing is sampled: weight k must equal k copies."""
+    X, y, _ = segments(120, 24)
+    weight = np.random.default_rng(0).integers(0, 3, 120)
+    weight[:9] = 1
+    settings = {**QUICK, "batch_size": 10_000, "dropout": 0.0, "random_state": 0}
+    weighted = DeepSep(**settings).fit(X, y, sample_weight=weight)
+    copied = DeepSep(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=5e-3)
+
+
+# -- stages --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("propensity", ["platt", "softmax", "hard"])
+@pytest.mark.parametrize("balance", [True, False])
+def test_stages_can_be_set(propensity, balance):
+    X, y, names = segments()
+    model = DeepSep(**QUICK, propensity=propensity, balance=balance, n_unlabeled=100, C_star="pool", random_state=0)
+    assert (model.fit(X, y).predict(X) == names).mean() > 0.75
+
+
+def test_priors_move_the_shares():
+    X, y, _ = segments(600, 60)
+    share = {}
+    for name in ("amber", "cyan"):
+        priors = {"amber": 0.1, "blue": 0.1, "cyan": 0.1} | {name: 0.8}
+        share[name] = (DeepSep(**QUICK, priors=priors, random_state=0).fit(X, y).predict(X) == name).mean()
+    assert share["amber"] > 1 / 3
+    assert share["cyan"] > 1 / 3
+
+
+def test_autoencoder_starts_the_encoder():
+    X, y, names = segments()
+    model = DeepSep(**QUICK, pretrain="autoencoder", pretrain_epochs=5, random_state=0).fit(X, y)
+    assert model.history_[0]["phase"] == "autoencoder"
+    assert (model.predict(X) == names).mean() > 0.75
+
+
+def test_early_stopping_holds_rows_out():
+    X, y, _ = segments(600, 100)
+    model = DeepSep(**{**QUICK, "initial_epochs": 200}, validation_fraction=0.2, random_state=0).fit(X, y)
+    first = model.history_[0]
+    assert first["epochs"] < 200
+    assert all("validation_accuracy" in row for row in model.history_ if row["phase"] == "end")
+    few = DeepSep(**QUICK, validation_fraction=0.2, random_state=0).fit(*segments(200, 30)[:2])
+    assert all("validation_accuracy" not in row for row in few.history_)
+
+
+def test_calibration_changes_confidence_not_order():
+    X, y, _ = segments(300, 45)
+    plain = DeepSep(**QUICK, random_state=0).fit(X, y)
+    tempered = DeepSep(**QUICK, calibrate=True, random_state=0).fit(X, y)
+    assert plain.temperature_ == 1.0
+    assert tempered.temperature_ != 1.0
+    np.testing.assert_array_equal(plain.predict(X), tempered.predict(X))
+    np.testing.assert_allclose(tempered.predict_proba(X), temper(plain.predict_proba(X), tempered.temperature_))
+
+
+def test_images_with_a_convolutional_encoder():
+    torch = pytest.importorskip("torch")
+    images, digit = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(digit))[:900]  # the file goes writer by writer
+    images, digit = images[order].reshape(-1, 1, 8, 8) / 16, digit[order]
+    y = np.where(np.arange(900) < 200, digit, -1)
+
+    def encoder():
+        nn = torch.nn
+        convolution = nn.Conv2d(1, 16, 3, padding=1)
+        return nn.Sequential(convolution, nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(256, 32), nn.Tanh())
+
+    settings = {
+        "initial_epochs": 20,
+        "rounds": 1,
+        "learning_rate": 5e-3,
+        "l2": 1e-5,
+        "device": "cpu",
+        "standardize": False,
+    }
+    with pytest.warns(DeepSepWarning, match="constant"):  # corners that are always empty
+        model = DeepSep(encoder=encoder, **settings, random_state=0).fit(images, y)
+    assert (model.predict(images[200:]) == digit[200:]).mean() > 0.85
+    assert model.transform(images[:5]).shape == (5, 32)
+    with pytest.raises(DeepSepError, match="rows of shape"):
+        model.predict(images[:, :, :4])
+
+
+def test_interrupt_keeps_the_rounds_that_were_done():
+    X, y, _ = segments()
+
+    def interrupt(row):
+        if row["round"] == 1 and row["phase"] == "end":
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptWarning, match="1 rounds of 2"):
+        model = DeepSep(**QUICK, callback=interrupt, random_state=0).fit(X, y)
+    assert model.n_rounds_ == 1
+    np.testing.assert_allclose(model.predict_proba(X), model.round_proba(X, 1), atol=2e-6)
+
+
+def test_a_real_ctrl_c_in_the_middle_of_training():
+    X, y, _ = segments()
+    threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
+    start = time.monotonic()
+    with pytest.warns(InterruptWarning, match="initial network as far as"):
+        model = DeepSep(initial_epochs=1_000_000, random_state=0).fit(X, y)
+    assert time.monotonic() - start < 30
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_progress_bar(capsys):
+    X, y, _ = segments(100)
+    DeepSep(**QUICK, verbose=1, random_state=0).fit(X, y)
+    shown = capsys.readouterr().err
+    assert "DeepSep" in shown
+    assert "23/23" in shown
+    DeepSep(**QUICK, random_state=0).fit(X, y)
+    assert capsys.readouterr().err == ""
+
+
+# -- scikit-learn habits -------------------------------------------------------------------------------------
+
+
+def test_cross_validation_pipeline_and_grid():
+    X, y, _ = segments(300, 60)
+    pipeline = make_pipeline(StandardScaler(), DeepSep(**QUICK, random_state=0))
+    assert cross_val_score(pipeline, X, y, cv=LabelledFold(3, random_state=0)).mean() > 0.7
+    grid = GridSearchCV(pipeline, {"deepsep__rounds": [0, 1]}, cv=LabelledFold(3, random_state=0)).fit(X, y)
+    assert set(grid.predict(X)) == {"amber", "blue", "cyan"}
+
+
+def test_frames_dtypes_and_repr():
+    X, y, _ = segments()
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = DeepSep(**QUICK, random_state=0).fit(frame, y)
+    np.testing.assert_array_equal(
+        model.predict_proba(frame), DeepSep(**QUICK, random_state=0).fit(X, y).predict_proba(X)
+    )
+    assert "DeepSep" in model._repr_html_()
+    single = DeepSep(**QUICK, random_state=0).fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(single.predict_proba(X.astype(np.float32)), model.predict_proba(frame), atol=0.05)
+    model.set_output(transform="pandas")
+    assert "deepsep0" in model.transform(frame).columns
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"a": "z"}))
+
+
+def test_streaming_prediction_equals_row_by_row(fitted):
+    X, _, _, model = fitted
+    many = np.tile(X, (60, 1))
+    p = model.predict_proba(many)
+    np.testing.assert_allclose(p[:400], model.predict_proba(X), atol=1e-6)
+    np.testing.assert_allclose(p[:1], model.predict_proba(X[:1]), atol=1e-6)
+
+
+# -- bad input -----------------------------------------------------------------------------------------------
+
+X_GOOD, Y_GOOD, _ = segments(60, 12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rounds": -1}, "rounds=-1"),
+        ({"initial_epochs": 0}, "initial_epochs=0"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+        ({"decay": -0.1}, "decay=-0.1"),
+        ({"learning_rate": 0}, "learning_rate=0"),
+        ({"hidden": ()}, "hidden="),
+        ({"hidden": 32}, "hidden=32"),
+        ({"pretrain": "gan"}, "pretrain='gan'"),
+        ({"propensity": "cv"}, "propensity='cv'"),
+        ({"device": "tpu"}, "device='tpu'"),
+        ({"smoothing": 0.7}, "smoothing=0.7"),
+        ({"encoder": "resnet"}, "encoder='resnet'"),
+        ({"C": -1}, "C=-1"),
+        ({"priors": {"amber": 1.0}}, "missing"),
+        ({"validation_fraction": 1.5}, "validation_fraction=1.5"),
+    ],
+)
+def test_bad_settings(settings, words):
+    with pytest.raises(DeepSepError, match=words):
+        DeepSep(**settings).fit(X_GOOD, Y_GOOD)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "words"),
+    [
+        (X_GOOD, np.full(60, None), "none of the 60 rows"),
+        (X_GOOD, np.where(Y_GOOD == "amber", "amber", None), "one class"),
+        (X_GOOD, np.where(np.arange(60) % 2, 1, -1), "-1 and 1 only"),
+        (np.where(np.arange(6) == 2, np.nan, X_GOOD), Y_GOOD, "row 0, column 2"),
+        (np.ones((60, 6)), Y_GOOD, "constant"),
+        (pd.DataFrame({"city": ["x", "y"] * 30, "age": range(60)}), Y_GOOD, "'city'.*deepsep.for_table"),
+        (X_GOOD[:, :, None], Y_GOOD, "dim 3"),
+    ],
+)
+def test_bad_data(X, y, words):
+    with pytest.raises(ValueError, match=words):
+        DeepSep(**QUICK).fit(X, y)
+
+
+def test_few_rows():
+    """A class with one label, a batch of one row, and as many classes as labels."""
+    X, _, names = segments(100)
+    y = np.full(100, None)
+    for name in ("amber", "blue", "cyan"):
+        y[np.flatnonzero(names == name)[0]] = name
+    with pytest.warns(LabelWarning, match="one labelled row"):
+        model = DeepSep(**{**QUICK, "batch_size": 2}, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_proba(X[:1])).all()
+    given = np.flatnonzero(y != None)  # noqa: E711
+    with pytest.warns(LabelWarning, match="no unlabelled rows: DeepSep fell back"):
+        assert DeepSep(**QUICK, random_state=0).fit(X[given], y[given]).n_rounds_ == 0
+
+
+@pytest.mark.slow
+def test_refinement_helps_on_digits():
+    """Over ten splits at 50 labels: the moving average beats the initial network, and is steadier than the last."""
+    X, digit = load_digits(return_X_y=True)
+    gains, network_steps, average_steps = [], [], []
+    for seed in range(10):
+        order = np.random.default_rng(seed).permutation(len(digit))
+        y = np.full(len(digit), -1)
+        y[order[:50]] = digit[order[:50]]
+        test = order[50:]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeepSepWarning)
+            model = DeepSep.as_published(random_state=seed).fit(X, y)
+        rounds = [model.round_proba(X[test], t) for t in range(7)]
+        averages = [np.tensordot(round_weights(t, 0.8), rounds[1 : t + 1], 1) for t in range(1, 7)]
+        accuracy = [(p.argmax(axis=1) == digit[test]).mean() for p in rounds]
+        average = [(p.argmax(axis=1) == digit[test]).mean() for p in averages]
+        gains.append(average[-1] - accuracy[0])
+        network_steps.append(np.abs(np.diff(accuracy[-4:])).mean())
+        average_steps.append(np.abs(np.diff(average[-4:])).mean())
+    assert np.mean(gains) > 2 * np.std(gains) / np.sqrt(10) > 0
+    assert np.mean(average_steps) < np.mean(network_steps)
+
+
+# -- saving --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"rounds": 0}, {"hidden": (16, 8, 4)}, {"standardize": False}, {"calibrate": True}]
+)
+def test_a_saved_model_predicts_the_same_bits(tmp_path, changes):
+    X, y, _ = segments(200, 40)
+    model = DeepSep(**{**QUICK, **changes}, random_state=0).fit(pd.DataFrame(X, columns=list("abcdef")), y)
+    model.save(tmp_path / "segments.deepsep")
+    again = load(tmp_path / "segments.deepsep")
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    np.testing.assert_array_equal(again.transform(frame), model.transform(frame))
+    np.testing.assert_array_equal(again.round_proba(frame, 0), model.round_proba(frame, 0))
+    np.testing.assert_array_equal(again.label_distributions_, model.label_distributions_)
+    np.testing.assert_array_equal(again.transduction_, model.transduction_)
+    assert again.get_params() == model.get_params()
+    assert again.history_ == model.history_
+    assert again.data_fingerprint_ == model.data_fingerprint_
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(frame.rename(columns={"a": "z"}))
+
+
+def test_an_encoder_is_saved_as_weights(tmp_path):
+    torch = pytest.importorskip("torch")
+    X, y, _ = segments(120)
+
+    def encoder(width=8):
+        return torch.nn.Sequential(torch.nn.Linear(6, width), torch.nn.Tanh())
+
+    model = DeepSep(**QUICK, encoder=encoder, device="cpu", random_state=0).fit(X, y)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model", encoder=encoder)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(DeepSepError, match="encoder=factory"):
+        load(tmp_path / "model")
+    with pytest.raises(DeepSepError):
+        load(tmp_path / "model", encoder=lambda: encoder(5))
+
+
+def test_a_pipeline_around_it_is_saved(tmp_path):
+    X, y, _ = segments(120)
+    pipeline = make_pipeline(StandardScaler(), DeepSep(**QUICK, random_state=0)).fit(X, y)
+    save(pipeline, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), pipeline.predict_proba(X))
