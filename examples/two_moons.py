@@ -1,11 +1,12 @@
 """Classify two moons from three labels each: an SVM on the labels alone beside a TSVM that also sees the other rows.
 
-    python examples/two_moons.py                            # prints a table and draws two_moons.png
-    python examples/two_moons.py --seed 18 --output my.png  # an unlucky draw
+    python examples/two_moons.py                              # prints a table and draws two_moons.png
+    python examples/two_moons.py --seed 1009 --output my.png  # an unlucky draw
 
-The default seed is a typical one: both accuracies are close to their medians over seeds 0 to 19 (84 % for the SVM, 99 %
-for the TSVM; the output counts them anew). The TSVM gains in each of these twenty draws, but not always as much: it ends
-below 95 % in seven of them. Where labels are few and badly placed, they can lead it astray.
+How typical is it? Noise, C and gamma were chosen on seeds 0 to 59. On seeds 1000 to 1099, not used for that, the
+median accuracy is 81 % for the SVM and 99 % for the TSVM, and the mean 81 % and 91 %: the TSVM is better in 83 draws
+and worse in 16, and it ends below 90 % in 33. Six labels can point to the wrong gap. The default seed lies at both
+medians.
 """
 
 import argparse
@@ -20,7 +21,8 @@ from deepsep import TSVM
 ROWS = 400
 LABELS_PER_MOON = 3
 NOISE = 0.1
-SETTINGS = {"kernel": "rbf", "gamma": 4.0, "C": 10.0}
+FRESH_SEED = 1000  # the settings below were chosen on seeds under 60
+SETTINGS = {"kernel": "rbf", "gamma": 4.0, "C": 3.0}
 MODELS = {
     "SVM, labels only": {"C_star": 0.0, "balance": False},
     "TSVM": {},
@@ -59,15 +61,17 @@ def print_results(results):
     print("\nAccuracy is counted on the rows without a label.")
 
 
-def print_other_seeds(n):
+def print_other_draws(n):
     accuracy = {name: [] for name in MODELS}
-    for seed in range(n):
+    for seed in range(FRESH_SEED, FRESH_SEED + n):
         for name, result in fit_both(*partly_labelled_moons(seed)).items():
             accuracy[name].append(result[1])
-    medians = " and ".join(f"{np.median(values):.1%} ({name})" for name, values in accuracy.items())
-    supervised, transductive = accuracy.values()
-    better = sum(t > s for s, t in zip(supervised, transductive, strict=True))
-    print(f"Over seeds 0 to {n - 1}, the medians are {medians}; the TSVM is better in {better} of {n}.")
+    supervised, transductive = map(np.array, accuracy.values())
+    print(
+        f"Over {n} draws of moons and labels, the mean is {supervised.mean():.0%} (SVM) and {transductive.mean():.0%} "
+        f"(TSVM);\nthe TSVM is better in {(transductive > supervised).sum()} and worse in "
+        f"{(transductive < supervised).sum()}."
+    )
 
 
 def draw(path, X, y, results):
@@ -118,13 +122,14 @@ def draw(path, X, y, results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--output", type=Path, default=Path("two_moons.png"), help="the picture (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=15, help="which moons and which labels (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1003, help="which moons and labels (default: %(default)s)")
+    parser.add_argument("--draws", type=int, default=20, help="how many draws to average (default: %(default)s)")
     arguments = parser.parse_args()
     X, truth, y = partly_labelled_moons(arguments.seed)
     fit_both(X, truth, y)  # the first fit also loads libraries, which would count as its time
     results = fit_both(X, truth, y)
     print_results(results)
-    print_other_seeds(20)
+    print_other_draws(arguments.draws)
     draw(arguments.output, X, y, results)
     print(f"\nPicture: {arguments.output.resolve()}")
 

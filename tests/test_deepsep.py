@@ -503,3 +503,12 @@ def test_a_pipeline_around_it_is_saved(tmp_path):
     pipeline = make_pipeline(StandardScaler(), DeepSep(**QUICK, random_state=0)).fit(X, y)
     save(pipeline, tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), pipeline.predict_proba(X))
+
+
+def test_fit_leaves_the_rows_alone():
+    torch = pytest.importorskip("torch")
+    X, y, _ = segments(100)
+    kept = X.copy()
+    for encoder in (None, lambda: torch.nn.Linear(6, 4)):
+        DeepSep(**QUICK, encoder=encoder, device="cpu", random_state=0).fit(X, y).predict(X)
+        np.testing.assert_array_equal(X, kept)

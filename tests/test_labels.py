@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsep._labels import read_labels
-from deepsep.errors import LabelError
+from deepsep._labels import need_two_classes, read_labels
+from deepsep.errors import LabelError, LabelWarning
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,14 @@ def test_strings_round_trip(y):
     labels = read_labels(y)
     back = [None if code < 0 else labels.classes[code] for code in labels.codes]
     assert back == y
+
+
+def test_identifiers_are_not_classes():
+    with pytest.raises(LabelError, match="all 130 labels differ"):
+        need_two_classes(read_labels([f"user{i}" for i in range(130)] + [None]))
+
+
+def test_a_class_never_seen():
+    y = pd.Series(["a", None, "b"], dtype=pd.CategoricalDtype(["a", "b", "c"]))
+    with pytest.warns(LabelWarning, match="no row is labelled 'c'"):
+        assert read_labels(y).classes.tolist() == ["a", "b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from deepsep.errors import LabelError
+from deepsep.errors import LabelError, LabelWarning
 
 Array = NDArray[Any]
+
+IDENTIFIERS = 100  # labels, all different, from which on they are taken for identifiers
 
 
 @dataclass(frozen=True)
@@ -98,11 +101,17 @@ def read_labels(y: Any) -> Labels:
 
 
 def need_two_classes(labels: Labels) -> None:
-    """Raise if there is only one class among the labels."""
+    """Raise if there is only one class among the labels, or a class of its own for every labelled row."""
     if len(labels.classes) < 2:
         raise LabelError(
             f"all {int(labels.labelled.sum())} labelled rows belong to one class, {labels.classes[0]!r}. "
             "A classifier needs labels of at least two classes."
+        )
+    n = int(labels.labelled.sum())
+    if len(labels.classes) == n >= IDENTIFIERS:
+        raise LabelError(
+            f"all {n} labels differ ({labels.classes.tolist()[:2]} ...): that looks like an identifier, "
+            "not a class. Pass the column of classes, or label several rows of each."
         )
 
 
@@ -110,6 +119,16 @@ def _as_array(y: Any) -> Array:
     """Return y as a vector; pandas' nullable and categorical columns become objects."""
     if y is None:
         raise LabelError("This estimator requires y to be passed, but the target y is None.")
+    categories = getattr(getattr(y, "dtype", None), "categories", None)
+    if categories is not None:
+        unseen = [name for name in categories if not (y == name).any()]
+        if unseen:
+            warnings.warn(
+                f"no row is labelled {', '.join(map(repr, unseen[:5]))}, which y has as a category: it will never "
+                "be predicted. Label some rows of it, or drop it with y.cat.remove_unused_categories().",
+                LabelWarning,
+                stacklevel=4,
+            )
     if hasattr(y, "dtype") and not isinstance(y.dtype, np.dtype) and hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object)
     elif isinstance(y, list | tuple) and any(not isinstance(v, int | float | np.number) for v in y):

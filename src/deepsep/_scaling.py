@@ -48,3 +48,23 @@ class Scaling:
             rows = slice(start, start + CHUNK)
             out[rows] = (X[rows] - self.centre) / self.scale
         return out
+
+
+class ScaledRows:
+    """Some rows of a table, scaled when they are asked for, so that the table is never copied."""
+
+    rows_on_demand = True
+
+    def __init__(self, X: Array, scaling: Scaling, index: Array) -> None:
+        self._X, self._index = X, index
+        self._centre, self._factor = scaling.centre.astype(X.dtype), (1 / scaling.scale).astype(X.dtype)
+        self.shape = (len(index), X.shape[1])
+        self.ndim = 2
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __getitem__(self, at: Any) -> Array:
+        rows = self._X[self._index[at]] - self._centre
+        rows *= self._factor
+        return np.asarray(rows, dtype=np.float32)

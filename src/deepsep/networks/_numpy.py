@@ -208,8 +208,9 @@ class NumpyNetwork:
         n_hidden = len(self.widths) - 2
         return ["encoder.0", *(f"encoder.{4 + 2 * i}" for i in range(n_hidden - 1)), "head"]
 
-    def _rows(self, X: Array) -> Array:
-        X = np.asarray(X, dtype=F32)
+    def _rows(self, X: Any) -> Any:
+        if not hasattr(X, "rows_on_demand"):
+            X = np.asarray(X, dtype=F32)
         if X.ndim != 2 or X.shape[1] != self.widths[0]:
             raise DataError(f"X has shape {X.shape}, but the network takes rows of {self.widths[0]} features")
         return X
@@ -344,13 +345,10 @@ class _Chunk:
         n, d = X.shape
         self.capacity = min(n, max(1, CHUNK_ROWS // batch_size) * batch_size)
         self.batch_size, self.dropout, self.d = batch_size, dropout, d
-        # Where rows are taken from: each starts on a cache line and ends with a one for the bias.
-        self.source = _aligned((n, -(-(d + 1) // LINE) * LINE))
-        self.source[:, :d] = X
-        self.source[:, d] = 1
-        self.source_targets, self.source_weight = targets, weight
-        # Where they are put.
-        self.rows = _aligned((self.capacity, self.source.shape[1]))
+        # Where rows are taken from, and where they are put: each on a cache line, with a one for the bias behind it.
+        self.source, self.source_targets, self.source_weight = X, targets, weight
+        self.rows = _aligned((self.capacity, -(-(d + 1) // LINE) * LINE))
+        self.rows[:, d] = 1
         self.targets, self.proba = np.empty((2, targets.shape[1], self.capacity), F32)
         self.weight, self.share = np.ones((2, self.capacity), F32)
         self.kept = np.empty((self.capacity, dropout.width), np.uint8)
@@ -365,7 +363,7 @@ class _Chunk:
         if len(at) != self.n:
             self._divide(len(at))
         n = self.n
-        np.take(self.source, at, axis=0, out=self.rows[:n], mode="clip")
+        self.rows[:n, : self.d] = self.source[at]
         self.targets[:, :n] = np.take(self.source_targets, at, axis=0, mode="clip").T
         if self.source_weight is not None:
             np.take(self.source_weight, at, out=self.weight[:n], mode="clip")

@@ -50,7 +50,8 @@ class Network(Protocol):
         Parameters
         ----------
         X : array of shape (n, d)
-            Rows.
+            Rows. On the CPU also anything with a length, a shape, ``rows_on_demand`` and rows by slice or index, so
+            that rows can be made as they are needed.
         targets : array of shape (n, c)
             A probability vector for every row.
         loss : {"kl", "mse"}
