@@ -17,7 +17,7 @@ from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterErr
 
 Array = NDArray[Any]
 
-CHUNK = 65_536
+CHUNK = 4_096
 
 
 def require(model: Any, name: str, holds: bool, wanted: str) -> None:

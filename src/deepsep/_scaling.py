@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-CHUNK = 65_536
+CHUNK = 4_096
 
 
 @dataclass(frozen=True)
