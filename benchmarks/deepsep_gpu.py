@@ -76,6 +76,5 @@ if __name__ == "__main__":
     for batch in (32, 256):
         seconds, in_tsvm, accuracy = fits_together(X, y, truth, a.members, a.device, batch)
         per = seconds / a.members
-        print(
-            f"| {a.members} | {a.device} | {batch} | {seconds:.2f} | {per:.2f} | {in_tsvm:.2f} | {accuracy.mean():.4f} |"
-        )
+        row = [a.members, a.device, batch, f"{seconds:.2f}", f"{per:.2f}", f"{in_tsvm:.2f}", f"{accuracy.mean():.4f}"]
+        print("| " + " | ".join(map(str, row)) + " |", flush=True)
