@@ -91,10 +91,11 @@ def test_temperature_recovers_a_known_one():
     assert fit_temperature(overconfident, codes, np.ones(20_000)) == pytest.approx(2.0, rel=0.05)
 
 
+@pytest.mark.parametrize("offset", [3.0, 1.7e9])
 @pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 4)])
-def test_packed_average_is_the_average(hidden):
+def test_packed_average_is_the_average(hidden, offset):
     rng = np.random.default_rng(0)
-    X = rng.normal(3.0, 5.0, size=(500, 7))
+    X = rng.normal(offset, 5.0, size=(500, 7))
     centre, scale = X.mean(axis=0), X.std(axis=0)
     scaled = ((X - centre) / scale).astype(np.float32)
     states, parts = [], []
@@ -239,13 +240,15 @@ def test_stages_can_be_set(propensity, balance):
 
 
 def test_priors_move_the_shares():
-    X, y, _ = segments(600, 60)
-    share = {}
-    for name in ("amber", "cyan"):
+    """On segments that overlap widely, a share of 0.8 pulls predictions towards that segment."""
+    X, truth = make_blobs(600, centers=3, n_features=6, cluster_std=9.0, random_state=0)
+    y = np.where(np.arange(600) < 60, np.array(["amber", "blue", "cyan"], dtype=object)[truth], None)
+    settings = {**QUICK, "propensity_epochs": 10, "rounds": 4, "random_state": 0}
+    plain = DeepSep(**settings).fit(X, y).predict(X)
+    for name in ("amber", "blue", "cyan"):
         priors = {"amber": 0.1, "blue": 0.1, "cyan": 0.1} | {name: 0.8}
-        share[name] = (DeepSep(**QUICK, priors=priors, random_state=0).fit(X, y).predict(X) == name).mean()
-    assert share["amber"] > 1 / 3
-    assert share["cyan"] > 1 / 3
+        moved = DeepSep(**settings, priors=priors).fit(X, y).predict(X)
+        assert (moved == name).mean() > (plain == name).mean() + 0.05
 
 
 def test_autoencoder_starts_the_encoder():
@@ -512,3 +515,82 @@ def test_fit_leaves_the_rows_alone():
     for encoder in (None, lambda: torch.nn.Linear(6, 4)):
         DeepSep(**QUICK, encoder=encoder, device="cpu", random_state=0).fit(X, y).predict(X)
         np.testing.assert_array_equal(X, kept)
+
+
+# -- found in review -----------------------------------------------------------------------------------------
+
+
+def test_dates_in_seconds_keep_their_days():
+    X, y, _ = segments(200)
+    far = X + 1.7e9
+    model = DeepSep(**QUICK, random_state=0).fit(far, y)
+    np.testing.assert_allclose(model.predict_proba(far), np.tensordot(
+        round_weights(2, 0.8), [model.round_proba(far, t) for t in (1, 2)], 1), atol=1e-4)  # fmt: skip
+
+
+def test_zero_weights_do_not_spoil_the_autoencoder():
+    X, y, _ = segments(257)
+    weight = np.where((np.arange(257) % 3 == 0) & (np.arange(257) >= 30), 0.0, 1.0)
+    model = DeepSep(**QUICK, pretrain="autoencoder", pretrain_epochs=3, random_state=0).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_ctrl_c_while_calibrating_ends_the_calibration(monkeypatch):
+    X, y, _ = segments(150, 45)
+
+    def interrupt(*args, **settings):
+        raise KeyboardInterrupt
+
+    model = DeepSep(**QUICK, calibrate=True, random_state=0)
+    monkeypatch.setattr("deepsep._deepsep.out_of_fold", interrupt)
+    with pytest.warns(InterruptWarning, match="not calibrated"):
+        model.fit(X, y)
+    assert model.temperature_ == 1.0
+    assert model.n_rounds_ == 2
+
+
+def test_an_inner_fit_passes_ctrl_c_on():
+    X, y, _ = segments(100)
+    model = DeepSep(**QUICK, random_state=0)
+    model._is_part = True
+    model.callback = lambda row: (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+
+
+def test_smoothing_depends_on_the_classes():
+    with pytest.raises(DeepSepError, match=r"smoothing=0.4; pass less than 1/3"):
+        DeepSep(smoothing=0.4).fit(*segments(60, 12)[:2])
+
+
+def test_holding_out_keeps_every_class():
+    X, _, names = segments(300)
+    y = np.full(300, None)
+    for name, n in (("amber", 60), ("blue", 60), ("cyan", 2)):
+        y[np.flatnonzero(names == name)[:n]] = name
+    model = DeepSep(**QUICK, validation_fraction=0.8, random_state=0).fit(X, y)
+    assert set(model.classes_) == {"amber", "blue", "cyan"}
+
+
+def test_settings_changed_after_fit_do_not_change_the_model(tmp_path):
+    X, y, _ = segments(150)
+    model = DeepSep(**QUICK, random_state=0).fit(X, y)
+    before, embedded = model.predict_proba(X), model.transform(X)
+    model.set_params(decay=0.0, hidden=(4,))
+    np.testing.assert_array_equal(model.transform(X), embedded)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), before)
+
+
+def test_no_seed_leaves_the_global_generator_alone():
+    X, y, _ = segments(80)
+    np.random.seed(0)  # noqa: NPY002
+    before = np.random.get_state()[2]  # noqa: NPY002
+    DeepSep(**QUICK).fit(X, y)
+    assert np.random.get_state()[2] == before  # noqa: NPY002
+
+
+def test_diverged_training_says_so():
+    X, y, _ = segments(100)
+    with np.errstate(all="ignore"), pytest.raises(DeepSepError, match=r"diverged|finite"):
+        DeepSep(**QUICK, standardize=False, random_state=0).fit(X * 1e39, y)

@@ -469,3 +469,29 @@ def test_a_collapsed_class_is_balanced_and_said():
         model = TSVM(C=0.1, C_star=0.1, balance=False).fit(X, y)
     assert model.balanced_.tolist() == [True]
     assert 0 < (model.predict(X) == 1).mean() < 1
+
+
+def test_many_features_far_from_the_origin():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 200)) + 1e5
+    truth = (X[:, :5].sum(axis=1) > 5e5).astype(int)
+    y = np.where(np.arange(60) < 20, truth, -1)
+    for seed in range(5):
+        rows = np.random.default_rng(seed).permutation(60)
+        model = TSVM().fit(X[rows], y[rows])
+        np.testing.assert_allclose(
+            model.decision_function(X[rows]),
+            TSVM().fit(X[rows] - 1e5, y[rows]).decision_function(X[rows] - 1e5),
+            atol=1e-4,
+        )
+
+
+def test_a_step_cut_short_is_no_fixed_point():
+    """Whatever the settings, "fixed point" is only said with a gap below tol."""
+    for seed in range(10):
+        X, y, _ = three_classes(200, 6, seed=seed, spread=3.0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = TSVM(C=5, algorithm="cccp", max_iter=8).fit(X * 3 + 1, y)
+        if "fixed point" in model.termination_condition_:
+            assert (model.duality_gap_ <= 1e-6).all()

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from deepsep._tsvm import TSVM
     from deepsep.model_selection import LabelledFold
     from deepsep.persist import load, save
+    from deepsep.table import for_table
 
-__all__ = ["TSVM", "DeepSep", "LabelledFold", "__version__", "errors", "load", "save"]
+__all__ = ["TSVM", "DeepSep", "LabelledFold", "__version__", "errors", "for_table", "load", "save"]
 
 _HOME = {
     "DeepSep": "deepsep._deepsep",
     "TSVM": "deepsep._tsvm",
     "LabelledFold": "deepsep.model_selection",
+    "for_table": "deepsep.table",
     "load": "deepsep.persist",
     "save": "deepsep.persist",
     "errors": "deepsep.errors",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from deepsep._labels import Labels
@@ -24,6 +25,13 @@ def require(model: Any, name: str, holds: bool, wanted: str) -> None:
     """Raise an error that names the setting and its value unless the condition holds."""
     if not holds:
         raise ParameterError(f"{type(model).__name__}: {name}={getattr(model, name)!r}; pass {wanted}.")
+
+
+def private_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator of our own; without a seed a fresh one, so that global state is not touched."""
+    if random_state is None:
+        return np.random.default_rng()
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 def is_number(value: Any) -> bool:
@@ -140,8 +148,8 @@ def check_numeric(X: Any, cure: str) -> None:
     columns = getattr(X, "columns", None)
     if dtypes is None or columns is None:
         return
-    kinds = {str(name): getattr(dtype, "kind", "O") for name, dtype in zip(columns, list(dtypes), strict=False)}
-    odd = [name for name, kind in kinds.items() if kind not in "biuf"]
+    kinds = {str(name): getattr(dtype, "kind", None) for name, dtype in zip(columns, list(dtypes), strict=False)}
+    odd = [name for name, kind in kinds.items() if kind is not None and kind not in "biuf"]
     if odd:
         shown = ", ".join(repr(name) for name in odd[:5]) + (", ..." if len(odd) > 5 else "")
         raise DataError(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from deepsep._checks import (
@@ -24,6 +24,7 @@ from deepsep._checks import (
     check_weights,
     is_integer,
     is_number,
+    private_generator,
     require,
 )
 from deepsep._fingerprint import fingerprint
@@ -34,7 +35,7 @@ from deepsep._scaling import ScaledRows, Scaling
 from deepsep._targets import fit_temperature, round_weights, smooth_labels, temper
 from deepsep._threads import one_blas_thread
 from deepsep._tsvm import TSVM
-from deepsep.errors import DeepSepWarning, InterruptWarning, LabelWarning, ParameterError
+from deepsep.errors import DataError, DeepSepWarning, InterruptWarning, LabelWarning, ParameterError
 from deepsep.networks import Network, NumpyNetwork
 from deepsep.networks._ensemble import NetworkAverage
 from deepsep.solvers._rows import Rows
@@ -122,8 +123,8 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
     batch_size : int, default=32
         Rows in a batch.
     l2 : float or sequence of float, default=(1e-4, 1e-5, 1e-6)
-        Penalty on the squared weights of each layer, from the first to the head; not on biases or batch norm. With
-        your own encoder a single number.
+        Penalty on the squared weights of each layer, from the first to the head; not on biases or batch norm. For
+        another number of layers it is interpolated; with your own encoder the first number serves all.
     smoothing : float, default=1e-3
         Of the labels: what every other class gets.
     C, C_star, s, priors
@@ -293,6 +294,8 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         }
         return cls(**(published | changes))
 
+    _is_part = False  # whether this fit is one of several of a larger one
+
     # -- Algorithm 1 -----------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -328,6 +331,8 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
                     if self._stop_early():
                         break
         except KeyboardInterrupt:
+            if self._is_part:
+                raise
             self._interrupted(network)
         finally:
             history.close()
@@ -353,13 +358,15 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
             raise ParameterError(f"X has {len(X)} rows and y has {len(labels.codes)} entries; they must match.")
         need_two_classes(labels)
         self.classes_ = labels.classes
+        c = len(self.classes_)
+        require(self, "smoothing", self.smoothing < 1 / c, f"less than 1/{c}, since there are {c} classes")
         if self.priors is not None:
             check_priors(self.priors, self.classes_)
         weight = check_weights(X, sample_weight, labels, stacklevel=4)
-        self._row_shape = X.shape[1:]
+        self._row_shape, self._hidden = X.shape[1:], tuple(int(width) for width in self.hidden)
         flat = X.reshape(len(X), -1)
         check_not_constant(flat, names, stacklevel=4)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = private_generator(self.random_state)
         self._scaling = Scaling.of(flat, weight) if self.standardize else Scaling.none(flat.shape[1])
         labelled = np.flatnonzero(labels.labelled & (weight > 0))
         unlabelled = np.flatnonzero(~labels.labelled & (weight > 0))
@@ -390,8 +397,11 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         if len(labelled) < VALIDATION_FROM or counts.min() < 2 or n < len(counts):
             return labelled, labelled[:0]
         seed = int(rng.integers(2**31))
+        n = min(n, len(labelled) - len(counts))
         train, held = train_test_split(labelled, test_size=n, stratify=labels.codes[labelled], random_state=seed)
-        return np.sort(train), np.sort(held)
+        missing = np.setdiff1d(labels.codes[held], labels.codes[train])
+        back = np.array([held[labels.codes[held] == k][0] for k in missing], dtype=held.dtype)
+        return np.sort(np.concatenate([train, back])), np.setdiff1d(held, back)
 
     def _new_network(self, rows: _Rows, rng: np.random.Generator) -> Network:
         c, d = len(self.classes_), rows.X.shape[1]
@@ -402,7 +412,7 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _make_network(self, c: int, d: int, rng: np.random.Generator) -> Network:
         if self._backend == "numpy":
-            return NumpyNetwork(d, c, hidden=tuple(self.hidden), dropout=self.dropout, l2=self._penalties(), rng=rng)
+            return NumpyNetwork(d, c, hidden=self._hidden, dropout=self.dropout, l2=self._penalties(), rng=rng)
         from deepsep.networks import TorchNetwork
 
         shape = d if self.encoder is None else self._row_shape
@@ -410,7 +420,7 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
             shape,
             c,
             encoder=self.encoder,
-            hidden=tuple(self.hidden),
+            hidden=self._hidden,
             dropout=self.dropout,
             l2=self._penalties(),
             device=self._device,
@@ -423,10 +433,10 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _penalties(self) -> float | tuple[float, ...]:
         if not isinstance(self.l2, Sequence):
             return float(self.l2)
-        layers = len(self.hidden) + 1
         if self.encoder is not None or len(self.l2) == 1:
             return float(self.l2[0])
-        return tuple(self.l2) if len(self.l2) == layers else tuple(np.geomspace(self.l2[0], self.l2[-1], layers))
+        layers = len(self._hidden) + 1
+        return tuple(np.interp(np.linspace(0, 1, layers), np.linspace(0, 1, len(self.l2)), self.l2).tolist())
 
     def _pretrain(self, network: Network, rows: _Rows, history: History, rng: np.random.Generator) -> None:
         if self.pretrain is None:
@@ -436,7 +446,8 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
 
         twin: Any = network
         if self._backend == "numpy":
-            twin = TorchNetwork(rows.X.shape[1], len(self.classes_), hidden=self.hidden, dropout=self.dropout, rng=rng)
+            d, c = rows.X.shape[1], len(self.classes_)
+            twin = TorchNetwork(d, c, hidden=self._hidden, dropout=self.dropout, rng=rng)
             twin.load_state(network.state())
         losses = pretrain(
             twin,
@@ -526,7 +537,13 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         weight = rows.weight[used] if rows.weighted else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeepSepWarning)  # constant units and the like are nothing to tell the user
-            tsvm.fit(network.embed(rows.part(used)), rows.labels.codes[used], sample_weight=weight)
+            embedded = network.embed(rows.part(used))
+            if not np.isfinite(embedded).all():
+                raise DataError(
+                    "training diverged: the embedding is no longer finite. Scale the features (standardize=True), or "
+                    "use a smaller learning_rate."
+                )
+            tsvm.fit(embedded, rows.labels.codes[used], sample_weight=weight)
         propensities = np.empty((len(rows.unlabelled), len(self.classes_)), np.float32)
         for start in range(0, len(propensities), CHUNK):
             at = slice(start, start + CHUNK)
@@ -595,9 +612,16 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         self.n_rounds_ = len(self._states) - 1
         self.n_iter_ = max(self.n_rounds_, 1)
         self.temperature_ = 1.0
+        self._weights = round_weights(max(self.n_rounds_, 1), self.decay)
         self._build_average()
         if self.calibrate:
-            self.temperature_ = self._fit_temperature(rows, rng)
+            try:
+                self.temperature_ = self._fit_temperature(rows, rng)
+            except KeyboardInterrupt:
+                message = (
+                    "interrupted while calibrating: the model is complete, but its probabilities are not calibrated."
+                )
+                warnings.warn(message, InterruptWarning, stacklevel=3)
         self.label_distributions_ = self._probabilities(rows.X)
         codes = np.where(rows.labels.labelled, rows.labels.codes, self.label_distributions_.argmax(axis=1))
         self.transduction_ = self.classes_[codes]
@@ -643,7 +667,7 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
             ("initial_epochs", 1),
             ("propensity_epochs", 0),
             ("label_epochs", 0),
-            ("pretrain_epochs", 0),
+            ("pretrain_epochs", 1),
             ("batch_size", 1),
         ):
             require(self, name, is_integer(getattr(self, name), least), f"an integer of at least {least}")
@@ -658,30 +682,39 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
             require(self, name, getattr(self, name) in allowed, " or ".join(map(repr, allowed)))
         widths = self.hidden if isinstance(self.hidden, Sequence) else ()
         widths_hold = bool(widths) and all(is_integer(width, 1) for width in widths)
+        penalties: list[Any] = list(self.l2) if isinstance(self.l2, list | tuple) else [self.l2]
+        penalties_hold = bool(penalties) and all(is_number(value) and value >= 0 for value in penalties)
         rate, smoothing = self.learning_rate, self.smoothing
         for name, holds, wanted in (
             ("learning_rate", is_number(rate) and rate > 0, "a positive number"),
             ("smoothing", is_number(smoothing) and 0 <= smoothing < 0.5, "a number from 0 to below 0.5"),
+            ("l2", penalties_hold, "a number of at least 0, or a list or tuple of them"),
             ("hidden", widths_hold, "one or more positive integers, such as (128, 32)"),
             ("encoder", self.encoder is None or callable(self.encoder), "a torch module, or a callable that makes one"),
         ):
             require(self, name, holds, wanted)
         # The TSVM's own settings are checked before any training starts.
         shared = ("C", "C_star", "s", "priors", "n_unlabeled")
-        TSVM(**{name: getattr(self, name) for name in shared}, balance=self._balanced())._check_parameters()
+        try:
+            TSVM(**{name: getattr(self, name) for name in shared}, balance=self._balanced())._check_parameters()
+        except ParameterError as error:
+            raise ParameterError(str(error).replace("TSVM:", "DeepSep:", 1)) from None
 
     # -- predicting ------------------------------------------------------------------------------------------
 
     def _build_average(self) -> None:
         """Pack the rounds' networks for prediction; with T = 0 the initial one."""
         states = self._states[1:] or self._states
-        self._weights = round_weights(len(states), self.decay)
         self._packed = None
         if self.encoder is None:
             self._packed = NetworkAverage(states, self._weights, self._scaling.centre, self._scaling.scale)
 
     def _network(self, state: dict[str, Array]) -> Network:
         d = int(np.prod(self._row_shape))
+        if self._device == "cuda":  # a model that was fitted on a GPU also serves where there is none
+            import torch
+
+            self._device = "cuda" if torch.cuda.is_available() else "cpu"
         network = self._make_network(len(self.classes_), d, np.random.default_rng(0))
         network.load_state(state)
         return network
@@ -753,9 +786,9 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
         state = {name: getattr(self, name) for name in SAVED_VALUES}
-        state |= {"row_shape": list(self._row_shape), "n_networks": len(self._states)}
+        state |= {"row_shape": list(self._row_shape), "hidden": list(self._hidden), "n_networks": len(self._states)}
         arrays = {f"round{t}/{name}": value for t, saved in enumerate(self._states) for name, value in saved.items()}
-        arrays |= {"centre": self._scaling.centre, "scale": self._scaling.scale}
+        arrays |= {"centre": self._scaling.centre, "scale": self._scaling.scale, "round_weights": self._weights}
         arrays["label_distributions_"] = self.label_distributions_
         arrays["transduction_"] = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
         return state, arrays
@@ -766,7 +799,7 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         from deepsep.persist import take, take_codes
 
         model = cls(**params)
-        model._row_shape = tuple(state.pop("row_shape"))
+        model._row_shape, model._hidden = tuple(state.pop("row_shape")), tuple(state.pop("hidden"))
         n_networks = state.pop("n_networks")
         model.__dict__.update(state)
         c, d = len(model.classes_), int(np.prod(model._row_shape))
@@ -776,12 +809,13 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
             prefix = f"round{t}/"
             model._states.append({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
         model._backend = "numpy" if model.encoder is None else "torch"
-        model._device = "cpu" if model.encoder is None else model._choose_device()
+        model._device = "cpu" if model.encoder is None or model.device == "cpu" else "cuda"  # if there is one
         for saved in model._states:
             model._network(saved)  # raises where the weights are not those of such a network
         codes = take_codes(arrays, "transduction_", c)
         model.transduction_ = model.classes_[codes]
         model.label_distributions_ = take(arrays, "label_distributions_", (len(codes), c), "f")
+        model._weights = take(arrays, "round_weights", (max(n_networks - 1, 1),), "f")
         model._build_average()
         return model
 

@@ -101,7 +101,7 @@ def read_labels(y: Any) -> Labels:
 
 
 def need_two_classes(labels: Labels) -> None:
-    """Raise if there is only one class among the labels, or a class of its own for every labelled row."""
+    """Raise if there is only one class among the labels; warn if there is one for every labelled row."""
     if len(labels.classes) < 2:
         raise LabelError(
             f"all {int(labels.labelled.sum())} labelled rows belong to one class, {labels.classes[0]!r}. "
@@ -109,9 +109,11 @@ def need_two_classes(labels: Labels) -> None:
         )
     n = int(labels.labelled.sum())
     if len(labels.classes) == n >= IDENTIFIERS:
-        raise LabelError(
+        warnings.warn(
             f"all {n} labels differ ({labels.classes.tolist()[:2]} ...): that looks like an identifier, "
-            "not a class. Pass the column of classes, or label several rows of each."
+            "not a class. Pass the column of classes, or label several rows of each.",
+            LabelWarning,
+            stacklevel=3,
         )
 
 
@@ -134,6 +136,10 @@ def _as_array(y: Any) -> Array:
     elif isinstance(y, list | tuple) and any(not isinstance(v, int | float | np.number) for v in y):
         y = np.array([*y, None], dtype=object)[:-1]  # as they are: NumPy would turn [1, "a", None] into strings
     values = np.asarray(y)
+    if values.dtype.kind in "Mm":
+        raise LabelError(
+            "Unknown label type: y holds dates or durations. Labels must be strings, integers or booleans."
+        )
     return np.asarray(column_or_1d(values, warn=True))
 
 
@@ -144,7 +150,10 @@ def _missing(values: Array) -> Array:
         return np.zeros(len(values), bool)
     # None and pd.NA by name, NaN as the value that differs from itself (and without importing pandas).
     return np.fromiter(
-        (v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float) and v != v) for v in values),
+        (
+            v is None or type(v).__name__ in ("NAType", "NaTType") or (isinstance(v, float | np.floating) and v != v)
+            for v in values
+        ),
         dtype=bool,
         count=len(values),
     )

@@ -46,6 +46,7 @@ def out_of_fold(
     rows, said = [], []
     for train, test in LabelledFold(folds, random_state=seed).split(None, codes[used]):
         copy = clone(model).set_params(**changes, priors=priors, random_state=seed)
+        copy._is_part = True  # of a larger fit: Ctrl-C must end that one
         at, held = used[train], used[test]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeepSepWarning)  # the fit on all rows has said it

@@ -30,7 +30,7 @@ class Scaling:
         """Return the weighted mean and deviation of each feature, a chunk of rows at a time; constants keep scale 1."""
         centre = cls._mean(X, weight, lambda x: x)
         deviation = np.sqrt(cls._mean(X, weight, lambda x: np.square(x - centre)))
-        varies = deviation > 1e-12 * np.maximum(1, np.abs(centre))
+        varies = deviation > 1e-14 * np.abs(centre)  # relative: a feature may be tiny and still tell
         return cls(centre, np.where(varies, deviation, 1.0))
 
     @staticmethod

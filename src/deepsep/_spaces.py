@@ -117,6 +117,8 @@ def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None
         gram = np.array(kernel(rows, rows), dtype=np.float64)
     else:
         double = rows.astype(np.float64)
+        if not sparse.issparse(rows):
+            double -= double.mean(axis=0)  # far from the origin, inner products would drown the differences
         gram = double @ double.T
         gram = gram.toarray() if sparse.issparse(gram) else gram
     share = np.zeros(n)  # the mean of the unlabelled rows is a combination of rows
@@ -133,7 +135,10 @@ def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None
         on_rows -= on_rows.sum(axis=1, keepdims=True) * share
         intercept = b - on_rows @ to_mean
         if kernel is None:
-            return Separator(intercept, coef=np.asarray((rows.T.astype(np.float64) @ on_rows.T).T))
+            coef = np.asarray((rows.T.astype(np.float64) @ on_rows.T).T)
+            if not sparse.issparse(rows):
+                intercept = intercept - coef @ rows.mean(axis=0, dtype=np.float64)
+            return Separator(intercept, coef=coef)
         return Separator(intercept, support=rows, dual_coef=on_rows, kernel=kernel)
 
     return Space("Gram", coordinates[:n_labelled], coordinates[n_labelled:], None, separator)
@@ -173,7 +178,8 @@ def _pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
     diagonal = gram.diagonal()
     if np.abs(diagonal - np.sum(coordinates**2, axis=1)).max() > 1e-6 * max(diagonal.max(), 0.0):
         raise ParameterError(
-            "kernel: its matrix on the training rows is not positive semi-definite. Pass a kernel that is."
+            "the kernel's matrix on the training rows is not positive semi-definite, as far as rounding shows. Scale "
+            "the features (for example with StandardScaler), or pass a kernel that is."
         )
     return coordinates, order[:rank], lower[:rank]
 

@@ -98,14 +98,17 @@ def round_weights(n_rounds: int, decay: float) -> Array:
 
 
 def fit_temperature(probabilities: Array, codes: Array, weight: Array) -> float:
-    """Return the power T for which p^(1/T), normalised, has the lowest log loss on these rows."""
+    """Return the T >= 1 for which p^(1/T), normalised, has the lowest log loss on these rows.
+
+    Sharper probabilities, T < 1, are not considered: a few rows that happen to be all right would ask for certainty.
+    """
     log_p = np.log(np.maximum(probabilities.astype(np.float64), 1e-30))
 
     def loss(log_t: float) -> float:
         scaled = log_softmax(log_p / np.exp(log_t), axis=1)
         return float(-(weight * scaled[np.arange(len(codes)), codes]).sum())
 
-    return float(np.exp(minimize_scalar(loss, bounds=(np.log(0.1), np.log(20.0)), method="bounded").x))
+    return float(np.exp(minimize_scalar(loss, bounds=(0.0, np.log(20.0)), method="bounded").x))
 
 
 def temper(probabilities: Array, temperature: float) -> Array:

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -27,6 +27,7 @@ from deepsep._checks import (
     check_weights,
     is_integer,
     is_number,
+    private_generator,
     require,
 )
 from deepsep._fingerprint import fingerprint
@@ -243,7 +244,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
             raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
         need_two_classes(labels)
         weight = check_weights(X, sample_weight, labels)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = private_generator(self.random_state)
         self.classes_ = labels.classes
 
         labelled = np.flatnonzero(labels.labelled & (weight > 0))
@@ -428,6 +429,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
         self, X: Any, labels: Labels, labelled: Array, weight: Array, rng: np.random.Generator
     ) -> None:
         self.__dict__.pop("platt_", None)
+        self._fitted_probability = self.probability
         if self.probability not in ("platt", "cv"):
             return
         folds = min(CV_FOLDS, int(np.bincount(labels.codes[labelled]).min()))
@@ -455,9 +457,9 @@ class TSVM(ClassifierMixin, BaseEstimator):
             self.label_distributions_ = self._probabilities(scores)
 
     def _probabilities(self, scores: Array) -> Array:
-        if self.probability == "softmax":
+        if self._fitted_probability == "softmax":
             return softmax_probabilities(scores)
-        if self.probability == "hard":
+        if self._fitted_probability == "hard":
             return hard_votes(scores)
         return platt_probabilities(scores, *self.platt_)
 
@@ -487,7 +489,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
         rows = self._check_rows(X)
         return np.asarray(self.classes_[self._scores(rows).argmax(axis=1)])
 
-    @available_if(lambda self: self.probability is not None)
+    @available_if(lambda self: getattr(self, "_fitted_probability", self.probability) is not None)
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class for every row, (n, c), columns as in ``classes_``."""
         rows = self._check_rows(X)
@@ -510,6 +512,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
                 "TSVM: the model was fitted with a kernel of your own, and a saved model holds no code. Fit with "
                 '"rbf" or "linear".'
             )
+        state["fitted_probability"] = self._fitted_probability
         arrays["objective_path_"] = np.concatenate(self.objective_path_)
         arrays["objective_steps"] = np.array([len(path) for path in self.objective_path_])
         arrays["transduction_"] = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
@@ -522,6 +525,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
 
         model = cls(**params)
         model.__dict__.update(state)
+        model._fitted_probability = model.__dict__.pop("fitted_probability")
         c, m = len(model.classes_), model.n_features_in_
         problems = c if c > 2 else 1
         model.intercept_ = take(arrays, "intercept_", (problems,), "f")

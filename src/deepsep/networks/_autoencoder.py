@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from deepsep.networks._phase import adam, private_seed, run_epochs, tensor
-from deepsep.networks._protocol import OnEpoch, streams
-from deepsep.networks._torch import TorchNetwork, _linear
+from deepsep.networks._protocol import OnEpoch, present_rows, streams
+from deepsep.networks._torch import TorchNetwork, WeightedBatchNorm1d, _linear
 
 Array = NDArray[Any]
 
@@ -48,6 +48,8 @@ def pretrain(
     """
     encoder = network.module["encoder"]
     rows, device = network._rows(X), network.device
+    kept, weight = present_rows(len(X), weight)
+    kept = np.arange(len(X)) if kept is None else kept
     weights = torch.ones(len(X), device=device) if weight is None else tensor(weight, device)
     order_rng, noise_seed = streams(rng)
     head, size = network.module["head"], math.prod(network.input_shape)
@@ -58,10 +60,12 @@ def pretrain(
     norms = [module for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 
     def step(at: torch.Tensor) -> torch.Tensor:
+        x, w = rows[at], weights[at]
         for norm in norms:
             norm.train(len(at) > 1)
+            if weight is not None and isinstance(norm, WeightedBatchNorm1d):
+                norm.row_weight = w
         optimiser.zero_grad()
-        x, w = rows[at], weights[at]
         errors = (decoder(encoder(x)) - x.flatten(1)).square().mean(1)
         total = errors @ w
         torch.autograd.backward(total / w.sum())
@@ -82,13 +86,16 @@ def pretrain(
         with private_seed(noise_seed, device):
             run_epochs(
                 step,
-                lambda: order_rng.permutation(len(X)),
+                lambda: order_rng.permutation(kept),
                 record,
-                n=len(X),
+                n=len(kept),
                 epochs=epochs,
-                batch_size=min(batch_size, len(X)),
+                batch_size=min(batch_size, len(kept)),
                 device=device,
             )
     finally:
         encoder.eval()
+        for norm in norms:
+            if isinstance(norm, WeightedBatchNorm1d):
+                norm.row_weight = None
     return history

@@ -21,7 +21,7 @@ THREADS_FROM = 20_000  # rows below which threads are not worth starting
 class NetworkAverage:
     """The weighted average of default networks in evaluation mode.
 
-    First layers lie side by side, so that one product serves all networks; the scaling of the features is part of
+    First layers lie side by side, so that one product serves all networks; the scale of the features is part of
     them, and batch norm is part of the second layers.
 
     Parameters
@@ -41,8 +41,9 @@ class NetworkAverage:
             key=lambda name: int(name.split(".")[1]),
         )
         first, *rest = (*names, "head")
+        self.centre = centre
         W = [state[f"{first}.weight"].astype(np.float64) / scale for state in states]
-        b = [state[f"{first}.bias"] - w @ centre for state, w in zip(states, W, strict=True)]
+        b = [state[f"{first}.bias"] for state in states]
         self.first = (np.concatenate(W).T.astype(np.float32).copy(), np.concatenate(b).astype(np.float32))
         self.rest: list[tuple[Array, Array]] = []  # (T, m_in, m_out) and (T, 1, m_out)
         for i, name in enumerate(rest):
@@ -74,6 +75,7 @@ class NetworkAverage:
     def _batch(self, x: Array) -> Array:
         W, b = self.first
         n, t = len(x), len(self.weights)
+        x = x - self.centre.astype(x.dtype)  # before single precision: dates in seconds would lose their days
         h = x.astype(np.float32, copy=False) @ W
         h += b
         np.tanh(h, out=h)

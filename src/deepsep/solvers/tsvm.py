@@ -163,7 +163,7 @@ def cccp(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: flo
         for i, k in enumerate(active):
             # An exact step never raises J; one that does is rounding, and the last point was the fixed point.
             if paths[k] and objective[i] > paths[k][-1]:
-                keep[i], converged[k] = False, True
+                keep[i], converged[k] = False, bool(step.converged[k])
                 continue
             w[k] = step.w[k]
             paths[k].append(float(objective[i]))
