@@ -49,6 +49,7 @@ def test_classes_keep_their_type():
     assert read_labels(np.array(["x", "-1"])).codes.tolist() == [1, 0]
 
 
+@pytest.mark.filterwarnings("ignore::deepsep.errors.LabelWarning")
 def test_minus_one_is_a_label_among_strings_only():
     assert read_labels(["-1", "1", "0"]).classes.tolist() == ["-1", "0", "1"]
     assert read_labels([-1, 0, 1]).codes.tolist() == [-1, 0, 1]
@@ -94,3 +95,9 @@ def test_a_class_never_seen():
     y = pd.Series(["a", None, "b"], dtype=pd.CategoricalDtype(["a", "b", "c"]))
     with pytest.warns(LabelWarning, match="no row is labelled 'c'"):
         assert read_labels(y).classes.tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("mark", ["", "nan", "unlabelled", "?", "-1", "N/A"])
+def test_a_class_that_looks_like_a_mark_is_kept_and_said(mark):
+    with pytest.warns(LabelWarning, match="2 rows have the label"):
+        assert mark in read_labels(["gold", mark, "blue", mark]).classes

@@ -64,7 +64,7 @@ def check_finite(X: Any, names: Any = None) -> None:
     where = f"column {column}" if names is None else f"column {names[column]!r}"
     raise DataError(
         f"Input X contains {what}: {int(bad.sum())} values are not finite, the first in row {row}, {where}. Fill them "
-        "in first, for example with sklearn.impute.SimpleImputer."
+        "in first, for example with sklearn.impute.SimpleImputer, or wrap the estimator with deepsep.for_table."
     )
 
 

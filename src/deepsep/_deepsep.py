@@ -304,7 +304,7 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d), or (n, ...) with an encoder
-            Numbers without NaN or infinity.
+            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
         y : array-like of shape (n,)
             Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
             integers.
@@ -688,6 +688,7 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         for name, holds, wanted in (
             ("learning_rate", is_number(rate) and rate > 0, "a positive number"),
             ("smoothing", is_number(smoothing) and 0 <= smoothing < 0.5, "a number from 0 to below 0.5"),
+            ("calibrate", isinstance(self.calibrate, bool | np.bool), "True or False"),
             ("l2", penalties_hold, "a number of at least 0, or a list or tuple of them"),
             ("hidden", widths_hold, "one or more positive integers, such as (128, 32)"),
             ("encoder", self.encoder is None or callable(self.encoder), "a torch module, or a callable that makes one"),
@@ -762,7 +763,8 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         rows = self._check_rows(X)
         if not -len(self._states) <= round < len(self._states):
             raise ParameterError(f"round={round}: the model has rounds 0 (the initial network) to {self.n_rounds_}.")
-        return self._network(self._states[round]).predict_proba(self._scaling.apply(rows)).astype(np.float64)
+        p = self._network(self._states[round]).predict_proba(self._scaling.apply(rows)).astype(np.float64)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def transform(self, X: Any) -> Array:
         """Return the embedding f of every row, by the last network."""

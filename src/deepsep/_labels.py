@@ -15,6 +15,7 @@ from deepsep.errors import LabelError, LabelWarning
 
 Array = NDArray[Any]
 
+DISGUISED = {"", "-1", "?", "nan", "none", "null", "na", "n/a", "<na>", "missing", "unlabelled", "unlabeled", "unknown"}
 IDENTIFIERS = 100  # labels, all different, from which on they are taken for identifiers
 
 
@@ -93,11 +94,28 @@ def read_labels(y: Any) -> Labels:
             if len(values)
             else "y is empty. Pass one entry per row of X."
         )
-    check_classification_targets(given)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade
+        check_classification_targets(given)
     classes, inverse = np.unique(given, return_inverse=True)
     codes = np.full(len(values), -1)
     codes[~missing] = inverse
+    _warn_of_disguised_marks(classes, inverse)
     return Labels(codes, classes)
+
+
+def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
+    """Warn of a class that is named as if it meant that there is no label."""
+    if classes.dtype.kind not in "OU":
+        return
+    for k, name in enumerate(classes):
+        if str(name).strip().lower() in DISGUISED:
+            warnings.warn(
+                f"{int((inverse == k).sum())} rows have the label {name!r}, which is taken for a class like any other. "
+                "If it means that there is no label, use None instead.",
+                LabelWarning,
+                stacklevel=4,
+            )
 
 
 def need_two_classes(labels: Labels) -> None:
@@ -172,7 +190,7 @@ def _plain(given: Array) -> Array:
         raise LabelError(
             f"y mixes labels of different types ({' and '.join(sorted(kinds))}), for example "
             f"{' and '.join(repr(next(v for v in given if type(v) is t)) for t in dict.fromkeys(map(type, given)))}. "
-            "Convert them to one type, for example with y.astype(str) on the labelled rows."
+            "Use one type for the labels, and None for unlabelled rows."
         )
     if kinds == {"text"} or not kinds:
         return given
