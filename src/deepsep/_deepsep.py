@@ -14,14 +14,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from deepsep._checks import (
-    check_finite,
-    check_not_constant,
-    check_numeric,
     check_priors,
-    check_weights,
     is_integer,
     is_number,
     private_generator,
@@ -29,7 +25,8 @@ from deepsep._checks import (
 )
 from deepsep._fingerprint import fingerprint
 from deepsep._history import History, Row
-from deepsep._labels import Labels, need_two_classes, read_labels
+from deepsep._inputs import read_rows, read_training_rows
+from deepsep._labels import Labels
 from deepsep._out_of_fold import out_of_fold
 from deepsep._scaling import ScaledRows, Scaling
 from deepsep._targets import fit_temperature, round_weights, smooth_labels, temper
@@ -342,30 +339,14 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _begin(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.random.Generator, _Rows, History]:
         self._check_parameters()
-        check_numeric(X, "deepsep.for_table")
-        X = validate_data(
-            self,
-            X,
-            dtype=[np.float32, np.float64],
-            ensure_all_finite=False,
-            ensure_min_samples=2,
-            allow_nd=self.encoder is not None,
-        )
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(X.reshape(len(X), -1), names)
-        labels = read_labels(y)
-        if len(labels.codes) != len(X):
-            raise ParameterError(f"X has {len(X)} rows and y has {len(labels.codes)} entries; they must match.")
-        need_two_classes(labels)
-        self.classes_ = labels.classes
+        nd = self.encoder is not None
+        X, labels, weight = read_training_rows(self, X, y, sample_weight, allow_nd=nd, stacklevel=5)
         c = len(self.classes_)
         require(self, "smoothing", self.smoothing < 1 / c, f"less than 1/{c}, since there are {c} classes")
         if self.priors is not None:
             check_priors(self.priors, self.classes_)
-        weight = check_weights(X, sample_weight, labels, stacklevel=4)
         self._row_shape, self._hidden = X.shape[1:], tuple(int(width) for width in self.hidden)
         flat = X.reshape(len(X), -1)
-        check_not_constant(flat, names, stacklevel=4)
         rng = private_generator(self.random_state)
         self._scaling = Scaling.of(flat, weight) if self.standardize else Scaling.none(flat.shape[1])
         labelled = np.flatnonzero(labels.labelled & (weight > 0))
@@ -387,7 +368,7 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
         history = History(n_epochs, bool(self.verbose), self.callback)
         self.history_ = history.rows
         weighted = sample_weight is not None
-        self.data_fingerprint_ = fingerprint(flat, labels.codes, names)
+        self.data_fingerprint_ = fingerprint(flat, labels.codes, getattr(self, "feature_names_in_", None))
         rows = _Rows(flat, self._scaling, labels, weight, weighted, labelled, unlabelled, validation)
         return rng, rows, history
 
@@ -722,18 +703,8 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     def _check_rows(self, X: Any) -> Array:
         check_is_fitted(self, "n_rounds_")
-        check_numeric(X, "deepsep.for_table")
-        X = validate_data(
-            self,
-            X,
-            dtype=[np.float32, np.float64],
-            ensure_all_finite=False,
-            reset=False,
-            allow_nd=self.encoder is not None,
-        )
-        rows = validate_shape(X, self._row_shape)
-        check_finite(rows, getattr(self, "feature_names_in_", None))
-        return rows
+        X = read_rows(self, X, reset=False, allow_nd=self.encoder is not None)
+        return validate_shape(X, self._row_shape)
 
     def _probabilities(self, rows: Array) -> Array:
         if self._packed is not None:

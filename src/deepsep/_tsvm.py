@@ -18,25 +18,23 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from deepsep._checks import (
-    check_finite,
-    check_not_constant,
     check_priors,
-    check_weights,
     is_integer,
     is_number,
     private_generator,
     require,
 )
 from deepsep._fingerprint import fingerprint
-from deepsep._labels import Labels, need_two_classes, read_labels
+from deepsep._inputs import read_rows, read_training_rows
+from deepsep._labels import Labels
 from deepsep._out_of_fold import out_of_fold
 from deepsep._spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator, Space, open_space
 from deepsep._targets import fit_platt, hard_votes, platt_probabilities, softmax_probabilities
 from deepsep._threads import one_blas_thread
-from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, ParameterError
+from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
 from deepsep.solvers._rows import WIDE, Rows
 from deepsep.solvers.tsvm import Problem, Result, cccp, single_loop, supervised_svm
 
@@ -235,24 +233,13 @@ class TSVM(ClassifierMixin, BaseEstimator):
         self
         """
         self._check_parameters()
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, ensure_min_samples=2
-        )
-        check_finite(X, getattr(self, "feature_names_in_", None))
-        labels = read_labels(y)
-        if len(labels.codes) != X.shape[0]:
-            raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
-        need_two_classes(labels)
-        weight = check_weights(X, sample_weight, labels)
+        X, labels, weight = read_training_rows(self, X, y, sample_weight, accept_sparse="csr", stacklevel=4)
         rng = private_generator(self.random_state)
-        self.classes_ = labels.classes
-
         labelled = np.flatnonzero(labels.labelled & (weight > 0))
         pool = np.flatnonzero(~labels.labelled & (weight > 0))
         unlabelled = pool
         if self.n_unlabeled is not None and self.n_unlabeled < len(pool):
             unlabelled = np.sort(rng.choice(pool, self.n_unlabeled, replace=False))
-        check_not_constant(X, getattr(self, "feature_names_in_", None))
         self.n_labelled_, self.n_unlabelled_ = len(labelled), len(unlabelled)
         self.C_star_ = self._unlabelled_cost(weight[labelled].sum(), weight[unlabelled].sum(), weight[pool].sum())
 
@@ -472,11 +459,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, reset=False
-        )
-        check_finite(X, getattr(self, "feature_names_in_", None))
-        return X
+        return read_rows(self, X, accept_sparse="csr", reset=False)
 
     def decision_function(self, X: Any) -> Array:
         """Return f of every row: (n, c), or (n,) for two classes, where positive means ``classes_[1]``."""
