@@ -1,1 +1,1 @@
-"""Solvers."""
+"""The exact TSVM: ``tsvm`` (the two paths), ``newton`` (the convex problem), ``_rows`` (the pass over the rows)."""
