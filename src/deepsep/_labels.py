@@ -114,7 +114,7 @@ def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
                 f"{int((inverse == k).sum())} rows have the label {name!r}, which is taken for a class like any other. "
                 "If it means that there is no label, use None instead.",
                 LabelWarning,
-                stacklevel=4,
+                stacklevel=5,  # the caller of fit
             )
 
 
@@ -131,7 +131,7 @@ def need_two_classes(labels: Labels) -> None:
             f"all {n} labels differ ({labels.classes.tolist()[:2]} ...): that looks like an identifier, "
             "not a class. Pass the column of classes, or label several rows of each.",
             LabelWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -147,7 +147,7 @@ def _as_array(y: Any) -> Array:
                 f"no row is labelled {', '.join(map(repr, unseen[:5]))}, which y has as a category: it will never "
                 "be predicted. Label some rows of it, or drop it with y.cat.remove_unused_categories().",
                 LabelWarning,
-                stacklevel=4,
+                stacklevel=5,  # the caller of fit
             )
     if hasattr(y, "dtype") and not isinstance(y.dtype, np.dtype) and hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object)
