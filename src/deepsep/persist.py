@@ -35,6 +35,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from deepsep import rivals
 from deepsep._folder import install, read_checked, read_file, sha256
 from deepsep._plain import pack, unpack
 from deepsep._steps import dump_step, load_step
@@ -51,7 +52,11 @@ Array = NDArray[Any]
 FORMAT = "deepsep-model"
 FORMAT_VERSION = 1
 MANIFEST, ARRAYS, STEPS = "manifest.json", "arrays.safetensors", "steps"
-KINDS = {"TSVM": "deepsep._tsvm:TSVM", "DeepSep": "deepsep._deepsep:DeepSep"}
+KINDS = {
+    "TSVM": "deepsep._tsvm:TSVM",
+    "DeepSep": "deepsep._deepsep:DeepSep",
+    **{name: f"deepsep.rivals.{module}:{name}" for name, module in rivals._HOME.items()},
+}
 COMMON = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
 
 

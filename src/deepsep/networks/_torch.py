@@ -175,8 +175,7 @@ class TorchNetwork:
         order_rng, noise_seed = streams(rng)
         encoder, head = self.module["encoder"], self.module["head"]
         norms = [module for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
-        coefficients = iter(self.l2)
-        optimiser = adam([(p, next(coefficients) if p.ndim > 1 else 0.0) for p in self.module.parameters()], lr=lr)
+        optimiser = adam(self.decays(), lr=lr)
 
         def draw_order() -> Array:
             order = order_rng.permutation(n)
@@ -213,6 +212,16 @@ class TorchNetwork:
                 if isinstance(norm, WeightedBatchNorm1d):
                     norm.row_weight = None
         return history
+
+    def decays(self) -> list[tuple[Tensor, float]]:
+        """Return every parameter with the coefficient of its squared norm in the loss."""
+        coefficients = iter(self.l2)
+        return [(p, next(coefficients) if p.ndim > 1 else 0.0) for p in self.module.parameters()]
+
+    def scores(self, rows: Tensor) -> Tensor:
+        """Return the class scores of rows on the device before the softmax, in the module's present mode."""
+        scores: Tensor = self.module["head"](self.module["encoder"](rows))
+        return scores
 
     def embed(self, X: Array | Tensor) -> Array:
         """Return f(x) for every row, in evaluation mode."""
