@@ -13,12 +13,13 @@ from deepsep._version import __version__
 if TYPE_CHECKING:
     from deepsep import errors
     from deepsep._deepsep import DeepSep
+    from deepsep._methods import method, methods
     from deepsep._tsvm import TSVM
     from deepsep.model_selection import LabelledFold
     from deepsep.persist import load, save
     from deepsep.table import for_table
 
-__all__ = ["TSVM", "DeepSep", "LabelledFold", "__version__", "errors", "for_table", "load", "save"]
+__all__ = ["TSVM", "DeepSep", "LabelledFold", "__version__", "errors", "for_table", "load", "method", "methods", "save"]
 
 _HOME = {
     "DeepSep": "deepsep._deepsep",
@@ -26,6 +27,8 @@ _HOME = {
     "LabelledFold": "deepsep.model_selection",
     "for_table": "deepsep.table",
     "load": "deepsep.persist",
+    "method": "deepsep._methods",
+    "methods": "deepsep._methods",
     "save": "deepsep.persist",
     "errors": "deepsep.errors",
 }
