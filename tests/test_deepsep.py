@@ -132,8 +132,11 @@ def test_prediction_is_the_moving_average_of_the_rounds(fitted):
     X, _, _, model = fitted
     rounds = [model.round_proba(X, t) for t in (1, 2)]
     np.testing.assert_allclose(model.predict_proba(X), np.tensordot(round_weights(2, 0.8), rounds, 1), atol=2e-6)
-    with pytest.raises(DeepSepError, match="rounds 0"):
-        model.round_proba(X, 3)
+    np.testing.assert_array_equal(model.round_embedding(X, 2), model.transform(X))
+    assert (model.round_embedding(X, 0) != model.transform(X)).any()
+    for ask in (model.round_proba, model.round_embedding):
+        with pytest.raises(DeepSepError, match="rounds 0"):
+            ask(X, 3)
 
 
 def test_history_has_a_row_a_round_and_phase():

@@ -732,15 +732,22 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
     def round_proba(self, X: Any, round: int = -1) -> Array:
         """Return the probabilities of one round's network alone: 0 is the initial network, -1 the last one."""
         rows = self._check_rows(X)
+        p = self._network(self._state_of(round)).predict_proba(self._scaling.apply(rows)).astype(np.float64)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def round_embedding(self, X: Any, round: int = -1) -> Array:
+        """Return the embedding of every row by one round's network: 0 is the initial network, -1 the last one."""
+        rows = self._check_rows(X)
+        return self._network(self._state_of(round)).embed(self._scaling.apply(rows))
+
+    def _state_of(self, round: int) -> dict[str, Array]:
         if not -len(self._states) <= round < len(self._states):
             raise ParameterError(f"round={round}: the model has rounds 0 (the initial network) to {self.n_rounds_}.")
-        p = self._network(self._states[round]).predict_proba(self._scaling.apply(rows)).astype(np.float64)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return self._states[round]
 
     def transform(self, X: Any) -> Array:
         """Return the embedding f of every row, by the last network."""
-        rows = self._check_rows(X)
-        return self._network(self._states[-1]).embed(self._scaling.apply(rows))
+        return self.round_embedding(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the columns of ``transform``: deepsep0, deepsep1 and so on."""
