@@ -1,0 +1,1 @@
+"""The paper's study on any labelled table: protocol, cells, results."""

@@ -1,0 +1,79 @@
+"""The models of the paper's table: which fit each comes from, and what they are called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep._deepsep import DeepSep
+from deepsep._methods import method
+from deepsep._targets import round_weights
+from deepsep._tsvm import TSVM
+
+Array = NDArray[Any]
+
+# Method → what its row is called in the table. One fit of DeepSep holds four models.
+NAMES = {
+    "lightgbm": "LightGBM",
+    "lightgbm-few-labels": "LightGBM (few labels)",
+    "tsvm": "TSVM (raw features)",
+    "mean-teacher": "Mean Teacher",
+}
+FIRST_EMBEDDING, INITIAL, LAST, ENSEMBLE = "TSVM (first embedding)", "Initial NN", "DeepSep-NN", "DeepSep-Ensemble"
+METHODS = (*NAMES, "deepsep")  # of the paper's table
+ORDER = ("LightGBM", "LightGBM (few labels)", "TSVM (raw features)", FIRST_EMBEDDING, "Mean Teacher", INITIAL, LAST)
+ORDER = (*ORDER, ENSEMBLE)
+
+
+def build(name: str, **settings: Any) -> Any:
+    """Return an estimator: DeepSep with the published settings, and every other method with its own."""
+    return DeepSep.as_published(**settings) if name == "deepsep" else method(name, **settings)
+
+
+def models_of(
+    name: str, pipeline: Any, train: Any, y: Array, test: Any
+) -> tuple[dict[str, Array], list[dict[str, Array]]]:
+    """Return the probabilities of every model that a fit holds, and those of DeepSep's rounds (from the initial one).
+
+    Parameters
+    ----------
+    name : str
+        Of the method.
+    pipeline : Pipeline
+        Fitted; its last step is the method.
+    train, y
+        What it was fitted to: a table, and codes of which -1 marks the unlabelled rows.
+    test : table
+        The rows to classify.
+    """
+    if name != "deepsep":
+        return {NAMES.get(name, name): pipeline.predict_proba(test)}, []
+    model, rows = pipeline[-1], pipeline[:-1].transform(test)
+    networks = [model.round_proba(rows, t) for t in range(model.n_rounds_ + 1)]
+    averages = networks[:1] + [
+        np.tensordot(round_weights(t, model.decay), networks[1 : t + 1], 1) for t in range(1, len(networks))
+    ]
+    said = {
+        FIRST_EMBEDDING: _first_tsvm(model, pipeline[:-1].transform(train), y, rows),
+        INITIAL: networks[0],
+        LAST: networks[-1],
+        ENSEMBLE: pipeline.predict_proba(test),
+    }
+    return said, [{"network": p, "average": q} for p, q in zip(networks, averages, strict=True)]
+
+
+def _first_tsvm(model: DeepSep, train: Any, y: Array, test: Any) -> Array:
+    """Return what TSVMs say in the embedding of the initial network, from as many unlabelled rows as a round takes."""
+    tsvm = TSVM(
+        C=model.C,
+        C_star=None if model.C_star == "pool" else model.C_star,
+        s=model.s,
+        balance=model.priors is not None if model.balance is None else model.balance,
+        priors=model.priors,
+        n_unlabeled=model.n_unlabeled,
+        random_state=model.random_state,
+    )
+    tsvm.fit(model.round_embedding(train, 0), y)
+    return tsvm.predict_proba(model.round_embedding(test, 0))
