@@ -1,0 +1,189 @@
+"""The sparse graph of nearest neighbours, and what is solved on it.
+
+Nothing here is dense in the rows: lists of k neighbours, sparse matrices, and blocks of one column a class. Deep label
+propagation, for instance, is
+
+    distance, index = neighbours(V, 50)                            # rows of V of length 1: v·w = 1 − |v − w|²/2
+    W = connect(index, np.maximum(0, 1 - distance**2 / 2) ** 3, together="sum")
+    Z = diffuse(normalised(W), Y, alpha=0.99)
+    P = distributions(Z)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import NearestNeighbors
+
+Array = NDArray[Any]
+
+FEW_FEATURES = 5  # up to here a tree finds neighbours faster than comparing all rows
+TINY_SCALE = 1e-3  # of the median: the least local scale, for rows with k copies
+
+
+def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Array]:
+    """Find the k nearest rows of every row, exactly.
+
+    All pairs are compared, a block at a time (a k-d tree does it where features are few); memory is that of the answer.
+
+    Parameters
+    ----------
+    X : array (n, d)
+        Rows to find neighbours of.
+    k : int
+        How many; fewer where there are not as many others.
+    among : array (m, d), optional
+        Where to look. By default the rows themselves, of which each then is no neighbour of its own.
+
+    Returns
+    -------
+    distance, index : arrays (n, k)
+        Nearest first.
+
+    Examples
+    --------
+    >>> distance, index = neighbours(np.array([[0.0], [1.0], [5.0]]), 1)
+    >>> distance.ravel().tolist(), index.ravel().tolist()
+    ([1.0, 1.0, 4.0], [1, 0, 1])
+    """
+    rows = X if among is None else among
+    most = len(rows) - (among is None)
+    algorithm = "kd_tree" if X.shape[1] <= FEW_FEATURES else "brute"
+    search = NearestNeighbors(n_neighbors=min(k, most), algorithm=algorithm, n_jobs=-1).fit(rows)
+    distance, index = search.kneighbors(None if among is None else X)
+    return distance, index
+
+
+def local_scale(distance: Array) -> Array:
+    """Return each row's distance to its last neighbour, a positive number also where that is a copy of the row."""
+    scale: Array = distance[:, -1].astype(np.float64)
+    positive = scale[scale > 0]
+    return np.maximum(scale, TINY_SCALE * np.median(positive)) if positive.size else np.ones_like(scale)
+
+
+def connect(index: Array, affinity: Array, *, together: Literal["max", "sum"] = "max") -> sparse.csr_array:
+    """Return the symmetric (n, n) matrix of an undirected graph, from lists of neighbours.
+
+    Parameters
+    ----------
+    index, affinity : arrays (n, k)
+        Each row's neighbours, and how close they are (not negative).
+    together : {"max", "sum"}
+        What becomes of the two affinities of a pair in which each is the other's neighbour.
+    """
+    n, k = index.shape
+    A = sparse.csr_array((affinity.ravel().astype(np.float64), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+    W = A.maximum(A.T) if together == "max" else A + A.T
+    W = sparse.csr_array(W)
+    W.eliminate_zeros()
+    W.sort_indices()
+    return W
+
+
+def degrees(W: sparse.csr_array) -> Array:
+    """Return the sum of each row."""
+    return np.asarray(W.sum(axis=1)).ravel()
+
+
+def normalised(W: sparse.csr_array) -> sparse.csr_array:
+    """Return D^(-1/2) W D^(-1/2), with zeros for a row without edges."""
+    degree = degrees(W)
+    root = np.zeros(len(degree))
+    np.divide(1.0, np.sqrt(degree), out=root, where=degree > 0)
+    return scaled(W, root, root)
+
+
+def scaled(W: sparse.csr_array, left: Array, right: Array) -> sparse.csr_array:
+    """Return diag(left) W diag(right)."""
+    data = W.data * np.repeat(left, np.diff(W.indptr)) * right[W.indices]
+    return sparse.csr_array((data, W.indices, W.indptr), shape=W.shape)
+
+
+def diffuse(S: sparse.csr_array, Y: Array, alpha: float, *, tol: float = 1e-10, max_iter: int = 10_000) -> Array:
+    """Solve (I − αS) Z = Y for all classes at once; S is normalised, and 0 ≤ α < 1.
+
+    S has no negative entries, so Z has none either; what rounding left below 0 is 0.
+    """
+    Z = conjugate_gradients(lambda V: V - alpha * (S @ V), np.asarray(Y, np.float64), tol=tol, max_iter=max_iter)
+    return np.asarray(np.maximum(Z, 0))
+
+
+def conjugate_gradients(
+    product: Callable[[Array], Array],
+    B: Array,
+    *,
+    diagonal: Array | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 10_000,
+) -> Array:
+    """Solve A Z = B, where A is symmetric and positive definite, for all columns of B at once.
+
+    Parameters
+    ----------
+    product : callable
+        V → A V, for (n, c) blocks: one sparse product an iteration serves every column.
+    B : array (n, c)
+        Right-hand sides.
+    diagonal : array (n,), optional
+        The diagonal of A, to precondition with.
+    tol : float
+        Where to stop: the residual of each column, relative to that of Z = 0.
+    max_iter : int
+        When to stop at the latest, with a warning.
+    """
+    inverse = np.ones((len(B), 1)) if diagonal is None else 1 / diagonal[:, None]
+    Z, R = np.zeros_like(B), B.copy()
+    V = inverse * R
+    P, rho = V.copy(), (R * V).sum(axis=0)
+    aim = tol * np.sqrt(rho)
+    for _ in range(max_iter):
+        active = np.sqrt(rho) > aim
+        if not active.any():
+            return Z
+        Q = product(P)
+        curvature = (P * Q).sum(axis=0)
+        # A column that is solved stays as it is: its direction is 0 / 0.
+        step = np.divide(rho, curvature, out=np.zeros_like(rho), where=active & (curvature > 0))
+        Z += step * P
+        R -= step * Q
+        V = inverse * R
+        rho, before = (R * V).sum(axis=0), rho
+        P = V + np.divide(rho, before, out=np.zeros_like(rho), where=active) * P
+    warnings.warn(
+        f"conjugate gradients stopped after {max_iter} iterations with a relative residual of "
+        f"{float((np.sqrt(rho)[active] / aim[active]).max()) * tol:.1e}, above {tol:g}. Take more neighbours.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    return Z
+
+
+def reached(W: sparse.csr_array, labelled: Array) -> Array:
+    """Return which rows a path connects to a labelled row."""
+    _, component = connected_components(W, directed=False)
+    return np.isin(component, component[labelled])
+
+
+def one_hot(codes: Array, n_classes: int) -> Array:
+    """Return codes as rows of an (n, c) matrix, with zeros for -1."""
+    Y = np.zeros((len(codes), n_classes))
+    labelled = np.flatnonzero(codes >= 0)
+    Y[labelled, codes[labelled]] = 1
+    return Y
+
+
+def distributions(Z: Array, otherwise: Array | None = None, *, least: float = 0.0) -> Array:
+    """Return rows divided by their sums; a row whose sum is not above ``least`` becomes ``otherwise`` (uniform)."""
+    total = Z.sum(axis=1)
+    known = total > least
+    P = np.empty(Z.shape)
+    P[:] = 1 / Z.shape[1] if otherwise is None else otherwise
+    P[known] = Z[known] / total[known, None]
+    return P
