@@ -44,6 +44,8 @@ _CLASSES = {
     "sklearn.preprocessing._polynomial": "PolynomialFeatures SplineTransformer",
     "sklearn.random_projection": "GaussianRandomProjection",
     "scipy.interpolate._bsplines": "BSpline",
+    "deepsep.table._columns": "UsefulColumns",
+    "deepsep.table._scores": "NormalScores",
     "skrub._apply_to_cols": "ApplyToCols",
     "skrub._apply_to_each_col": "ApplyToEachCol",
     "skrub._apply_to_sub_frame": "ApplyToSubFrame",

@@ -1,0 +1,114 @@
+"""A table on disk, batch by batch, in flat memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from deepsep.table._cells import WHOLE, ColumnType, identifiers_of
+from deepsep.table._files import Kind, kind_of, readable
+from deepsep.table._read import damaged, read_table, text_frame, to_frame
+from deepsep.table._text import TextFormat, check_unique, stream_text
+
+
+class TableFile:
+    """One file of rows: its columns at once, its rows when asked for.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns.
+    n_rows : int or None
+        None for a text file, where counting would mean reading.
+    """
+
+    def __init__(self, path: Path, *, encoding: str | None = None, delimiter: str | None = None) -> None:
+        self.path = path
+        self.kind: Kind = kind_of(path)
+        self.n_rows: int | None = None
+        self._form: TextFormat | None = None
+        self._frame: pd.DataFrame | None = None
+        self._integers: dict[str, bool] = {}
+        with readable(path):
+            try:
+                if self.kind == "text":
+                    self._form = TextFormat.of(path, encoding, delimiter)
+                    self.names = self._form.names
+                elif self.kind == "parquet":
+                    with pq.ParquetFile(path) as file:
+                        self.names, self.n_rows = file.schema_arrow.names, file.metadata.num_rows
+                elif self.kind == "feather":
+                    with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+                        self.names = file.schema.names
+                        self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
+                else:  # an Excel sheet has at most a million rows, and cannot be read in part
+                    self._frame = read_table(path)
+                    self.names, self.n_rows = self._frame.columns.tolist(), len(self._frame)
+            except pa.ArrowException as error:
+                raise damaged(path, error) from error
+        check_unique(path, self.names)
+
+    def batches(
+        self, rows: int, columns: Sequence[str], types: Mapping[str, ColumnType], id: str | None = None
+    ) -> Iterator[tuple[pd.DataFrame, float]]:
+        """Yield DataFrames of so many rows (the last may be shorter), and the part of the file that has been read.
+
+        The cells of a text file are read as ``types`` says, so that a batch does not depend on those before.
+        """
+        first = 1
+        try:
+            for table, share in self._tables(rows, columns):
+                if self._form is not None:
+                    frame = text_frame(table, self._form.delimiter, types, (id,), first_row=first)
+                else:
+                    frame = table if isinstance(table, pd.DataFrame) else to_frame(table)
+                if id is not None and (self._form is None or self._plain_integers(id)):
+                    frame[id] = identifiers_of(frame[id])
+                yield frame, share
+                first += len(frame)
+        except pa.ArrowException as error:
+            raise damaged(self.path, error) from error
+
+    def _plain_integers(self, name: str) -> bool:
+        """Whether a whole column of a text file holds plain integers, so that every batch has them as such."""
+        if name not in self._integers:
+            assert self._form is not None
+            tables = stream_text(self._form, 1_000_000, [name], lambda done: None)
+            self._integers[name] = all(
+                pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(table[name]), WHOLE)).as_py()
+                for table in tables
+            )
+        return self._integers[name]
+
+    def _tables(self, rows: int, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
+        if self._form is not None:
+            size, read = max(self.path.stat().st_size, 1), [0]
+            for table in stream_text(self._form, rows, columns, lambda done: read.append(done)):
+                yield table, min(read[-1] / size, 1.0)
+                del read[:-1]
+            return
+        done, total = 0, max(self.n_rows or 0, 1)
+        for table in self._slices(rows, list(columns)):
+            done += len(table)
+            yield table, done / total
+
+    def _slices(self, rows: int, columns: list[str]) -> Iterator[Any]:
+        if self._frame is not None:
+            for start in range(0, len(self._frame), rows):
+                yield self._frame.iloc[start : start + rows][columns].reset_index(drop=True)
+        elif self.kind == "parquet":
+            with pq.ParquetFile(self.path, memory_map=False) as file:
+                for batch in file.iter_batches(rows, columns=columns):
+                    yield pa.Table.from_batches([batch]).select(columns)
+        else:
+            with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
+                for i in range(file.num_record_batches):
+                    table = pa.Table.from_batches([file.get_batch(i)]).select(columns)
+                    for start in range(0, len(table), rows):
+                        yield table.slice(start, rows)

@@ -1,0 +1,322 @@
+"""Files as users have them: read right, or refused with a message that says what to do."""
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from deepsep.errors import DataError, DeepSepWarning
+from deepsep.table import read_table
+
+CSV = "name,age,joined,pro,segment\nAnna,31,2024-01-05,true,gold\nBjörn,,2024-02-01,false,\nChloé,47,NA,NA,blue\n"
+TABLE = pd.DataFrame(
+    {
+        "name": ["Anna", "Björn", "Chloé"],
+        "age": [31, np.nan, 47],
+        "joined": pd.to_datetime(["2024-01-05", "2024-02-01", None]),
+        "pro": [True, False, None],
+        "segment": ["gold", None, "blue"],
+    }
+)
+
+
+def write(folder, content, name="table.csv"):
+    place = folder / name
+    place.write_bytes(content.encode() if isinstance(content, str) else content)
+    return place
+
+
+def same(frame, wanted=TABLE):
+    assert frame.columns.tolist() == wanted.columns.tolist()
+    for name in wanted:
+        assert frame[name].isna().tolist() == wanted[name].isna().tolist(), name
+        assert frame[name].dropna().tolist() == wanted[name].dropna().tolist(), name
+
+
+# -- what is read ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_encodings_and_delimiters_are_found(tmp_path, encoding, delimiter):
+    same(read_table(write(tmp_path, CSV.replace(",", delimiter).encode(encoding)), label="segment"))
+
+
+def test_western_windows_is_found_with_a_warning(tmp_path):
+    file = write(tmp_path, CSV.encode("cp1252"))
+    with pytest.warns(DeepSepWarning, match="read as cp1252") as caught:
+        same(read_table(file, label="segment"))
+    assert caught[0].filename == __file__
+    same(read_table(file, label="segment", encoding="cp1252"))
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("t.csv.gz", gzip.compress),
+        ("t.csv.bz2", bz2.compress),
+        ("t.csv.xz", lzma.compress),
+        ("t.csv.zst", lambda data: pa.compress(data, "zstd", asbytes=True)),
+    ],
+)
+def test_compressed_text(tmp_path, name, pack):
+    same(read_table(write(tmp_path, pack(CSV.encode()), name), label="segment"))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_ragged_lines_of_compressed_text(tmp_path, codec):
+    with pa.CompressedOutputStream(str(tmp_path / "t.csv"), codec) as file:
+        file.write(b"a,b\n1,2\n3,4,5\n")
+    with pytest.raises(DataError, match="line 3: 3 values"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_old_line_ends(tmp_path):
+    assert read_table(write(tmp_path, "a;b\r1;2\r3;4\r"))["b"].tolist() == [2, 4]
+
+
+def test_zipped_text(tmp_path):
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("inner.csv", CSV)
+    same(read_table(tmp_path / "t.zip", label="segment"))
+    with zipfile.ZipFile(tmp_path / "t.zip", "a") as archive:
+        archive.writestr("other.csv", CSV)
+    with pytest.raises(DataError, match=r"archive of 2 files. Unpack"):
+        read_table(tmp_path / "t.zip")
+
+
+@pytest.mark.parametrize("name", ["table.parquet", "table.feather", "table.xlsx", "misnamed.csv"])
+def test_other_formats(tmp_path, name):
+    place = tmp_path / name
+    if name.endswith("feather"):
+        TABLE.to_feather(place)
+    elif name.endswith("xlsx"):
+        pytest.importorskip("openpyxl")
+        TABLE.to_excel(place, index=False)
+    else:
+        TABLE.to_parquet(place)
+    same(read_table(place, label="segment"))
+
+
+def test_excel_without_its_package_names_the_cure(tmp_path, monkeypatch):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("xl/workbook.xml", "")
+    monkeypatch.setattr("deepsep.table._read.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=r'pip install "deepsep\[excel\]"'):
+        read_table(write(tmp_path, file.getvalue(), "t.xlsx"))
+
+
+def test_excel_says_what_is_wrong(tmp_path):
+    pytest.importorskip("openpyxl")
+    with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+        pd.DataFrame({"code": ["007", "NA"], "n": [1, 2], "segment": ["None", ""]}).to_excel(
+            book, sheet_name="one", index=False
+        )
+        pd.DataFrame().to_excel(book, sheet_name="void", index=False)
+        pd.DataFrame([["a", "a"], [1, 2]]).to_excel(book, sheet_name="twice", index=False, header=False)
+    frame = read_table(tmp_path / "t.xlsx", label="segment")
+    assert frame["code"].tolist()[0] == "007"
+    assert frame["segment"].dropna().tolist() == ["None"]
+    with pytest.raises(DataError, match=r"no sheet|sheet 'two' cannot be read.*'one', 'void'"):
+        read_table(tmp_path / "t.xlsx", sheet="two")
+    with pytest.raises(DataError, match="is empty"):
+        read_table(tmp_path / "t.xlsx", sheet="void")
+    with pytest.raises(DataError, match=r"'a' \(columns 1, 2\)"):
+        read_table(tmp_path / "t.xlsx", sheet="twice")
+
+
+def test_a_folder_of_parts_is_one_table_in_the_order_of_names(tmp_path):
+    for name, rows in (("part-1.parquet", TABLE[2:]), ("part-0.parquet", TABLE[:2]), ("_log.parquet", TABLE)):
+        rows.to_parquet(tmp_path / name, index=False)
+    same(read_table(tmp_path, label="segment"))
+    TABLE.drop(columns="age").to_parquet(tmp_path / "part-2.parquet")
+    with pytest.raises(DataError, match=r"part-2.parquet has other columns than part-0.parquet: \['age'\]"):
+        read_table(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["1", "2", "NA"], [1, 2, None]),
+        (["1.5", "-2e3", "null"], [1.5, -2000, None]),
+        (["01234", "98765", ""], ["01234", "98765", None]),
+        (["1,5", "2", "-0,25"], [1.5, 2, -0.25]),
+        (["1.234,5", "2", ""], [1234.5, 2, None]),
+        (["TRUE", "False", "N/A"], [True, False, None]),
+        (["yes", "no", "None"], ["yes", "no", None]),
+        ([" 7", "8 ", "9"], [7, 8, 9]),
+        (["A1", "17", "B2"], ["A1", "17", "B2"]),
+    ],
+)
+def test_what_cells_mean(tmp_path, cells, wanted):
+    lines = "\n".join(f"{i};{cell}" for i, cell in enumerate(cells))
+    column = read_table(write(tmp_path, f"i;x\n{lines}\n"))["x"]
+    assert [None if pd.isna(v) else v for v in column] == wanted
+    assert [type(v) is str for v in column.dropna()] == [type(v) is str for v in wanted if v is not None]
+
+
+def test_thousands_and_quoted_newlines(tmp_path):
+    frame = read_table(write(tmp_path, 'note,n\n"two\nlines, and ""quotes""","1,200"\nplain,"35"\n'))
+    assert frame["n"].tolist() == [1200, 35]
+    assert frame["note"][0] == 'two\nlines, and "quotes"'
+
+
+def test_excels_own_first_line_and_nameless_columns(tmp_path):
+    frame = read_table(write(tmp_path, "sep=;\r\n;b\r\n0;x,y\r\n1;z\r\n"))
+    assert frame.columns.tolist() == ["unnamed_1", "b"]
+    assert frame["b"].tolist() == ["x,y", "z"]
+
+
+@pytest.mark.parametrize("word", ["NA", "None", "nan", "null", "N/A"])
+def test_a_class_may_be_named_like_a_missing_value(tmp_path, word):
+    file = write(tmp_path, f"x,other,segment\n1,{word},{word}\n2,a,gold\n3,b,\n")
+    frame = read_table(file, label="segment")
+    assert frame["segment"].tolist()[:2] == [word, "gold"]
+    assert frame["segment"].isna().tolist() == [False, False, True]
+    assert frame["other"].isna().tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["1", "-1", "2"], [1, -1, 2]),
+        (["1.0", "", "2.0"], [1, None, 2]),
+        (["007", "", "1"], ["007", None, "1"]),
+        (["1.5", "2", "x"], ["1.5", "2", "x"]),
+        ([" gold ", " ", "blue"], ["gold", None, "blue"]),
+    ],
+)
+def test_labels_as_text_and_integers(tmp_path, cells, wanted):
+    lines = "\n".join(f"{i},{cell}" for i, cell in enumerate(cells))
+    labels = read_table(write(tmp_path, f"x,y\n{lines}\n"), label="y")["y"]
+    assert [None if pd.isna(v) else v for v in labels] == wanted
+
+
+def test_identifiers_stay_as_they_stand(tmp_path):
+    file = write(tmp_path, "id,n,x\n007,3,1\n008,4,2\n")
+    assert read_table(file, id="id")["id"].tolist() == ["007", "008"]
+    assert read_table(file, id="n")["n"].tolist() == [3, 4]
+
+
+def test_a_few_words_among_numbers_are_missing_values_with_a_warning(tmp_path):
+    lines = [f"{i},{i / 2}" for i in range(40)]
+    lines[16] = "16,unknown"
+    file = write(tmp_path, "i,x\n" + "\n".join(lines) + "\n")
+    with pytest.warns(DeepSepWarning, match=r"39 numbers and 1 other .* 'unknown' \(first in row 17\)") as caught:
+        frame = read_table(file)
+    assert caught[0].filename == __file__
+    assert frame["x"].isna().sum() == 1
+    assert read_table(file, types={"x": "text"})["x"][16] == "unknown"
+    with pytest.raises(DataError, match="'x': 'words'"):
+        read_table(file, types={"x": "words"})
+
+
+# -- what is refused -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (b"", {}, r"is empty \(0 bytes\)"),
+        (b" \n\r\n", {}, "only blank lines"),
+        (b"a,b,c\n", {}, r"header \(a, b, c\) and no rows"),
+        (b"a,b\n1,2\n3\n5,6\n", {}, "line 3: 1 values where the header has 2.*cut off"),
+        (b'a,b\n1,"x\ny"\n3,4,5\n6,7,8,9\n', {}, r"line 4: 3 values.*\(2 lines are like this\).*double quotes"),
+        (b"a,b\nr1,1,2\nr2,3,4\n", {}, "one value more than the header.*row names"),
+        (b"a,b,a,a\n1,2,3,4\n", {}, r"'a' \(columns 1, 3, 4\)"),
+        (b"a;b;c\n1;2;3\n4;5;6\n", {"delimiter": ","}, r"one column, 'a;b;c'. With ';' \(semicolon\) it has 3"),
+        (b"a^b^c\n1^2^3\n4^5^6\n", {}, r"delimiter='\^' it has 3 columns"),
+        (b"a,b\n1,2\n", {"delimiter": "::"}, "one character"),
+        (b"a,b\n\x81\xff,2\n", {}, "encoding .* cannot be told.*encoding='cp1251'"),
+        ("a,b\nпривет,мир\nмир,привет\n".encode("cp1251"), {}, "encoding .* cannot be told"),
+        ("a,b\né,2\n".encode("latin-1"), {"encoding": "utf-8"}, r"is not utf-8: byte 4 \(0xe9\)"),
+        (b"a,b\n1,2\n", {"encoding": "utf-9"}, "'utf-9' is unknown"),
+        (bytes(range(256)) * 8, {}, "binary file"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(40), {}, "PNG image"),
+        (b"\xd0\xcf\x11\xe0" + bytes(40), {}, "old Excel file"),
+        (b"\x80\x04\x95" + bytes(40), {}, "pickle, which is not opened"),
+        (b"<!doctype html><html></html>", {}, "a web page"),
+        (b"PAR1 but not really", {}, "damaged or incomplete"),
+        (gzip.compress(b"a,b\n1,2\n" * 500)[:-12], {}, "damaged"),
+        (b"age,segment\n1,a\n", {"label": "segmnt"}, "label column 'segmnt' not found; did you mean 'segment'"),
+        (b"age,segment\n1,a\n", {"label": "zzz"}, "label column 'zzz' not found. The table has 'age', 'segment'"),
+        (b"age,segment\n1,a\n", {"id": "aeg"}, "id column 'aeg' not found; did you mean 'age'"),
+        (b"age,segment\n1,a\n", {"types": {"ag": "text"}}, "column 'ag' not found; did you mean 'age'"),
+        (b'a,b\n1,"never closed\n2,3\n', {}, "double quote is never closed.*never closed"),
+    ],
+)
+def test_bad_files_say_what_is_wrong(tmp_path, content, options, message):
+    with pytest.raises(DataError, match=f"(?s){message}"):
+        read_table(write(tmp_path, content), **options)
+
+
+def test_a_missing_file_names_its_neighbour(tmp_path):
+    write(tmp_path, CSV, "customers.csv")
+    with pytest.raises(DataError, match=r"custmers.csv does not exist.*did you mean 'customers.csv'"):
+        read_table(tmp_path / "custmers.csv")
+    with pytest.raises(DataError, match="Nor does the folder"):
+        read_table(tmp_path / "nowhere" / "t.csv")
+
+
+def test_a_folder_without_parts_says_what_it_has(tmp_path):
+    write(tmp_path, CSV, "customers.csv")
+    with pytest.raises(DataError, match=r"folder without Parquet files \(it has customers.csv\)"):
+        read_table(tmp_path)
+    write(tmp_path, "{}", "manifest.json")
+    with pytest.raises(DataError, match="saved model, not a table"):
+        read_table(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="this user may read every file")
+def test_an_unreadable_file(tmp_path):
+    file = write(tmp_path, CSV)
+    file.chmod(0)
+    with pytest.raises(DataError, match="permission denied"):
+        read_table(file)
+
+
+def test_a_locked_file(tmp_path, monkeypatch):
+    file = write(tmp_path, CSV)
+
+    def locked(*args, **kwargs):
+        raise PermissionError(13, "used by another process")
+
+    monkeypatch.setattr("builtins.open", locked)
+    with pytest.raises(DataError, match="has it open, close it there"):
+        read_table(file)
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "t.feather", "parts", "t.xlsx"])
+def test_tables_beyond_the_memory_limit_are_refused(tmp_path, monkeypatch, name):
+    frame = pd.DataFrame({"a": np.arange(5_000), "b": "x"})
+    place = tmp_path / name
+    if name == "parts":
+        place.mkdir()
+        frame.to_parquet(place / "0.parquet")
+    elif name == "t.parquet":
+        frame.to_parquet(place)
+    elif name == "t.feather":
+        frame.to_feather(place)
+    elif name == "t.xlsx":
+        pytest.importorskip("openpyxl")
+        frame[:500].to_excel(place, index=False)
+    else:
+        frame.to_csv(place, index=False)
+    with pytest.raises(DataError, match=r"memory and \S+ kB are allowed \(max_bytes\).*Scoring takes files"):
+        read_table(place, max_bytes=16_000)
+    monkeypatch.setenv("DEEPSEP_MAX_BYTES", "16000")
+    with pytest.raises(DataError, match="in the environment"):
+        read_table(place)
+    monkeypatch.setenv("DEEPSEP_MAX_BYTES", "1e9")
+    assert len(read_table(place)) in (500, 5_000)
+    monkeypatch.setenv("DEEPSEP_MAX_BYTES", "lots")
+    with pytest.raises(DataError, match="no number of bytes"):
+        read_table(place)
