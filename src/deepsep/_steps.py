@@ -1,4 +1,4 @@
-"""The steps of a pipeline as skops files, with a fixed list of what they may be made of.
+"""The steps of a pipeline, and classifiers, as skops files, with a fixed list of what each may be made of.
 
 skops builds every type that it, or the caller, trusts. Its own list has all of scikit-learn, among it estimators that
 call functions named in their attributes; so every name in a file is held against the list here first.
@@ -68,6 +68,14 @@ _CLASSES = {
     "skrub._utils": "LRUDict",
     "skrub.selectors._base": "All And Cols Filter Inv NameFilter Or Sub XOr",
 }
+_CLASSIFIERS = {
+    "sklearn.ensemble._forest": "ExtraTreesClassifier RandomForestClassifier",
+    "sklearn.linear_model._logistic": "LogisticRegression",
+    "sklearn.neighbors._classification": "KNeighborsClassifier",
+    "sklearn.semi_supervised._self_training": "SelfTrainingClassifier",
+    "sklearn.svm._classes": "SVC",
+    "sklearn.tree._classes": "DecisionTreeClassifier ExtraTreeClassifier",
+}
 _FUNCTIONS = {
     "numpy": "abs absolute arcsinh cbrt exp expm1 log log10 log1p log2 sqrt square tanh",
     "scipy._lib.array_api_compat.numpy._aliases": "asarray",  # an attribute of BSpline
@@ -84,45 +92,68 @@ def _names(*groups: Mapping[str, str]) -> frozenset[str]:
     )
 
 
+Trusted = Mapping[str, frozenset[str]]
+
 # What each kind of entry of a skops file may name. An entry of another kind (a bound method, a partial, a call) is
 # refused whatever it names.
-TRUSTED = {
-    "ObjectNode": _names(_CLASSES),
-    "FunctionNode": _names(_FUNCTIONS),
+_VALUES = {
     "TypeNode": _names({"builtins": "str int float bool"}, _SCALARS, {"numpy": "number integer floating object_"}),
     "NdArrayNode": _names(_SCALARS, {"numpy": "ndarray"}),
     "DTypeNode": _names({"numpy": "dtype"}),
-    "RandomStateNode": _names({"numpy.random.mtrand": "RandomState"}),
     "DictNode": _names({"builtins": "dict", "collections": "OrderedDict"}),
     **{f"{name.title()}Node": _names({"builtins": name}) for name in ("list", "tuple", "set", "slice")},
     "JsonNode": _names({"builtins": "str"}),
+}
+TRUSTED: Trusted = {
+    **_VALUES,
+    "ObjectNode": _names(_CLASSES),
+    "FunctionNode": _names(_FUNCTIONS),
+    "RandomStateNode": _names({"numpy.random.mtrand": "RandomState"}),
+}
+# Compiled code follows the indices in these without looking: ``_classifiers.py`` checks them before they are used.
+TRUSTED_CLASSIFIERS: Trusted = {
+    **_VALUES,
+    "ObjectNode": _names(_CLASSIFIERS),
+    "TreeNode": _names({"sklearn.tree._tree": "Tree"}),
+    "SparseMatrixNode": _names({"scipy.sparse._csr": "csr_array csr_matrix"}),
 }
 SKOPS_PROTOCOL = 2  # the oldest in which an entry names what it builds where we look for it
 
 
 def dump_step(name: str, step: Any) -> bytes:
     """Return a fitted transformer as a skops file, or raise if it is more than the list allows."""
-    try:
-        data: bytes = import_module("skops.io").dumps(step)
-        refused = _refused(data)
-        if not refused:
-            _build(data)  # what cannot be opened is found now, not when the model is gone
-            return data
-    except Exception as error:
-        raise ModelFileError(
-            f"step {name!r} of the pipeline cannot be saved: {type(error).__name__}: {error}"
-        ) from error
-    raise ModelFileError(
-        f"step {name!r} of the pipeline cannot be saved: it holds {', '.join(refused)}, which a saved model must not "
-        "name, since opening it could run code. Use transformers of scikit-learn or skrub without functions of your "
-        "own, or apply this step before the pipeline."
-    )
+    cure = "Use transformers of scikit-learn or skrub without functions of your own, or apply it before the pipeline"
+    return dump(f"step {name!r} of the pipeline", step, TRUSTED, cure)
 
 
 def load_step(place: str, data: bytes) -> Any:
     """Return the transformer of a skops file, unless it names something that is not on the list."""
+    step = load(place, data, TRUSTED)
+    if not (step in (None, "passthrough") or hasattr(step, "transform")):
+        raise ModelFileError(f"{place} holds no transformer, but a {type(step).__name__}. Save the model again.")
+    return step
+
+
+def dump(what: str, value: Any, trusted: Trusted, cure: str) -> bytes:
+    """Return a value as a skops file, or raise if it is more than the list allows."""
     try:
-        refused = _refused(data)
+        data: bytes = import_module("skops.io").dumps(value)
+        refused = _refused(data, trusted)
+        if not refused:
+            _build(data, trusted)  # what cannot be opened is found now, not when the model is gone
+            return data
+    except Exception as error:
+        raise ModelFileError(f"{what} cannot be saved: {type(error).__name__}: {error}") from error
+    raise ModelFileError(
+        f"{what} cannot be saved: it holds {', '.join(refused)}, which a saved model must not name, since opening it "
+        f"could run code. {cure}."
+    )
+
+
+def load(place: str, data: bytes, trusted: Trusted) -> Any:
+    """Return what a skops file holds, unless it names something that is not on the list."""
+    try:
+        refused = _refused(data, trusted)
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelFileError(f"{place} is no skops file ({error}). Save the model again.") from error
     if refused:
@@ -130,19 +161,16 @@ def load_step(place: str, data: bytes) -> Any:
             f"{place} names {', '.join(refused)}, which a saved model must not: opening it could run code. Nothing was "
             "run. Ask its author for a model saved by deepsep."
         )
-    step = _build(data)
-    if not (step in (None, "passthrough") or hasattr(step, "transform")):
-        raise ModelFileError(f"{place} holds no transformer, but a {type(step).__name__}. Save the model again.")
-    return step
+    return _build(data, trusted)
 
 
-def _build(data: bytes) -> Any:
+def _build(data: bytes, trusted: Trusted) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InconsistentVersionWarning)  # deepsep.load has said it
-        return import_module("skops.io").loads(data, trusted=sorted(frozenset().union(*TRUSTED.values())))
+        return import_module("skops.io").loads(data, trusted=sorted(frozenset().union(*trusted.values())))
 
 
-def _refused(data: bytes) -> list[str]:
+def _refused(data: bytes, trusted: Trusted = TRUSTED) -> list[str]:
     """Return what a skops file names beyond the trusted types, from its text alone."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
@@ -156,7 +184,7 @@ def _refused(data: bytes) -> list[str]:
         if isinstance(item, dict):
             if "__loader__" in item:
                 name = f"{item['__module__']}.{item['__class__']}"
-                if name not in TRUSTED.get(str(item["__loader__"]), ()):
+                if name not in trusted.get(str(item["__loader__"]), ()):
                     refused.add(name)
             pending += item.values()
         elif isinstance(item, list):

@@ -6,11 +6,13 @@ A saved model is a folder:
 manifest.json           versions, columns, classes, settings, fingerprint of the data, and a hash of every other file
 arrays.safetensors      weights and everything else that is an array
 steps/0.skops, ...      the steps of a pipeline before its last
+parts/...               what a model holds in a format of its own, such as LightGBM's trees
 ======================  =============================================================================================
 
 Nothing in it is a pickle, and opening it runs no code of its author's: arrays are numbers, the manifest is plain
-values, and of the steps only types on the list of ``_steps.py`` are built, from scikit-learn and skrub. The hashes
-find damage and careless edits; they are no signature, so they do not say who wrote the model.
+values, and of the steps only types on the list of ``_steps.py`` are built, from scikit-learn and skrub; for classifiers
+of other libraries, see ``_classifiers.py``. The hashes find damage and careless edits; they are no signature, so they
+do not say who wrote the model.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 import warnings
 from collections.abc import Mapping
@@ -36,6 +39,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep import rivals
+from deepsep._classifiers import describe_classifier, is_classifier, is_described, new_classifier
 from deepsep._folder import install, read_checked, read_file, sha256
 from deepsep._plain import pack, unpack
 from deepsep._steps import dump_step, load_step
@@ -51,10 +55,11 @@ Array = NDArray[Any]
 
 FORMAT = "deepsep-model"
 FORMAT_VERSION = 1
-MANIFEST, ARRAYS, STEPS = "manifest.json", "arrays.safetensors", "steps"
+MANIFEST, ARRAYS, STEPS, PARTS = "manifest.json", "arrays.safetensors", "steps", "parts"
 KINDS = {
     "TSVM": "deepsep._tsvm:TSVM",
     "DeepSep": "deepsep._deepsep:DeepSep",
+    "SurveySegments": "deepsep.survey._segments:SurveySegments",
     **{name: f"deepsep.rivals.{module}:{name}" for name, module in rivals._HOME.items()},
 }
 COMMON = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
@@ -98,8 +103,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     check_is_fitted(model)
     target = _target(path)
     section, arrays = take_apart(final)
-    layout, tensors = _lay_out(arrays)
-    files = {ARRAYS: write_tensors(tensors)}
+    layout, tensors, parts = _lay_out(arrays)
+    files = {ARRAYS: write_tensors(tensors), **{f"{PARTS}/{name}": data for name, data in parts.items()}}
     pipeline = None
     if type(model) is Pipeline:
         options = {name: getattr(model, name) for name in ("memory", "verbose", "transform_input")}
@@ -121,7 +126,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "files": {name: {"size": len(data), "sha256": sha256(data)} for name, data in files.items()},
     }
     manifest["sha256"] = sha256(_canonical(manifest))
-    install({**files, MANIFEST: _canonical(manifest)}, target, own=(MANIFEST, ARRAYS, STEPS))
+    install({**files, MANIFEST: _canonical(manifest)}, target, own=(MANIFEST, ARRAYS, STEPS, PARTS))
 
 
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
@@ -160,15 +165,18 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         _check_versions(root, manifest)
         _check_encoder(root, manifest["estimator"], encoder)
         names = manifest["pipeline"] and manifest["pipeline"]["names"]
-        wanted = [ARRAYS, *(f"{STEPS}/{i}.skops" for i in range(len(names or []) - 1))]
+        step_files = [f"{STEPS}/{i}.skops" for i in range(len(names or []) - 1)]
+        parts = _part_names(manifest["arrays"])
+        wanted = [ARRAYS, *step_files, *(f"{PARTS}/{name}" for name in parts)]
         if sorted(manifest["files"]) != sorted(wanted):
             raise ModelFileError(f"{root}: its manifest lists other files than a model has. Save the model again.")
         files = {name: read_checked(root, name, manifest["files"][name]) for name in wanted}
         arrays = _restore_arrays(read_tensors(files[ARRAYS]), manifest["arrays"])
+        arrays |= {name: files[f"{PARTS}/{name}"] for name in parts}
         model = put_together(manifest["estimator"], arrays, encoder=encoder)
         if names is None:
             return model
-        steps = [load_step(f"{root / name}", files[name]) for name in wanted[1:]]
+        steps = [load_step(f"{root / name}", files[name]) for name in step_files]
         options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
         return Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
     except (DeepSepError, DeepSepWarning):  # a warning, where the user made it an error
@@ -192,8 +200,8 @@ def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what rebuilds a fitted estimator: a JSON-able section, and arrays by name.
 
     The estimator has ``_to_parts() -> (state, arrays)``, with plain values (text, numbers, true/false, None, lists,
-    tuples, mappings, and 1-d arrays of labels) in the state, and numeric arrays or CSR matrices in the other.
-    Settings, classes and columns are added here.
+    tuples, mappings, and 1-d arrays of labels) in the state, and numeric arrays or CSR matrices in the other; bytes
+    there become a file of their own, under their name. Settings, classes and columns are added here.
     """
     kind = _kind(model)
     settings = {name: _setting(kind, name, value) for name, value in model.get_params(deep=False).items()}
@@ -213,10 +221,7 @@ def put_together(section: Mapping[str, Any], arrays: dict[str, Any], *, encoder:
     if section["kind"] not in KINDS:
         raise ModelFileError(f"the model is of the unknown kind {section['kind']!r}; known are {', '.join(KINDS)}.")
     module, _, class_name = KINDS[section["kind"]].partition(":")
-    settings = {
-        name: encoder if name == "encoder" and _needs_code(value) else unpack(value)
-        for name, value in section["settings"].items()
-    }
+    settings = {name: _restore_setting(name, value, encoder) for name, value in section["settings"].items()}
     state = {name: unpack(section[name]) for name in COMMON if name in section}
     state |= {name: unpack(value) for name, value in section["state"].items()}
     return getattr(import_module(module), class_name)._from_parts(settings, state, arrays)
@@ -272,7 +277,15 @@ def _setting(owner: str, name: str, value: Any) -> Any:
         return None  # it listens while the model is fitted, and has nothing to hear later
     if name == "encoder" and callable(value):
         return {"__code__": getattr(value, "__qualname__", type(value).__qualname__)}
+    if is_classifier(value):
+        return describe_classifier(value)
     return _plain(owner, name, value)
+
+
+def _restore_setting(name: str, value: Any, encoder: Any) -> Any:
+    if name == "encoder" and _needs_code(value):
+        return encoder
+    return new_classifier(value) if is_described(value) else unpack(value)
 
 
 def _needs_code(value: Any) -> bool:
@@ -294,14 +307,18 @@ def _check_encoder(root: Path, section: Mapping[str, Any], encoder: Any) -> None
 # -- arrays --------------------------------------------------------------------------------------------------
 
 
-def _lay_out(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the layout of every array, and contiguous tensors (safetensors would write others wrongly).
+def _lay_out(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Array], dict[str, bytes]]:
+    """Return the layout of every array, contiguous tensors (safetensors would write others wrongly), and the bytes.
 
     The order in memory is kept: products of matrices round differently in another.
     """
     layout: dict[str, Any] = {}
     tensors: dict[str, Array] = {}
+    files = {name: value for name, value in arrays.items() if isinstance(value, bytes)}
     for name, array in arrays.items():
+        if name in files:
+            layout[name] = {"file": name}
+            continue
         if sparse.issparse(array):
             layout[name] = {"csr": isinstance(array, sparse.sparray), "shape": list(array.shape)}
             parts = {f"{name}.{part}": getattr(array, part) for part in ("data", "indices", "indptr")}
@@ -310,12 +327,22 @@ def _lay_out(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Array
             layout[name] = {"order": "F" if column_major else "C", "shape": list(array.shape)}
             parts = {name: array.T if column_major else array}
         tensors |= {part: np.ascontiguousarray(value).reshape(value.shape) for part, value in parts.items()}
-    return layout, tensors
+    return layout, tensors, files
+
+
+def _part_names(layout: Mapping[str, Any]) -> list[str]:
+    names = [name for name, entry in layout.items() if "file" in entry]
+    for name in names:
+        if not re.fullmatch(r"[a-z][a-z_]*(\.[a-z]+)*", name):  # a file in the folder, and no path out of it
+            raise ModelFileError(f"{name!r} is no name for a part of a model. Save it again.")
+    return names
 
 
 def _restore_arrays(tensors: Mapping[str, Array], layout: Mapping[str, Any]) -> dict[str, Any]:
     arrays: dict[str, Any] = {}
     for name, entry in layout.items():
+        if "file" in entry:
+            continue
         if "csr" in entry:
             make = sparse.csr_array if entry["csr"] else sparse.csr_matrix
             parts = tuple(take(tensors, f"{name}.{part}", (None,), "fi") for part in ("data", "indices", "indptr"))
@@ -336,7 +363,8 @@ def _canonical(manifest: Mapping[str, Any]) -> bytes:
 
 
 def _versions() -> dict[str, str]:
-    used = {name: name for name in ("numpy", "scipy", "torch", "skops", "skrub")} | {"sklearn": "scikit-learn"}
+    used = {name: name for name in ("numpy", "scipy", "torch", "skops", "skrub", "lightgbm")}
+    used["sklearn"] = "scikit-learn"
     packages = {package: metadata.version(package) for name, package in used.items() if name in sys.modules}
     return {"deepsep": __version__, "python": platform.python_version(), **packages}
 
@@ -378,7 +406,8 @@ def _check_versions(root: Path, manifest: Mapping[str, Any]) -> None:
         )
     if version != FORMAT_VERSION:
         raise VersionError(f"{root} has format {version!r}, which no deepsep has written. Save the model again.")
-    for package in ("deepsep", "scikit-learn") if manifest["pipeline"] else ("deepsep",):
+    holds_steps = any(".skops" in name for name in manifest["files"])
+    for package in ("deepsep", "scikit-learn") if holds_steps else ("deepsep",):
         here = _versions()[package]
         if here.split(".")[:2] != versions[package].split(".")[:2]:
             warnings.warn(

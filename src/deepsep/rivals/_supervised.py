@@ -1,0 +1,304 @@
+"""Supervised classifiers beside the others: one adapter for all of them, and a table of those that are asked for."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.semi_supervised import SelfTrainingClassifier
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from deepsep._scaling import Scaling
+from deepsep._targets import fit_platt, platt_probabilities
+from deepsep.errors import ParameterError
+from deepsep.rivals._base import Array, Rival, TrainingRows
+
+MOST_COPIES = 10_000_000
+FOLDS = 5
+
+_ONE_THREAD = {"n_jobs": 1}
+_LIGHTGBM = {**_ONE_THREAD, "verbose": -1, "deterministic": True, "force_col_wise": True}
+_FEW_LABELS = {
+    "n_estimators": 200,
+    "learning_rate": 0.05,
+    "num_leaves": 8,
+    "min_child_samples": 3,
+    "min_data_in_bin": 1,
+    "reg_lambda": 1.0,
+    "subsample": 0.8,
+    "subsample_freq": 1,
+    "colsample_bytree": 0.5,
+}
+# On standardised features "auto" is what "scale" is, but heeds weights; converged, a weight of 2 is two rows.
+_SVM = {"gamma": "auto", "tol": 1e-9}
+# name: (where the class is, its settings, whether features are standardised, how to install it)
+_TABLE: dict[str, tuple[str, dict[str, Any], bool, str]] = {
+    "lightgbm": ("lightgbm:LGBMClassifier", _LIGHTGBM, False, "lightgbm"),
+    "lightgbm-few-labels": ("lightgbm:LGBMClassifier", _LIGHTGBM | _FEW_LABELS, False, "lightgbm"),
+    "xgboost": ("xgboost:XGBClassifier", {**_ONE_THREAD, "verbosity": 0}, False, '"deepsep[xgboost]"'),
+    "random-forest": ("sklearn.ensemble:RandomForestClassifier", {"n_estimators": 500}, False, "scikit-learn"),
+    "extra-trees": ("sklearn.ensemble:ExtraTreesClassifier", {"n_estimators": 500}, False, "scikit-learn"),
+    "logistic-regression": ("sklearn.linear_model:LogisticRegression", {"max_iter": 1000}, True, "scikit-learn"),
+    "knn": ("sklearn.neighbors:KNeighborsClassifier", {"algorithm": "brute"}, True, "scikit-learn"),
+    "svm": ("sklearn.svm:SVC", _SVM, True, "scikit-learn"),
+    "self-training": ("sklearn.semi_supervised:SelfTrainingClassifier", {}, True, "scikit-learn"),
+}
+
+
+def baseline(name: str, **settings: Any) -> Supervised:
+    """Return a supervised classifier by name, ready to fit.
+
+    Parameters
+    ----------
+    name : str
+        "lightgbm" (its defaults), "lightgbm-few-labels", "xgboost", "random-forest", "extra-trees" (500 trees each),
+        "logistic-regression", "knn", "svm", or "self-training" (with logistic regression).
+    **settings
+        ``standardize`` and ``random_state`` are those of :class:`Supervised`; all others go to the classifier.
+
+    Returns
+    -------
+    Supervised
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name or setting.
+    ImportError
+        If the library of the classifier is not installed.
+
+    Examples
+    --------
+    >>> from deepsep.rivals._supervised import baseline
+    >>> baseline("knn", n_neighbors=3)
+    Supervised(estimator=KNeighborsClassifier(algorithm='brute', n_neighbors=3),
+               standardize=True)
+    """
+    if name not in _TABLE:
+        raise ParameterError(f"baseline: name={name!r}; pass one of {', '.join(_TABLE)}.")
+    home, given, standardize, package = _TABLE[name]
+    module, _, kind = home.partition(":")
+    try:
+        make = getattr(import_module(module), kind)
+    except ImportError as error:
+        raise ImportError(f"{name!r} needs {module}. Install it with: pip install {package}", name=module) from error
+    if make is SelfTrainingClassifier:
+        given = {"estimator": import_module("sklearn.linear_model").LogisticRegression(max_iter=1000)}
+    estimator = make(**given)
+    own = {key: settings.pop(key) for key in ("standardize", "random_state") if key in settings}
+    valid = [key for key in estimator.get_params() if key != "random_state"]
+    for key in settings:
+        if key not in valid:
+            raise ParameterError(
+                f"{name}: there is no setting {key!r}; there are {', '.join(['standardize', 'random_state', *valid])}."
+            )
+    return Supervised(estimator.set_params(**settings), **{"standardize": standardize, **own})
+
+
+class Supervised(Rival):
+    """Any scikit-learn classifier, on the labelled rows alone.
+
+    It takes partly labelled rows as all methods here do, drops the unlabelled ones, and fits a copy of the classifier
+    to the others; then it says what the classifier says, also about the rows that it dropped. One classifier is
+    treated otherwise: :class:`sklearn.semi_supervised.SelfTrainingClassifier` gets the unlabelled rows as well.
+
+    Weights go to the classifier where it takes weights. Where it does not, as k nearest neighbours, a weight of k is k
+    copies of the row, and must be a whole number. A row of weight 0 is absent.
+
+    A classifier that has scores instead of probabilities, as :class:`sklearn.svm.SVC`, gets them from a sigmoid of
+    the scores, one slope and offset for all classes, that is fitted to labelled rows which the classifier had not seen
+    (five folds, in which the only row of a class is never held out; if every class has just one, the sigmoid is
+    fitted to the rows that it was trained on).
+
+    Parameters
+    ----------
+    estimator : classifier
+        Not changed by ``fit``. Each ``random_state`` in it that is None is set from ours.
+    standardize : bool, default=False
+        Whether features are first scaled to mean 0 and variance 1 over all rows: the one use that is made of unlabelled
+        rows. Sparse features are scaled, not centred.
+    random_state : int, RandomState or None, default=None
+        The same seed gives the same model.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted copy. Its classes are indices into ``classes_``.
+    classes_, transduction_, label_distributions_
+        As in :class:`deepsep.DeepSep`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from deepsep.rivals import Supervised
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:5], y[-5:] = "near", "far"
+    >>> model = Supervised(GaussianNB()).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    def __init__(self, estimator: Any, *, standardize: bool = False, random_state: Any = None) -> None:
+        self.estimator = estimator
+        self.standardize = standardize
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
+        return tags
+
+    def _takes_sparse(self) -> bool:
+        return bool(get_tags(self.estimator).input_tags.sparse)
+
+    @property
+    def _accept(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"accept_sparse": "csr" if self._takes_sparse() else False}
+
+    @property
+    def _needs_unlabelled(self) -> bool:  # type: ignore[override]
+        return isinstance(self.estimator, SelfTrainingClassifier)
+
+    def _check_parameters(self) -> None:
+        usable = hasattr(self.estimator, "get_params") and not isinstance(self.estimator, type)
+        speaks = hasattr(self.estimator, "predict_proba") or hasattr(self.estimator, "decision_function")
+        if not (usable and speaks and is_classifier(self.estimator)):
+            raise ParameterError(
+                f"Supervised: estimator={self.estimator!r}; pass a classifier with predict_proba or decision_function, "
+                "such as LogisticRegression()."
+            )
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        used = np.flatnonzero(rows.weight > 0) if self._needs_unlabelled else rows.labelled
+        self._scaling = self._fit_scaling(rows)
+        X, codes, weight = self._scaled(rows.X[used]), rows.codes[used], rows.weight[used]
+        estimator = _seeded(clone(self.estimator), rng)
+        takes_weight = has_fit_parameter(estimator, "sample_weight")
+        if not takes_weight and (weight != 1).any():
+            copies = self._copies(weight)
+            X, codes, weight = X[copies], codes[copies], np.ones(len(copies))
+        passed = weight if takes_weight and (weight != 1).any() else None
+        self.estimator_ = _fit(estimator, X, codes, passed)
+        self._platt = None
+        if not hasattr(estimator, "predict_proba"):
+            held, scores = _unseen_scores(self.estimator_, X, codes, passed, rng)
+            if not held.size:
+                held, scores = np.arange(len(codes)), _scores(self.estimator_, X)
+            self._platt = fit_platt(scores, codes[held], weight[held])
+
+    def _fit_scaling(self, rows: TrainingRows) -> Scaling | None:
+        if not self.standardize:
+            return None
+        if not sparse.issparse(rows.X):
+            return Scaling.of(rows.X, rows.weight)
+        share = rows.weight / rows.weight.sum()
+        mean, square = rows.X.T @ share, rows.X.multiply(rows.X).T @ share
+        deviation = np.sqrt(np.maximum(square - mean**2, 0))
+        return Scaling(np.zeros_like(mean), np.where(deviation > 1e-7 * np.abs(mean), deviation, 1.0))
+
+    def _scaled(self, X: Any) -> Any:
+        if sparse.issparse(X):
+            X = sparse.csr_matrix(X, copy=self._scaling is not None)  # LightGBM knows no sparse arrays
+            if self._scaling is not None:
+                X.data /= self._scaling.scale[X.indices]
+            return X
+        if self._scaling is None:
+            return X
+        return (X - self._scaling.centre) / self._scaling.scale
+
+    def _copies(self, weight: Array) -> Array:
+        if (weight != np.floor(weight)).any() or weight.sum() > MOST_COPIES:
+            odd = weight[np.argmax(weight != np.floor(weight))]
+            raise ParameterError(
+                f"{type(self.estimator).__name__} takes no weights, so that a weight can only be a number of copies, "
+                f"and sample_weight has {odd:g}, with a sum of {weight.sum():g}. Pass whole numbers with a sum of at "
+                f"most {MOST_COPIES:,}, or use a classifier that takes weights."
+            )
+        return np.repeat(np.arange(len(weight)), weight.astype(int))
+
+    # -- predicting and saving -------------------------------------------------------------------------------
+
+    def _probabilities(self, X: Any) -> Array:
+        X = self._scaled(X)
+        if self._platt is not None:
+            return platt_probabilities(_scores(self.estimator_, X), *self._platt)
+        said = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        said = np.where(np.isfinite(said), said, 0.0)
+        total = said.sum(axis=1, keepdims=True)
+        return np.where(total > 0, said / np.where(total > 0, total, 1), 1 / said.shape[1])
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        from deepsep._classifiers import describe_classifier, dump_classifier
+
+        state = {"platt": self._platt, "classifier": describe_classifier(self.estimator_)}
+        scaling = {} if self._scaling is None else vars(self._scaling)
+        return state, {**scaling, **dump_classifier(self.estimator_)}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        from deepsep._classifiers import load_classifier, new_classifier
+        from deepsep.errors import ModelFileError
+        from deepsep.persist import take
+
+        d, c = self.n_features_in_, len(self.classes_)
+        self._scaling = None
+        if "scale" in arrays:
+            self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._platt = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
+        self.estimator_ = load_classifier(arrays, new_classifier(state["classifier"]), d, c)
+        said = self._probabilities(np.zeros((1, d)))
+        if said.shape != (1, c):
+            raise ModelFileError(f"the classifier knows {said.shape[1]} classes where there are {c}. Save it again.")
+
+
+def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
+    """Set every random_state that is None: scikit-learn would take global state for it."""
+    free = [name for name, value in sorted(estimator.get_params().items()) if name.endswith("random_state")]
+    return estimator.set_params(
+        **{name: int(rng.integers(2**31 - 1)) for name in free if estimator.get_params()[name] is None}
+    )
+
+
+def _fit(estimator: Any, X: Any, codes: Array, weight: Array | None) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # Rival has said it
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade
+        return estimator.fit(X, codes) if weight is None else estimator.fit(X, codes, sample_weight=weight)
+
+
+def _scores(estimator: Any, X: Any) -> Array:
+    scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
+
+
+def _unseen_scores(
+    estimator: Any, X: Any, codes: Array, weight: Array | None, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return rows, and scores of them by copies that have not seen them.
+
+    The only row of a class is not among them. Rows that are alike go to the same fold: a copy is no news.
+    """
+    key = X @ rng.normal(size=X.shape[1]) if sparse.issparse(X) else X
+    alike = np.unique(key, axis=0, return_inverse=True)[1].ravel()
+    fold = np.full(len(codes), -1)
+    for k in range(codes.max() + 1):
+        mine = np.flatnonzero(codes == k)
+        kinds, which = np.unique(alike[mine], return_inverse=True)
+        if len(kinds) > 1:
+            fold[mine] = (rng.permutation(len(kinds)) % FOLDS)[which]
+    rows, scores = [], []
+    for i in range(fold.max() + 1):
+        held, train = np.flatnonzero(fold == i), np.flatnonzero(fold != i)
+        copy = _fit(clone(estimator), X[train], codes[train], None if weight is None else weight[train])
+        rows.append(held)
+        scores.append(_scores(copy, X[held]))
+    return (np.concatenate(rows), np.concatenate(scores)) if rows else (np.empty(0, int), np.empty((0, 0)))

@@ -1,0 +1,544 @@
+"""Supervised classifiers behind the common contract: beside the classifiers themselves, and saved without pickle."""
+
+import gzip
+import json
+import os
+import shutil
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import skops.io
+from scipy import sparse
+from scipy.special import expit
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_blobs
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.semi_supervised import SelfTrainingClassifier
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import deepsep._folder
+import deepsep.persist
+from deepsep._classifiers import _check_lightgbm
+from deepsep.errors import DeepSepWarning, LabelWarning, ModelFileError, ParameterError
+from deepsep.persist import load, save
+from deepsep.rivals import Supervised
+from deepsep.rivals._supervised import _TABLE, baseline
+
+FEW_TREES = dict.fromkeys(("lightgbm", "lightgbm-few-labels", "xgboost", "random-forest", "extra-trees"), 10)
+ROOT = Path(__file__).parents[1]
+
+
+def quick(name, **settings):
+    """Build a baseline with few trees, or skip the test where its library is missing."""
+    if name in ("lightgbm", "lightgbm-few-labels", "xgboost"):
+        pytest.importorskip(name.partition("-")[0])
+    more = {"n_estimators": FEW_TREES[name]} if name in FEW_TREES else {}
+    return baseline(name, **{"random_state": 0, **more, **settings})
+
+
+def segments(n=300, labelled=60, classes=3, seed=0):
+    X, truth = make_blobs(n, centers=classes, n_features=5, cluster_std=3.0, random_state=seed)
+    names = np.array(["amber", "blue", "cyan", "dune"], dtype=object)[truth]
+    return X, np.where(np.arange(n) < labelled, names, None), names
+
+
+X, Y, NAMES = segments()
+
+
+# -- the classifier itself -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [LogisticRegression(), GaussianNB(), KNeighborsClassifier(3), RandomForestClassifier(10, random_state=3)],
+    ids=lambda e: type(e).__name__,
+)
+def test_it_is_the_classifier_on_the_labelled_rows(estimator):
+    model = Supervised(estimator).fit(X, Y)
+    alone = estimator.fit(X[:60], NAMES[:60].astype(str))
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), alone.predict(X))
+    assert model.transduction_[60:].tolist() == alone.predict(X[60:]).tolist()
+    assert not hasattr(model.estimator_, "transduction_")
+
+
+def test_standardizing_is_over_all_rows():
+    model = Supervised(LogisticRegression(), standardize=True).fit(X * [1, 10, 100, 1, 1], Y)
+    Z = StandardScaler().fit_transform(X)
+    alone = LogisticRegression().fit(Z[:60], NAMES[:60].astype(str))
+    np.testing.assert_allclose(model.predict_proba(X * [1, 10, 100, 1, 1]), alone.predict_proba(Z), atol=1e-9)
+
+
+def test_self_training_gets_the_unlabelled_rows():
+    model = Supervised(SelfTrainingClassifier(LogisticRegression(), threshold=0.9)).fit(X, Y)
+    codes = np.where(np.arange(300) < 60, np.searchsorted(["amber", "blue", "cyan"], NAMES.astype(str)), -1)
+    alone = SelfTrainingClassifier(LogisticRegression(), threshold=0.9).fit(X, codes)
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-12)
+    supervised = Supervised(LogisticRegression()).fit(X, Y)
+    assert not np.allclose(model.predict_proba(X), supervised.predict_proba(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", _TABLE)
+def test_sparse_rows_as_dense_ones(name):
+    rows = np.where(np.abs(X) > 2, X, 0)
+    models = [quick(name).fit(kind(rows), Y) for kind in (np.asarray, sparse.csr_matrix, sparse.csr_array)]
+    p, *others = (model.predict_proba(sparse.csr_matrix(rows)) for model in models[1:])
+    assert all(np.allclose(p, other, atol=1e-9) for other in others)
+    assert (models[0].predict(rows) == models[1].predict(rows)).mean() > 0.9  # centring is what differs
+
+
+# -- weights -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["knn", "self-training"])
+def test_without_weights_of_its_own_a_weight_is_copies(name):
+    count = np.random.default_rng(0).integers(0, 4, 300)
+    model = quick(name).fit(X, Y, sample_weight=count)
+    again = quick(name).fit(np.repeat(X, count, axis=0), np.repeat(Y, count))
+    np.testing.assert_allclose(model.predict_proba(X), again.predict_proba(X), atol=1e-6)
+    with pytest.raises(ParameterError, match=r"takes no weights.*has 0\.5"):
+        quick(name).fit(X, Y, sample_weight=np.where(np.arange(300) == 2, 0.5, 1.0))
+    with pytest.raises(ParameterError, match="at most 10,000,000"):
+        quick(name).fit(X, Y, sample_weight=np.full(300, 1e9))
+
+
+def test_weights_are_passed_on():
+    weight = np.random.default_rng(0).random(300) + 0.1
+    model = Supervised(LogisticRegression()).fit(X, Y, sample_weight=weight)
+    alone = LogisticRegression().fit(X[:60], NAMES[:60].astype(str), sample_weight=weight[:60])
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-9)
+
+
+# -- probabilities from scores -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("estimator", [SVC(), LinearSVC(), RidgeClassifier()], ids=lambda e: type(e).__name__)
+def test_scores_become_probabilities_that_keep_their_order(estimator, classes):
+    rows, y, _ = segments(classes=classes)
+    model = Supervised(estimator, standardize=True, random_state=0).fit(rows, y)
+    p = model.predict_proba(rows)
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    scores = model.estimator_.decision_function(model._scaled(rows))
+    best = scores.argmax(axis=1) if classes > 2 else (scores > 0).astype(int)
+    np.testing.assert_array_equal(p.argmax(axis=1), best)
+    slope, offset = model._platt
+    assert slope > 0
+    sigmoids = expit(slope * (scores if classes > 2 else np.column_stack([-scores, scores])) + offset)
+    np.testing.assert_allclose(p, sigmoids / sigmoids.sum(axis=1, keepdims=True), atol=1e-12)
+
+
+def test_probabilities_of_an_svm_are_honest():
+    """Where classes overlap, confidence is near accuracy; the scores of seen rows would promise far more."""
+    rows, y, names = segments(3000, labelled=150)
+    p = quick("svm").fit(rows, y).predict_proba(rows[150:])
+    right = np.array(["amber", "blue", "cyan"])[p.argmax(axis=1)] == names[150:]
+    assert abs(p.max(axis=1).mean() - right.mean()) < 0.06
+
+
+@pytest.mark.parametrize("per_class", [1, 2, 7])
+def test_an_svm_with_few_labels(per_class):
+    y = np.full(300, None)
+    for k in ("amber", "blue", "cyan"):
+        y[np.flatnonzero(k == NAMES)[:per_class]] = k
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        p = quick("svm").fit(X, y).predict_proba(X)
+    assert np.isfinite(p).all()
+    assert p.max() < 0.99
+    assert (np.array(["amber", "blue", "cyan"])[p.argmax(axis=1)] == NAMES).mean() > 0.4
+
+
+def test_one_lonely_class_is_never_held_out():
+    y = np.where((NAMES == "cyan") & (np.arange(300) != np.flatnonzero(NAMES == "cyan")[0]), None, Y)
+    with pytest.warns(LabelWarning, match="only one labelled row"):
+        assert quick("svm").fit(X, y).predict_proba(X).shape == (300, 3)
+
+
+# -- the table -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", _TABLE)
+def test_no_probability_is_nan(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeepSepWarning)
+        model = quick(name).fit(X, Y)
+    for rows in (X, np.full((1, 5), 1e9), np.full((1, 5), -1e30)):
+        p = model.predict_proba(rows)
+        assert p.dtype == np.float64
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+def test_lightgbm_with_its_defaults_has_too_few_rows_and_says_nothing(capfd):
+    pytest.importorskip("lightgbm")
+    rows, y, _ = segments(labelled=35)
+    p = baseline("lightgbm").fit(rows, y).predict_proba(rows)
+    assert (p == p[0]).all()
+    assert len(np.unique(baseline("lightgbm-few-labels").fit(rows, y).predict(rows))) == 3
+    assert capfd.readouterr() == ("", "")
+
+
+def test_settings_go_where_they_belong():
+    model = baseline("knn", n_neighbors=3, standardize=False, random_state=7)
+    assert (model.estimator.n_neighbors, model.standardize, model.random_state) == (3, False, 7)
+    assert baseline("self-training", estimator__C=0.3).estimator.estimator.C == 0.3
+    with pytest.raises(ParameterError, match=r"knn: there is no setting 'neighbours'.*n_neighbors"):
+        baseline("knn", neighbours=3)
+    with pytest.raises(ParameterError, match="random-forest"):
+        baseline("forest")
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    with pytest.raises(ImportError, match=r'pip install "deepsep\[xgboost\]"'):
+        baseline("xgboost")
+
+
+@pytest.mark.parametrize("estimator", [None, "svm", LogisticRegression, StandardScaler(), DummyClassifier])
+def test_other_things_than_classifiers_are_refused(estimator):
+    with pytest.raises(ParameterError, match="pass a classifier"):
+        Supervised(estimator).fit(X, Y)
+
+
+def test_seeds():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    forest = Supervised(RandomForestClassifier(10)).fit(X, Y)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    assert forest.estimator.random_state is None
+    assert forest.estimator_.random_state is not None
+    own = Supervised(RandomForestClassifier(10, random_state=3), random_state=5).fit(X, Y)
+    assert own.estimator_.random_state == 3
+
+
+@parametrize_with_checks(
+    [Supervised(GaussianNB()), Supervised(RidgeClassifier(), standardize=True)],
+    expected_failed_checks=lambda model: {"check_classifiers_classes": "uses -1 and 1 as classes; -1 is a mark"},
+)
+def test_scikit_learn_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeepSepWarning)
+        check(estimator)
+
+
+# -- saving --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("name", _TABLE)
+def test_a_saved_model_predicts_the_same_bits(name, classes, tmp_path):
+    rows, y, _ = segments(classes=classes)
+    model = quick(name).fit(rows, y)
+    model.set_params(standardize=not model.standardize)  # has no part in a fitted model
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert repr(again) == repr(model)
+    assert repr(again.estimator_) == repr(model.estimator_)
+    for some in (rows, rows[:1]):
+        assert again.predict_proba(some).tobytes() == model.predict_proba(some).tobytes()
+    assert again.transduction_.tolist() == model.transduction_.tolist()
+    save(again, tmp_path / "again")
+    assert load(tmp_path / "again").predict_proba(rows).tobytes() == model.predict_proba(rows).tobytes()
+    assert again.fit(rows, y).predict_proba(rows).shape == (300, classes)
+
+
+@pytest.mark.parametrize("name", ["knn", "svm", "random-forest"])
+def test_a_model_of_sparse_rows_is_saved(name, tmp_path):
+    rows = sparse.csr_matrix(np.where(np.abs(X) > 2, X, 0))
+    model = quick(name).fit(rows, Y)
+    save(model, tmp_path / "model")
+    assert load(tmp_path / "model").predict_proba(rows).tobytes() == model.predict_proba(rows).tobytes()
+
+
+def test_a_forest_takes_little_space(tmp_path):
+    save(quick("random-forest", n_estimators=50).fit(X, Y), tmp_path / "model")
+    assert sum(p.stat().st_size for p in tmp_path.rglob("*") if p.is_file()) < 100_000
+    manifest = json.loads((tmp_path / "model" / "manifest.json").read_bytes())
+    assert manifest["files"].keys() == {"arrays.safetensors", "parts/classifier.skops.gz"}
+
+
+def test_saving_over_a_model_leaves_none_of_its_parts(tmp_path):
+    save(quick("random-forest").fit(X, Y), tmp_path / "model")
+    save(quick("lightgbm").fit(X, Y), tmp_path / "model")
+    assert [p.name for p in (tmp_path / "model" / "parts").iterdir()] == ["classifier.txt"]
+    load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        GaussianNB(),
+        CalibratedClassifierCV(LogisticRegression(), cv=2),
+        KNeighborsClassifier(algorithm="kd_tree"),
+        KNeighborsClassifier(metric=lambda a, b: abs(a - b).sum(), algorithm="brute"),
+        SelfTrainingClassifier(GaussianNB()),
+        type("Mine", (LogisticRegression,), {})(),
+    ],
+    ids=["unlisted", "wrapped", "tree of neighbours", "function", "nested", "subclass"],
+)
+def test_what_only_code_could_restore_is_not_saved(estimator, tmp_path):
+    model = Supervised(estimator).fit(X, Y)
+    with pytest.raises(ModelFileError, match="cannot be saved"):
+        save(model, tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- forgeries: every hash fits ------------------------------------------------------------------------------
+
+
+def forge(place, content=None, edit=lambda manifest: None):
+    manifest = json.loads((place / "manifest.json").read_bytes())
+    if content is not None:
+        (part,) = (name for name in manifest["files"] if name.startswith("parts/"))
+        (place / part).write_bytes(content)
+        manifest["files"][part] = {"size": len(content), "sha256": deepsep._folder.sha256(content)}
+    edit(manifest)
+    manifest.pop("sha256")
+    manifest["sha256"] = deepsep._folder.sha256(deepsep.persist._canonical(manifest))
+    (place / "manifest.json").write_bytes(deepsep.persist._canonical(manifest))
+
+
+def refuse(place, words=None):
+    with pytest.raises(ModelFileError, match=words):
+        load(place)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A saved model of each kind that the tests below spoil."""
+    folder = tmp_path_factory.mktemp("saved")
+    for name in ("random-forest", "svm", "knn", "lightgbm"):
+        save(quick(name).fit(X, Y), folder / name)
+    return folder
+
+
+def part_of(place):
+    (part,) = (place / "parts").iterdir()
+    return part
+
+
+def packed(value):
+    return gzip.compress(skops.io.dumps(value), mtime=0)
+
+
+def fitted(place):
+    return load(place).estimator_
+
+
+def test_damage_is_found(saved, tmp_path):
+    for name in ("random-forest", "lightgbm"):
+        place = Path(shutil.copytree(saved / name, tmp_path / name))
+        part = part_of(place)
+        whole = part.read_bytes()
+        for spoilt in (whole[:-1], whole + b"\n", bytes([whole[0] ^ 1]) + whole[1:]):
+            part.write_bytes(spoilt)
+            refuse(place, "parts/classifier")
+        part.unlink()
+        refuse(place, "is missing")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        packed(FunctionTransformer(os.mkdir)),
+        packed(RandomForestClassifier(2)),
+        packed(LogisticRegression().fit(X[:60], NAMES[:60].astype(str))),
+        packed(StandardScaler().fit(X)),
+        packed(GaussianNB().fit(X[:60], NAMES[:60].astype(str))),
+        packed([os.mkdir]),
+        packed([1, 2]),
+        skops.io.dumps(DecisionTreeClassifier()),
+        packed(DecisionTreeClassifier())[:50],
+        b"",
+    ],
+    ids=[
+        *("function", "unfitted", "another classifier", "transformer", "unlisted", "list", "no estimator"),
+        *("not compressed", "truncated", "empty"),
+    ],
+)
+def test_foreign_files_run_nothing(content, saved, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    place = Path(shutil.copytree(saved / "random-forest", tmp_path / "copy"))
+    forge(place, content)
+    refuse(place)
+    assert not any(path.is_dir() and path.name != "copy" for path in tmp_path.iterdir())
+
+
+def test_refusal_names_the_type(saved, tmp_path):
+    place = Path(shutil.copytree(saved / "random-forest", tmp_path / "copy"))
+    forge(place, packed(FunctionTransformer(os.mkdir)))
+    refuse(place, "FunctionTransformer.*Nothing was run")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("left_child", 10_000), ("right_child", -7), ("left_child", 0), ("feature", 99)]
+)
+def test_a_tree_that_points_astray_is_refused(field, value, saved, tmp_path):
+    """scikit-learn follows these without looking: a forged one crashes the process, or worse."""
+    place = Path(shutil.copytree(saved / "random-forest", tmp_path / "copy"))
+    tree = fitted(place).estimators_[3].tree_
+    state = tree.__getstate__()
+    state["nodes"][field][0] = value
+    forest = fitted(place)
+    forest.estimators_[3].tree_.__setstate__(state)
+    forge(place, packed(forest))
+    refuse(place, "a tree")
+
+
+def test_an_svm_with_parts_of_other_lengths_is_refused(saved, tmp_path):
+    for i, change in enumerate(
+        (
+            lambda svm: setattr(svm, "_n_support", svm._n_support + 1000),
+            lambda svm: setattr(svm, "_dual_coef_", svm._dual_coef_[:, :3]),
+            lambda svm: setattr(svm, "support_vectors_", svm.support_vectors_[:, :2]),
+            lambda svm: setattr(svm, "_intercept_", svm._intercept_[:1]),
+        )
+    ):
+        place = Path(shutil.copytree(saved / "svm", tmp_path / str(i)))
+        svm = fitted(place)
+        change(svm)
+        forge(place, packed(svm))
+        refuse(place, "no sound classifier")
+
+
+def test_neighbours_of_other_width_are_refused(saved, tmp_path):
+    place = Path(shutil.copytree(saved / "knn", tmp_path / "copy"))
+    knn = fitted(place)
+    knn._fit_X = knn._fit_X[:, :2].copy()
+    forge(place, packed(knn))
+    refuse(place, "_fit_X")
+
+
+def edited(text, tree, field, at, value):
+    """Return the text of a LightGBM model with one number changed, and sizes that fit."""
+    head, _, rest = text.partition("\n\n")
+    blocks = rest.split("\n\n\n")
+    lines = blocks[tree].split("\n")
+    i = next(i for i, line in enumerate(lines) if line.startswith(field + "="))
+    words = lines[i].split("=")[1].split(" ")
+    words[at] = str(value)
+    lines[i] = f"{field}={' '.join(words)}"
+    blocks[tree] = "\n".join(lines)
+    sizes = [len(block) + 3 for block in blocks if block.startswith("Tree=")]
+    heads = [f"tree_sizes={' '.join(map(str, sizes))}" if h.startswith("tree_sizes") else h for h in head.split("\n")]
+    return "\n".join(heads) + "\n\n" + "\n\n\n".join(blocks)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("left_child", 99),
+        ("right_child", -99),
+        ("left_child", 0),
+        ("split_feature", 5),
+        ("num_leaves", 30),
+        ("num_cat", 1),
+    ],
+)
+def test_a_lightgbm_tree_that_points_astray_is_refused(field, value, saved, tmp_path):
+    place = Path(shutil.copytree(saved / "lightgbm", tmp_path / "copy"))
+    text = part_of(place).read_text()
+    same = edited(text, 1, "num_leaves", 0, text.partition("Tree=1\nnum_leaves=")[2].partition("\n")[0])
+    assert same == text
+    forge(place, edited(text, 1, field, 0, value).encode())
+    refuse(place, "classifier.txt holds no sound classifier")
+
+
+def test_a_lightgbm_text_that_reads_otherwise_than_it_looks_is_refused(saved):
+    text = part_of(saved / "lightgbm").read_text()
+    _check_lightgbm(text, 5, 3)
+    first = text.partition("tree_sizes=")[2].split()[0]
+    for spoilt in (
+        text.replace(f"tree_sizes={first}", f"tree_sizes={int(first) + 1}"),
+        text.replace("tree_sizes", "sizes"),
+        text.replace("num_class=3", "num_class=4"),
+        text.replace("max_feature_idx=4", "max_feature_idx=9"),
+        text.replace("num_cat=0", "num_cat=0\nnum_cat=0"),
+        text.replace("\nend of trees", ""),
+        text[: len(text) // 3],
+    ):
+        assert spoilt != text
+        with pytest.raises((ValueError, KeyError)):
+            _check_lightgbm(spoilt, 5, 3)
+
+
+def test_an_xgboost_tree_that_points_astray_is_refused(tmp_path):
+    save(quick("xgboost").fit(X, Y), tmp_path / "model")
+    whole = part_of(tmp_path / "model").read_bytes()
+    for field, value in (("left_children", 9999), ("right_children", 0), ("split_indices", 77)):
+        model = json.loads(whole)
+        model["learner"]["gradient_booster"]["model"]["trees"][0][field][0] = value
+        forge(tmp_path / "model", json.dumps(model).encode())
+        refuse(tmp_path / "model", "a tree")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda m: m["estimator"]["settings"]["estimator"].update(__classifier__="os"),
+        lambda m: m["estimator"]["settings"]["estimator"]["settings"].update(unheard_of=1),
+        lambda m: m["estimator"]["state"].pop("classifier"),
+        lambda m: m["arrays"].pop("classifier.skops.gz"),
+        lambda m: m["arrays"].update({"../secret": {"file": "../secret"}}),
+        lambda m: m["files"].update({"parts/more": {"size": 0, "sha256": ""}}),
+        lambda m: m["estimator"].update(n_features_in_=4),
+    ],
+)
+def test_forged_manifests(edit, saved, tmp_path):
+    place = Path(shutil.copytree(saved / "random-forest", tmp_path / "copy"))
+    forge(place, edit=edit)
+    refuse(place)
+
+
+def test_another_scikit_learn_warns(saved, tmp_path):
+    place = Path(shutil.copytree(saved / "random-forest", tmp_path / "copy"))
+    forge(place, edit=lambda m: m["versions"].update({"scikit-learn": "1.2.0"}))
+    with pytest.warns(DeepSepWarning, match=r"scikit-learn 1\.2\.0"):
+        load(place)
+
+
+# -- the benchmark -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the benchmarks are not part of the distribution")
+def test_the_benchmark_runs_resumes_and_sums_up(tmp_path, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import rivals
+
+    def run(*arguments):
+        rivals.main([*arguments, "--out", str(tmp_path / "results.csv")])
+        return capsys.readouterr()
+
+    command = ["--only", "digits", "--labels", "35", "--seeds", "1", "--jobs", "1", "--methods"]
+    first = run(*command, "knn")
+    whole = (tmp_path / "results.csv").read_text()
+    assert len(whole.splitlines()) == 2
+    accuracy = float(whole.splitlines()[1].split(",")[5])
+    assert 0.5 < accuracy < 0.9
+    assert f"| knn | {100 * accuracy:.1f} |" in first.out
+    (tmp_path / "results.csv").write_text(whole + "digits,35,0,logi")  # killed while it wrote
+    second = run(*command, "knn,logistic-regression", "--per-table")
+    assert (tmp_path / "results.csv").read_text().startswith(whole)
+    assert "1 of 2 cells to do" in second.err
+    assert second.out.count("| logistic-regression |") == 2
+    again = run(*command, "knn,logistic-regression")
+    assert "0 of 2 cells to do" in again.err
+    summary = run("--summary", str(tmp_path / "results.csv"))
+    assert summary.out == again.out
+    monkeypatch.setattr(rivals, "split", lambda *arguments: 1 / 0)
+    failed = run(*command, "knn,svm")
+    assert "1 of 2 cells to do" in failed.err
+    assert "| svm | – |" in failed.out
+    assert "ZeroDivisionError" in failed.out
+    with pytest.raises(SystemExit):
+        run(*command, "knn,no-such")
+    assert "no-such" in capsys.readouterr().err
