@@ -15,7 +15,8 @@ from deepsep.networks._ensemble import NetworkAverage
 from deepsep.rivals._base import Rival, TrainingRows
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch
+    from torch import Tensor, nn
 
     from deepsep.networks import TorchNetwork
     from deepsep.networks._steps import Batch
@@ -69,12 +70,9 @@ class NetworkRival(Rival):
     def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
         """Return a new network, and all rows, scaled, on its device."""
         from deepsep.networks import TorchNetwork
-        from deepsep.networks._phase import tensor
 
-        d = rows.X.shape[1]
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
         network = TorchNetwork(
-            d,
+            rows.X.shape[1],
             rows.n_classes,
             hidden=tuple(self.hidden),
             dropout=self.dropout,
@@ -82,7 +80,14 @@ class NetworkRival(Rival):
             device=self._choose_device(),
             rng=rng,
         )
-        return network, tensor(self._scaling.apply(rows.X), network.device)
+        return network, self._scale(rows, network.device)
+
+    def _scale(self, rows: TrainingRows, device: torch.device) -> Tensor:
+        """Return all rows, scaled, on a device."""
+        from deepsep.networks._phase import tensor
+
+        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(rows.X.shape[1])
+        return tensor(self._scaling.apply(rows.X), device)
 
     def _train(
         self,
@@ -93,14 +98,24 @@ class NetworkRival(Rival):
         *,
         steps: int | None = None,
         after_step: Callable[[Batch], object] | None = None,
+        beside: nn.Module | None = None,
     ) -> list[float]:
-        """Lower a loss over the network's parameters; see :func:`deepsep.networks._steps.train_steps`."""
+        """Lower a loss over the network's parameters; see :func:`deepsep.networks._steps.train_steps`.
+
+        ``beside`` is another module that the loss uses and that is trained with the network, under the same penalty.
+        """
+        from torch import nn
+
         from deepsep.networks._steps import train_steps
 
+        others = [] if beside is None else [beside]
         return train_steps(
-            network.module,
+            nn.ModuleList([network.module, *others]),
             loss_of,
-            decays=network.decays(),
+            decays=[
+                *network.decays(),
+                *((p, float(self.l2) if p.ndim > 1 else 0.0) for module in others for p in module.parameters()),
+            ],
             labelled=rows.labelled,
             unlabelled=rows.unlabelled,
             steps=self.steps if steps is None else steps,
