@@ -23,13 +23,16 @@ FOLDS = 5
 
 _ONE_THREAD = {"n_jobs": 1}
 _LIGHTGBM = {**_ONE_THREAD, "verbose": -1, "deterministic": True, "force_col_wise": True}
+# Chosen on 12 tables at 35, 125 and 500 labels, on other splits than the benchmark's: 61.2 % of rows right on average,
+# 60.5 % with ordinary thresholds, leaves of at least 3 rows and an L2 penalty of 1, and better calibrated.
 _FEW_LABELS = {
     "n_estimators": 200,
     "learning_rate": 0.05,
     "num_leaves": 8,
-    "min_child_samples": 3,
+    "min_child_samples": 1,
     "min_data_in_bin": 1,
-    "reg_lambda": 1.0,
+    "reg_lambda": 3.0,
+    "extra_trees": True,
     "subsample": 0.8,
     "subsample_freq": 1,
     "colsample_bytree": 0.5,
