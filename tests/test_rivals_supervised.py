@@ -179,6 +179,14 @@ def test_no_probability_is_nan(name):
         np.testing.assert_allclose(p.sum(axis=1), 1)
 
 
+def test_more_neighbours_than_labelled_rows_are_all_of_them():
+    y = np.full(300, None)
+    y[:4] = ["amber", "amber", "amber", "blue"]
+    with pytest.warns(LabelWarning):
+        p = quick("knn").fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(p, np.tile([0.75, 0.25], (300, 1)))
+
+
 def test_lightgbm_with_its_defaults_has_too_few_rows_and_says_nothing(capfd):
     pytest.importorskip("lightgbm")
     rows, y, _ = segments(labelled=35)

@@ -111,7 +111,8 @@ class Supervised(Rival):
     treated otherwise: :class:`sklearn.semi_supervised.SelfTrainingClassifier` gets the unlabelled rows as well.
 
     Weights go to the classifier where it takes weights. Where it does not, as k nearest neighbours, a weight of k is k
-    copies of the row, and must be a whole number. A row of weight 0 is absent.
+    copies of the row, and must be a whole number. A row of weight 0 is absent. More neighbours than labelled rows are
+    all of them.
 
     A classifier that has scores instead of probabilities, as :class:`sklearn.svm.SVC`, gets them from a sigmoid of
     the scores, one slope and offset for all classes, that is fitted to labelled rows which the classifier had not seen
@@ -190,6 +191,8 @@ class Supervised(Rival):
         if not takes_weight and (weight != 1).any():
             copies = self._copies(weight)
             X, codes, weight = X[copies], codes[copies], np.ones(len(copies))
+        if estimator.get_params().get("n_neighbors", 0) > len(codes):
+            estimator.set_params(n_neighbors=len(codes))
         passed = weight if takes_weight and (weight != 1).any() else None
         self.estimator_ = _fit(estimator, X, codes, passed)
         self._platt = None
