@@ -54,12 +54,12 @@ class EntropyNetwork(NetworkRival):
     Examples
     --------
     >>> import numpy as np
-    >>> from deepsep import method
+    >>> from deepsep.rivals import EntropyNetwork
     >>> rng = np.random.default_rng(0)
     >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
     >>> y = np.full(400, None)
     >>> y[:3], y[-3:] = "near", "far"
-    >>> model = method("entropy-network", steps=200, random_state=0).fit(X, y)
+    >>> model = EntropyNetwork(steps=200, random_state=0).fit(X, y)
     >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
     True
     """
@@ -70,7 +70,7 @@ class EntropyNetwork(NetworkRival):
         entropy: float = 0.3,
         hidden: Sequence[int] = (128, 32),
         dropout: float = 0.5,
-        l2: float = 1e-5,
+        l2: float = 1e-3,
         steps: int = 2000,
         learning_rate: float = 1e-3,
         batch_size: int = 32,
