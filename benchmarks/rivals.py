@@ -133,7 +133,7 @@ def summarize(frame):
 
 def row(label, cells, sizes, tables, notes):
     """Return (what to sort by, the row) for one method; marks what is not a mean over all tables."""
-    accuracy, error, marks = [], [], ""
+    accuracy, error, partly = [], [], []
     for size in sizes:
         here = cells[cells["labels"] == size]
         failed = here[here["error"] != ""]
@@ -146,31 +146,27 @@ def row(label, cells, sizes, tables, notes):
             at = f"{first['table']}, seed {first['seed']}: {first['error']}"
             notes.append(f"{label}, {size} labels: {len(failed)} of {len(here)} cells failed, the first on {at}")
         elif absent:
-            marks = "*"
-            notes.append(f"{label}, {size} labels: {len(tables) - absent} of {len(tables)} tables")
+            partly.append(f"{len(tables) - absent} at {size}")
+    if partly:
+        notes.append(f"{label}: of {len(tables)} tables only {', '.join(partly)} labels")
     mean = np.mean(accuracy)
     figures = [*(f"{value:.1f}" for value in (*accuracy, mean)), *(f"{value:.0f}" for value in error)]
     seconds = cells["seconds"].median()
     figures = ["–" if value == "nan" else value for value in [*figures, f"{seconds:.2g}"]]
-    return np.nan_to_num(mean, nan=-1), [label + marks, *figures]
+    return np.nan_to_num(mean, nan=-1), [label + "*" * bool(partly), *figures]
 
 
 def per_table(frame):
     """Print accuracy on each table, a row for each method."""
     tables = sorted(frame["table"].unique())
     for size, here in frame.groupby("labels"):
-        failed = here["error"] != ""
-        here = here.assign(accuracy=here["accuracy"].where(~failed))
-        sums = here.groupby(["method", "table"])["accuracy"].agg(lambda values: values.mean(skipna=False)).unstack()
-        sums = sums.reindex(columns=tables)
-        best = sums.max()
+        failed = set(here.loc[here["error"] != "", ["method", "table"]].itertuples(index=False, name=None))
+        means = here.groupby(["method", "table"])["accuracy"].mean().unstack().reindex(columns=tables) * 100
+        best = means.max()
         lines = []
-        for name, values in sums.iterrows():
-            cells = [
-                "–" if np.isnan(v) else f"**{100 * v:.1f}**" if v == best[t] else f"{100 * v:.1f}"
-                for t, v in values.items()
-            ]
-            lines.append([name, *cells])
+        for name, values in means.iterrows():
+            cells = ["" if np.isnan(v) else f"**{v:.1f}**" if v == best[t] else f"{v:.1f}" for t, v in values.items()]
+            lines.append([name, *("–" if (name, t) in failed else v for t, v in zip(tables, cells, strict=True))])
         print(f"\nAccuracy at {size} labels\n")
         print_table(["method", *tables], lines, [])
 
