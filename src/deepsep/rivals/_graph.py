@@ -25,7 +25,6 @@ from sklearn.neighbors import NearestNeighbors
 Array = NDArray[Any]
 
 FEW_FEATURES = 5  # up to here a tree finds neighbours faster than comparing all rows
-TINY_SCALE = 1e-3  # of the median: the least local scale, for rows with k copies
 
 
 def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Array]:
@@ -62,10 +61,9 @@ def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Arr
 
 
 def local_scale(distance: Array) -> Array:
-    """Return each row's distance to its last neighbour, a positive number also where that is a copy of the row."""
-    scale: Array = distance[:, -1].astype(np.float64)
-    positive = scale[scale > 0]
-    return np.maximum(scale, TINY_SCALE * np.median(positive)) if positive.size else np.ones_like(scale)
+    """Return each row's distance to its last neighbour, or 1 where all its neighbours are copies of it."""
+    scale = distance[:, -1]
+    return np.where(scale > 0, scale, 1.0)
 
 
 def connect(index: Array, affinity: Array, *, together: Literal["max", "sum"] = "max") -> sparse.csr_array:

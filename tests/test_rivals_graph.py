@@ -1,0 +1,517 @@
+"""Methods on graphs of nearest neighbours: against dense algebra, scikit-learn, networkx, and literal loops."""
+
+from itertools import product
+
+import networkx
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import NearestNeighbors
+from sklearn.semi_supervised import LabelSpreading as SklearnSpreading
+from sklearn.tree import DecisionTreeClassifier
+
+from deepsep import load, save
+from deepsep.errors import LabelWarning, ParameterError
+from deepsep.rivals import GraphMinCut, LabelPropagation, LabelSpreading, MarkovRandomWalk, SemiBoost
+from deepsep.rivals import _semiboost as boosting
+from deepsep.rivals._graph import (
+    conjugate_gradients,
+    connect,
+    degrees,
+    diffuse,
+    distributions,
+    local_scale,
+    neighbours,
+    normalised,
+    one_hot,
+    reached,
+)
+from deepsep.rivals._mincut import cheapest_cut, class_cuts
+from deepsep.rivals._random_walk import em, transitions, walked
+
+GRAPH = [LabelSpreading, LabelPropagation, GraphMinCut, MarkovRandomWalk]
+
+
+def moons(n=200, labelled=5, seed=0):
+    X, truth = make_moons(n, noise=0.08, random_state=seed)
+    rng = np.random.default_rng(seed)
+    y = np.full(n, -1)
+    for k in range(2):
+        rows = rng.choice(np.flatnonzero(truth == k), labelled, replace=False)
+        y[rows] = k
+    return X, y, truth
+
+
+def blobs(n=150, labelled=4, seed=0):
+    X, truth = make_blobs(n, centers=3, n_features=4, cluster_std=2.0, random_state=seed)
+    y = np.full(n, -1)
+    for k in range(3):
+        y[np.flatnonzero(truth == k)[:labelled]] = k
+    return X, y, truth
+
+
+def affinities(X, k=10):
+    distance, index = neighbours(X, k)
+    return connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
+
+
+def graph_of(model, X):
+    """The affinities that a model has of its training rows."""
+    return affinities(model._scaling.apply(X), model.n_neighbors).toarray()
+
+
+# -- the graph -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [2, 12])  # by a tree, and by comparing all
+def test_neighbours_are_the_nearest_others(d):
+    X = np.random.default_rng(0).normal(size=(60, d))
+    distance, index = neighbours(X, 7)
+    D = np.linalg.norm(X[:, None] - X[None], axis=-1)
+    np.fill_diagonal(D, np.inf)
+    np.testing.assert_allclose(distance, np.sort(D, axis=1)[:, :7], atol=1e-7)
+    np.testing.assert_allclose(np.take_along_axis(D, index, 1), distance, atol=1e-7)
+    new = X[:5] + 0.1
+    distance, index = neighbours(new, 3, among=X)
+    D = np.linalg.norm(new[:, None] - X[None], axis=-1)
+    np.testing.assert_allclose(distance, np.sort(D, axis=1)[:, :3], atol=1e-7)
+
+
+def test_copies_are_neighbours_but_a_row_is_not_its_own():
+    X = np.repeat(np.random.default_rng(0).normal(size=(10, 8)), 4, axis=0)
+    distance, index = neighbours(X, 3)
+    assert (index != np.arange(40)[:, None]).all()
+    np.testing.assert_allclose(distance, 0, atol=1e-6)
+    assert np.isfinite(affinities(X, 3).toarray()).all()
+
+
+def test_more_neighbours_than_rows_are_all_others():
+    _, index = neighbours(np.arange(5.0)[:, None], 30)
+    assert index.shape == (5, 4)
+
+
+def test_graph_is_symmetric_and_takes_the_larger_or_the_sum():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    distance, index = neighbours(X, 5)
+    A = np.zeros((50, 50))
+    A[np.arange(50)[:, None], index] = np.exp(-distance)
+    np.testing.assert_array_equal(connect(index, np.exp(-distance)).toarray(), np.maximum(A, A.T))
+    np.testing.assert_array_equal(connect(index, np.exp(-distance), together="sum").toarray(), A + A.T)
+
+
+def test_normalised_graph_is_as_written_also_for_a_row_without_edges():
+    W = np.array([[0, 2.0, 0], [2.0, 0, 0], [0, 0, 0]])
+    S = normalised(sparse.csr_array(W)).toarray()
+    np.testing.assert_allclose(S, [[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+
+
+def test_diffusion_solves_the_dense_system_for_all_classes():
+    W = affinities(np.random.default_rng(0).normal(size=(120, 5)))
+    Y = one_hot(np.r_[0, 1, 2, 0, np.full(116, -1)], 4)  # of the last class there is no label
+    S = normalised(W)
+    for alpha in (0.0, 0.5, 0.99):
+        exact = np.linalg.solve(np.eye(120) - alpha * S.toarray(), Y)
+        np.testing.assert_allclose(diffuse(S, Y, alpha), exact, atol=1e-8)
+
+
+def test_conjugate_gradients_warn_when_they_do_not_arrive():
+    W = affinities(np.random.default_rng(0).normal(size=(120, 5)))
+    D = degrees(W)[:, None] + 1e-6
+    with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations"):
+        conjugate_gradients(lambda V: D * V - W @ V, np.eye(120)[:, :2], max_iter=2)
+
+
+def test_reached_rows_are_those_with_a_path_to_a_label():
+    W = sparse.csr_array(np.kron(np.eye(3), np.ones((4, 4)) - np.eye(4)))
+    np.testing.assert_array_equal(reached(W, np.array([1, 9])), np.repeat([True, False, True], 4))
+
+
+def test_distributions_sum_to_one_and_have_an_answer_for_every_row():
+    P = distributions(np.array([[1.0, 3.0], [0.0, 0.0]]), np.array([0.3, 0.7]))
+    np.testing.assert_allclose(P, [[0.25, 0.75], [0.3, 0.7]])
+    np.testing.assert_allclose(distributions(np.zeros((1, 4))), 0.25)
+
+
+# -- label spreading and label propagation -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [moons, blobs])
+def test_spreading_is_the_closed_form(data):
+    X, y, _ = data()
+    model = LabelSpreading(alpha=0.7).fit(X, y)
+    W = graph_of(model, X)
+    root = 1 / np.sqrt(W.sum(axis=1))
+    Z = np.linalg.solve(np.eye(len(X)) - 0.7 * root[:, None] * W * root, one_hot(y, y.max() + 1))
+    np.testing.assert_allclose(model.label_distributions_, Z / Z.sum(axis=1, keepdims=True), atol=1e-8)
+
+
+def test_spreading_agrees_with_scikit_learn_on_the_same_graph():
+    X, y, _ = blobs()
+    model = LabelSpreading(alpha=0.6).fit(X, y)
+    W = graph_of(model, X)
+    twin = SklearnSpreading(kernel=lambda a, b: W, alpha=0.6, max_iter=10_000, tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(model.label_distributions_, twin.label_distributions_, atol=1e-8)
+    np.testing.assert_array_equal(model.transduction_[y < 0], twin.transduction_[y < 0])
+
+
+@pytest.mark.parametrize("data", [moons, blobs])
+def test_propagation_is_the_harmonic_function(data):
+    X, y, _ = data()
+    model = LabelPropagation(class_mass=False).fit(X, y)
+    W = graph_of(model, X)
+    L = np.diag(W.sum(axis=1)) - W
+    u, labelled = y < 0, y >= 0
+    Y = one_hot(y[labelled], y.max() + 1)
+    f = np.linalg.solve(L[np.ix_(u, u)], W[np.ix_(u, labelled)] @ Y)
+    np.testing.assert_allclose(model.label_distributions_[u], f, atol=1e-8)
+    np.testing.assert_array_equal(model.label_distributions_[labelled], Y)
+    scaled = f * Y.mean(axis=0) / f.sum(axis=0)
+    P = LabelPropagation().fit(X, y).label_distributions_[u]
+    np.testing.assert_allclose(P, scaled / scaled.sum(axis=1, keepdims=True), atol=1e-8)
+
+
+@pytest.mark.parametrize("model", [LabelSpreading(alpha=0.99, n_neighbors=6), LabelPropagation(n_neighbors=6)])
+def test_moons_are_told_apart_from_one_label_each(model):
+    X, y, truth = moons(labelled=1)
+    with pytest.warns(LabelWarning, match="only one labelled row"):
+        model.fit(X, y)
+    assert (model.transduction_ == truth).mean() > 0.9
+
+
+@pytest.mark.parametrize("cls", GRAPH)
+def test_islands_without_labels_have_an_answer(cls):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(30, 3)), rng.normal(size=(30, 3)) + 50, rng.normal(size=(30, 3)) - 50])
+    y = np.full(90, -1)
+    y[[0, 1, 2]], y[[30]] = 0, 1  # three labels of one class, one of the other, and an island with none
+    with pytest.warns(LabelWarning, match="only one labelled row"):
+        model = cls(n_neighbors=5, random_state=0).fit(X, y)
+    P = model.label_distributions_
+    assert np.isfinite(P).all()
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert (model.transduction_[:60] == np.repeat([0, 1], 30)).all()
+    if cls in (LabelSpreading, LabelPropagation):
+        np.testing.assert_allclose(P[60:], [[0.75, 0.25]] * 30)  # the shares of the labels
+    if cls is MarkovRandomWalk:
+        np.testing.assert_allclose(P[60:], 0.5)
+    assert np.isfinite(model.predict_proba(X * 1e6)).all()
+
+
+@pytest.mark.parametrize("cls", [*GRAPH, SemiBoost])
+def test_copies_of_rows_are_no_trouble(cls):
+    X, y, truth = blobs()
+    X, y, truth = np.repeat(X, 12, axis=0), np.repeat(y, 12), np.repeat(truth, 12)
+    model = cls(n_neighbors=5, random_state=0).fit(X, y)  # all neighbours are copies
+    assert np.isfinite(model.label_distributions_).all()
+    np.testing.assert_array_equal(model.transduction_[y >= 0], y[y >= 0])
+
+
+@pytest.mark.parametrize("cls", [*GRAPH, SemiBoost])
+def test_more_neighbours_than_rows(cls):
+    X, y, _ = blobs(n=20, labelled=2)
+    model = cls(n_neighbors=100, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("cls", [LabelSpreading, LabelPropagation, MarkovRandomWalk])
+def test_the_order_of_rows_does_not_matter(cls):
+    X, y, _ = blobs()
+    order = np.random.default_rng(1).permutation(len(X))
+    a, b = cls().fit(X, y), cls().fit(X[order], y[order])
+    np.testing.assert_allclose(a.label_distributions_[order], b.label_distributions_, atol=1e-6)
+    np.testing.assert_allclose(a.predict_proba(X + 0.1), b.predict_proba(X + 0.1), atol=1e-6)
+
+
+@pytest.mark.parametrize("cls", GRAPH)
+def test_new_rows_have_the_weighted_mean_of_their_neighbours(cls):
+    X, y, _ = blobs()
+    model = cls(n_neighbors=6, standardize=False, random_state=0).fit(X, y)
+    new = X[:20] + 0.3
+    rows = X.astype(np.float32)
+    distance, index = NearestNeighbors(n_neighbors=6).fit(rows).kneighbors(new.astype(np.float32))
+    P = np.empty((20, 3))
+    for i in range(20):
+        a = np.exp(-((distance[i] / distance[i].max()) ** 2))
+        P[i] = (a[:, None] * model.label_distributions_[index[i]]).sum(axis=0) / a.sum()
+    np.testing.assert_allclose(model.predict_proba(new), P, atol=1e-6)
+
+
+# -- graph min-cut -------------------------------------------------------------------------------------------
+
+
+def small_graph(seed, n=8):
+    """Weights in 64ths: whole numbers after scaling, so that no cut is rounded."""
+    rng = np.random.default_rng(seed)
+    W = np.triu(rng.integers(1, 64, (n, n)) * (rng.random((n, n)) < 0.4), 1) / 64
+    to_source, to_sink = rng.integers(0, 64, (2, n)) * (rng.random((2, n)) < 0.4) / 64
+    return W + W.T, to_source, to_sink
+
+
+def cut_weight(W, to_source, to_sink, with_source):
+    return W[np.ix_(with_source, ~with_source)].sum() + to_sink[with_source].sum() + to_source[~with_source].sum()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_cut_is_the_cheapest_of_all(seed):
+    W, to_source, to_sink = small_graph(seed)
+    source, sink, weight = cheapest_cut(sparse.csr_array(W), to_source, to_sink)
+    sides = [np.array(side) for side in product([False, True], repeat=8)]
+    weights = np.array([cut_weight(W, to_source, to_sink, side) for side in sides])
+    cheapest = [side for side, w in zip(sides, weights, strict=True) if w < weights.min() + 1e-9]
+    np.testing.assert_allclose(weight, weights.min(), atol=1e-6)
+    np.testing.assert_array_equal(source, np.logical_and.reduce(cheapest))
+    np.testing.assert_array_equal(sink, ~np.logical_or.reduce(cheapest))
+
+
+def test_cut_weighs_what_networkx_finds():
+    X, y, _ = moons()
+    W = affinities(X).toarray()
+    u = np.flatnonzero(y < 0)
+    to_source, to_sink = (W[np.ix_(u, np.flatnonzero(y == k))].sum(axis=1) for k in (0, 1))
+    _, _, weight = cheapest_cut(sparse.csr_array(W[np.ix_(u, u)]), to_source, to_sink)
+    graph = networkx.Graph()
+    graph.add_weighted_edges_from([(i, j, W[i, j]) for i, j in np.argwhere(np.triu(W) > 0)], weight="capacity")
+    for k in (0, 1):
+        graph.add_edges_from((f"class {k}", i) for i in np.flatnonzero(y == k))  # without a limit
+    between = W[np.ix_(np.flatnonzero(y == 0), np.flatnonzero(y == 1))].sum()  # cut in any case
+    expected, _ = networkx.minimum_cut(graph, "class 0", "class 1")
+    np.testing.assert_allclose(weight + between, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_classes_never_claim_the_same_row(seed):
+    W, _, _ = small_graph(seed, n=40)
+    rng = np.random.default_rng(seed)
+    terminal = rng.integers(1, 64, (40, 4)) * (rng.random((40, 4)) < 0.5) / 8
+    W = sparse.csr_array(W)
+    alone = np.column_stack([cheapest_cut(W, t, terminal.sum(axis=1) - t)[0] for t in terminal.T])
+    assert (alone.sum(axis=1) <= 1).all()
+    np.testing.assert_array_equal(class_cuts(W, terminal), alone)
+    assert alone.any()
+
+
+def test_large_and_small_weights_keep_within_32_bits():
+    W = sparse.csr_array(np.array([[0, 1e-12], [1e-12, 0]]))
+    source, sink, weight = cheapest_cut(W, np.array([1e9, 0]), np.array([0, 1e9]))
+    np.testing.assert_array_equal([source, sink], [[True, False], [False, True]])
+    assert weight < 10  # the smallest edge is one unit of 2^-30 of the largest sum
+
+
+def test_mincut_without_noise_is_one_cut():
+    X, y, _ = moons(labelled=3)
+    model = GraphMinCut(noise=0.0, n_cuts=3, pull=0.0, n_neighbors=8).fit(X, y)
+    u = y < 0
+    W = graph_of(model, X)
+    terminal = W[u][:, ~u] @ one_hot(y[~u], 2)
+    claims = class_cuts(sparse.csr_array(W[np.ix_(u, u)]), terminal)
+    claimed = claims.any(axis=1)
+    assert model.claimed_ == pytest.approx(claimed.mean())
+    np.testing.assert_allclose(model.label_distributions_[u][claimed], (3 * claims[claimed] + 0.5) / 4)
+
+
+def test_mincut_tells_moons_apart_and_is_reproducible():
+    X, y, truth = moons()
+    a, b = (GraphMinCut(random_state=3).fit(X, y) for _ in range(2))
+    assert (a.transduction_ == truth).mean() > 0.95
+    np.testing.assert_array_equal(a.label_distributions_, b.label_distributions_)
+    assert 0 < a.claimed_ <= 1
+
+
+# -- Markov random walks -------------------------------------------------------------------------------------
+
+
+def dense_walk(W, t):
+    """P(began at i | ended at k), from the power of a dense matrix."""
+    A = W + np.eye(len(W))
+    A /= A.sum(axis=1, keepdims=True)
+    power = np.linalg.matrix_power(A, t)
+    return power / power.sum(axis=0)
+
+
+def test_walks_are_the_power_of_the_matrix():
+    W = affinities(np.random.default_rng(0).normal(size=(40, 3)), 4)
+    A = transitions(W)
+    np.testing.assert_allclose(A.sum(axis=1), 1)
+    V = np.random.default_rng(1).random((40, 2))
+    np.testing.assert_allclose(walked(A, 5, V), np.linalg.matrix_power(A.toarray(), 5) @ V)
+
+
+def test_random_walk_is_em_written_out():
+    X, y, _ = blobs(n=60)
+    model = MarkovRandomWalk(t=3, max_iter=7, tol=0.0).fit(X, y)
+    Q = dense_walk(graph_of(model, X), 3)
+    theta = np.full((60, 3), 1 / 3)
+    labelled = np.flatnonzero(y >= 0)
+    for _ in range(7):
+        began = np.array([theta[:, y[k]] * Q[:, k] for k in labelled])  # P(i | k, y_k)
+        began /= began.sum(axis=1, keepdims=True)
+        total = began.sum(axis=0)
+        new = np.stack([began[y[labelled] == c].sum(axis=0) for c in range(3)], axis=1)
+        theta = np.where(total[:, None] > 0, new / np.where(total > 0, total, 1)[:, None], theta)
+    np.testing.assert_allclose(model.label_distributions_, Q.T @ theta, atol=1e-10)
+    likelihood = [np.log((Q[:, k] @ theta)[y[k]]) for k in labelled]
+    np.testing.assert_allclose(model.log_likelihood_[-1], np.mean(likelihood))
+    assert model.n_iter_ == 7
+
+
+@pytest.mark.parametrize("data", [moons, blobs])
+def test_the_likelihood_of_labels_never_falls(data):
+    X, y, _ = data()
+    labelled = np.flatnonzero(y >= 0)
+    _, path = em(transitions(affinities(X)), 4, labelled, y[labelled], y.max() + 1, max_iter=40, tol=0.0)
+    assert (np.diff(path) >= -1e-12).all()
+    assert path[0] == pytest.approx(-np.log(y.max() + 1))
+    assert path[-1] > path[0]
+
+
+def test_without_steps_only_labels_are_known():
+    X, y, _ = blobs()
+    P = MarkovRandomWalk(t=0).fit(X, y).label_distributions_
+    np.testing.assert_allclose(P[y < 0], 1 / 3)
+    np.testing.assert_allclose(P[y >= 0], one_hot(y[y >= 0], 3))
+
+
+# -- SemiBoost -----------------------------------------------------------------------------------------------
+
+
+def pairs(seed=0):
+    rng = np.random.default_rng(seed)
+    S = affinities(rng.normal(size=(30, 2)), 6)
+    signs = np.where(rng.random(8) < 0.5, 1, -1)
+    return S, signs, rng.normal(size=22)
+
+
+def test_pulls_and_objective_are_the_double_sums_of_the_paper():
+    S, signs, H = pairs()
+    C = 0.3
+    similar = boosting.Similarities.of(S, np.arange(8), np.arange(8, 30), signs, C)
+    s = S.toarray()
+    p, q, objective = np.zeros(22), np.zeros(22), 0.0
+    for i in range(22):
+        for j in range(8):
+            p[i] += s[8 + i, j] * np.exp(-2 * H[i]) * (signs[j] == 1)
+            q[i] += s[8 + i, j] * np.exp(2 * H[i]) * (signs[j] == -1)
+            objective += s[j, 8 + i] * np.exp(-2 * signs[j] * H[i])
+        for j in range(22):
+            p[i] += C / 2 * s[8 + i, 8 + j] * np.exp(H[j] - H[i])
+            q[i] += C / 2 * s[8 + i, 8 + j] * np.exp(H[i] - H[j])
+            objective += C * s[8 + i, 8 + j] * np.exp(H[i] - H[j])
+    for mine, literal in zip(similar.pulls(H), (p, q), strict=True):
+        np.testing.assert_allclose(mine, literal)
+    np.testing.assert_allclose(similar.objective(H), objective)
+    np.testing.assert_allclose(p.sum() + q.sum(), objective)
+
+
+def test_the_weight_of_a_learner_lowers_the_bound_most():
+    S, signs, H = pairs()
+    p, q = boosting.Similarities.of(S, np.arange(8), np.arange(8, 30), signs, 0.3).pulls(H)
+    h = np.where(p > q, 1, -1)
+    h[:4] *= -1
+    bound = [(p * np.exp(-2 * a * h) + q * np.exp(2 * a * h)).sum() for a in np.linspace(0, 2, 20_001)]
+    np.testing.assert_allclose(boosting.weight_of(h, p, q), np.argmin(bound) * 1e-4, atol=1e-4)
+    assert boosting.weight_of(-h, p, q) == 0
+
+
+@pytest.mark.parametrize("data", [moons, blobs])
+def test_the_objective_falls_in_every_round(data):
+    X, y, truth = data()
+    model = SemiBoost(random_state=0).fit(X, y)
+    assert len(model.objective_path_) == (1 if truth.max() == 1 else 3)
+    for path in model.objective_path_:
+        assert len(path) > 1
+        assert (np.diff(path) < 0).all()
+    assert (model.predict(X) == truth).mean() > 0.85
+
+
+def test_objective_path_is_that_of_the_model_s_scores():
+    X, y, _ = moons()
+    model = SemiBoost(random_state=0, n_neighbors=6, C=0.2).fit(X, y)
+    rows = model._scaling.apply(X)
+    labelled, u = np.flatnonzero(y >= 0), np.flatnonzero(y < 0)
+    signs = np.where(y[labelled] == 1, 1, -1)
+    similar = boosting.Similarities.of(affinities(rows, 6), labelled, u, signs, 0.2)
+    H = sum(alpha * tree.predict(rows[u]) for alpha, tree in model._boosted[0])
+    np.testing.assert_allclose(model.objective_path_[0][-1], similar.objective(H))
+    np.testing.assert_allclose(model.label_distributions_[u, 1], 1 / (1 + np.exp(-4 * H)))
+
+
+def test_without_similarities_it_is_the_weak_learner(monkeypatch):
+    X, y, _ = blobs()
+    monkeypatch.setattr(boosting, "connect", lambda index, affinity: sparse.csr_array((len(index), len(index))))
+    model = SemiBoost(estimator=DecisionTreeClassifier(random_state=0), standardize=False).fit(X, y)
+    labelled = y >= 0
+    rows = X.astype(np.float32)
+    for k, one in enumerate(model._boosted):
+        ((_, learner),) = one
+        tree = DecisionTreeClassifier(random_state=0).fit(rows[labelled], np.where(y[labelled] == k, 1, -1))
+        np.testing.assert_array_equal(learner.predict(rows), tree.predict(rows))
+
+
+def test_any_classifier_can_be_the_weak_learner():
+    X, y, truth = blobs()
+    model = SemiBoost(estimator=LogisticRegression(), random_state=0).fit(X, y)
+    assert (model.predict(X) == truth).mean() > 0.85
+    with pytest.raises(ParameterError, match=r"SemiBoost: estimator='tree'; pass a classifier"):
+        SemiBoost(estimator="tree").fit(X, y)
+
+
+def test_draws_follow_the_weights():
+    model = SemiBoost(sample=0.5)
+    rng = np.random.default_rng(0)
+    weight = np.array([0.0, 1.0, 1.0, 8.0])
+    drawn = np.array([np.isin(np.arange(4), model._draw(weight, rng)) for _ in range(2000)])
+    assert not drawn[:, 0].any()
+    assert (drawn.sum(axis=1) == 2).all()
+    first = 0.8 + 2 * 0.1 * 8 / 9  # drawn first, or second after one of the others
+    np.testing.assert_allclose(drawn[:, 3].mean(), first, atol=0.02)
+    assert not model._draw(np.zeros(4), rng).size
+
+
+# -- all -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cls", [*GRAPH, SemiBoost])
+def test_saved_models_say_the_same(cls, tmp_path):
+    X, y, _ = blobs()
+    names = np.array(["amber", "blue", "cyan", None], dtype=object)[y]
+    model = cls(random_state=0).fit(X, names)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X + 0.1), model.predict_proba(X + 0.1))
+    np.testing.assert_array_equal(again.label_distributions_, model.label_distributions_)
+    np.testing.assert_array_equal(again.transduction_, model.transduction_)
+    for name in ("claimed_", "log_likelihood_", "n_iter_"):
+        assert getattr(again, name, None) == getattr(model, name, None)
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings", "said"),
+    [
+        (LabelSpreading, {"alpha": 1.0}, "LabelSpreading: alpha=1.0; pass a number from 0 to below 1"),
+        (LabelPropagation, {"n_neighbors": 0}, "n_neighbors=0; pass an integer of at least 1"),
+        (GraphMinCut, {"n_cuts": 0}, "n_cuts=0; pass an integer of at least 1"),
+        (GraphMinCut, {"pull": -1}, "pull=-1; pass a number of at least 0"),
+        (GraphMinCut, {"noise": 2}, "noise=2; pass a number from 0 to 1"),
+        (MarkovRandomWalk, {"t": 1.5}, "t=1.5; pass an integer of at least 0"),
+        (MarkovRandomWalk, {"tol": -1}, "tol=-1; pass a number of at least 0"),
+        (MarkovRandomWalk, {"max_iter": 0}, "max_iter=0; pass an integer of at least 1"),
+        (SemiBoost, {"rounds": 0}, "rounds=0; pass an integer of at least 1"),
+        (SemiBoost, {"sample": 0}, "sample=0; pass a number above 0, up to 1"),
+        (SemiBoost, {"C": -1}, "C=-1; pass a number of at least 0 or None"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(cls, settings, said):
+    X, y, _ = blobs()
+    with pytest.raises(ParameterError, match=said):
+        cls(**settings).fit(X, y)
+
+
+@pytest.mark.parametrize("cls", [*GRAPH, SemiBoost])
+def test_labelled_rows_alone_are_enough(cls):
+    X, _, truth = blobs()
+    with pytest.warns(LabelWarning, match="no unlabelled rows"):
+        model = cls(random_state=0).fit(X, truth)
+    assert (model.predict(X) == truth).mean() > 0.8
