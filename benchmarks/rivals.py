@@ -23,7 +23,6 @@ import json
 import sys
 import time
 import warnings
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +38,6 @@ KEY = ["table", "labels", "seed", "method", "settings"]
 FIGURES = ["accuracy", "balanced_accuracy", "ece", "log_loss", "seconds"]
 COLUMNS = [*KEY, *FIGURES, "error"]
 
-rows_of = lru_cache(maxsize=2)(load)
-
 
 def settings_of(name):
     """Return a short name of all settings of a method, so that results with others are not taken for these."""
@@ -54,7 +51,7 @@ def measure(cell, folder):
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     try:
-        X, codes = rows_of(cell["table"], folder)
+        X, codes = load(cell["table"], folder)
         labelled, unlabelled = split(codes, cell["labels"], cell["seed"])
         rows = np.concatenate([labelled, unlabelled])
         y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])

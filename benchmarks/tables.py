@@ -6,6 +6,7 @@ quantiles, missing ones to the median with an indicator; categories to one colum
 0.3 % of the rows).
 """
 
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ def table_names(folder):
     return ["digits"] + (sorted(path.stem for path in Path(folder).glob("*.parquet")) if folder else [])
 
 
+@lru_cache(maxsize=2)
 def load(name, folder):
     """Return (X of float32, labels as codes)."""
     if name == "digits":
