@@ -193,11 +193,11 @@ def test_m1_predicts_as_logistic_regression_on_the_means(n_classes):
 
 
 def test_m2_with_a_heavy_alpha_is_the_supervised_network():
-    # Adam does not see the scale of a loss: as α grows, the bound has no say.
+    # Adam does not see the scale of a loss: as α grows, the bound has no say. Every batch has all rows.
     from deepsep.rivals import EntropyNetwork
 
     X, y, _ = blobs()
-    common = {"steps": 30, "random_state": 0, "device": "cpu", "dropout": 0.0, "l2": 0.0}
+    common = {"steps": 30, "unlabeled_batch": 128, "random_state": 0, "device": "cpu", "dropout": 0.0, "l2": 0.0}
     twin = EntropyNetwork(entropy=0.0, **common).fit(X, y).predict_proba(X)
     heavy, light = (VariationalM2(alpha=alpha, **common).fit(X, y).predict_proba(X) for alpha in (1e6, 0.1))
     np.testing.assert_allclose(heavy, twin, atol=5e-3)
@@ -283,7 +283,7 @@ def test_encoder_and_decoder_written_out():
 def test_without_noise_and_denoising_it_is_the_supervised_network():
     X, y, _ = blobs()
     settings = {"steps": 30, "random_state": 0, "device": "cpu", "l2": 0.0}
-    model = LadderNetwork(noise=0.0, denoising=(0, 0, 0, 0), **settings).fit(X, y)
+    model = LadderNetwork(noise=0.0, denoising=(0,), **settings).fit(X, y)
 
     # The twin: layers of torch alone, under the same start and the same batches.
     twin = nn.Sequential(
@@ -477,8 +477,8 @@ SHORT = [
     VariationalM1(steps=150, latent=4),
     VariationalM2(steps=100, latent=4),
     LadderNetwork(steps=100),
-    DeepLabelPropagation(steps=100, warm_up=40, rounds=3, n_neighbors=10),
-    LocalLabelPropagation(steps=100, warm_up=40, rounds=3),
+    DeepLabelPropagation(steps=100, warm_up=0.4, rounds=3, n_neighbors=10),
+    LocalLabelPropagation(steps=100, warm_up=0.4, rounds=3),
 ]
 
 
@@ -507,10 +507,11 @@ def test_a_row_of_weight_zero_might_as_well_not_be_there(model):
         (VariationalM1(C=0.0), "C=0.0"),
         (VariationalM2(alpha=-1.0), "alpha=-1.0"),
         (LadderNetwork(noise=-0.1), "noise=-0.1"),
-        (LadderNetwork(denoising=(1.0, 1.0)), "4 numbers"),
+        (LadderNetwork(denoising=(1.0,) * 5), "up to 4 numbers"),
+        (LadderNetwork(denoising=()), "up to 4 numbers"),
         (LadderNetwork(denoising=1.0), "denoising=1.0"),
         (DeepLabelPropagation(alpha=1.0), "alpha=1.0"),
-        (DeepLabelPropagation(steps=100), "at least warm_up \\+ rounds"),
+        (DeepLabelPropagation(warm_up=1.0), "warm_up=1.0"),
         (LocalLabelPropagation(temperature=0.0), "temperature=0.0"),
         (LocalLabelPropagation(rounds=0), "rounds=0"),
     ],
@@ -522,5 +523,7 @@ def test_settings_that_make_no_sense(model, said):
 
 
 def test_rounds_share_the_steps():
-    assert shares(10, 3) == [4, 3, 3]
-    assert sum(shares(1500, 7)) == 1500
+    assert shares(20, 0.5, 3) == [10, 4, 3, 3]
+    assert sum(shares(1999, 0.3, 7)) == 1999
+    assert shares(3, 0.25, 10) == [1, 1, 1]
+    assert shares(1, 0.25, 10) == [1]

@@ -30,9 +30,9 @@ class LadderNetwork(NetworkRival):
     ----------
     noise : float, default=0.3
         Standard deviation of the noise; features and layers have variance 1.
-    denoising : sequence of float, default=(1.0, 0.1, 0.1, 0.1)
-        λ of the features, of each layer of ``hidden``, and of the classes. The paper has 1000, 10, 0.1, ... for
-        images.
+    denoising : sequence of float, default=(1.0, 0.1)
+        λ of the features, of the first layer, and so on up to the classes; the last one given serves all layers from
+        there on. The paper has (1000, 10, 0.1) for images.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     l2 : float, default=1e-5
@@ -73,7 +73,7 @@ class LadderNetwork(NetworkRival):
         self,
         *,
         noise: float = 0.3,
-        denoising: Sequence[float] = (1.0, 0.1, 0.1, 0.1),
+        denoising: Sequence[float] = (1.0, 0.1),
         hidden: Sequence[int] = (128, 32),
         l2: float = 1e-5,
         steps: int = 2000,
@@ -99,13 +99,12 @@ class LadderNetwork(NetworkRival):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require(self, "noise", is_number(self.noise) and self.noise >= 0, "a number of at least 0")
-        layers = len(self.hidden) + 2
         weights = self.denoising if isinstance(self.denoising, Sequence) else ()
         require(
             self,
             "denoising",
-            len(weights) == layers and all(is_number(value) and value >= 0 for value in weights),
-            f"{layers} numbers of at least 0: one for the features, one for each of hidden, and one for the classes",
+            0 < len(weights) <= len(self.hidden) + 2 and all(is_number(value) and value >= 0 for value in weights),
+            f"up to {len(self.hidden) + 2} numbers of at least 0, such as (1.0, 0.1)",
         )
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
@@ -120,13 +119,15 @@ class LadderNetwork(NetworkRival):
         codes = torch.from_numpy(rows.codes).to(device)
         ladder = Ladder(X.shape[1], rows.n_classes, hidden=tuple(self.hidden), rng=rng).to(device)
 
+        weights = [self.denoising[min(i, len(self.denoising) - 1)] for i in range(len(ladder.widths))]
+
         def loss_of(batch: Batch) -> Tensor:
             x = X[batch.both]
             noise = [self.noise * torch.randn(len(x), m, device=device) for m in ladder.widths]
             noisy, clean = ladder.encode(x, noise), ladder.encode(x)
             loss = cross_entropy(noisy.scores[: len(batch.labelled)], codes[batch.labelled])
             costs = denoising_costs(clean, ladder.decode(noisy))
-            return loss + sum(weight * cost for weight, cost in zip(self.denoising, costs, strict=True))
+            return loss + sum(weight * cost for weight, cost in zip(weights, costs, strict=True))
 
         train_steps(
             ladder,

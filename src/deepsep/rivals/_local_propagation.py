@@ -47,13 +47,14 @@ class LocalLabelPropagation(PropagationRival):
         μ. 0: the first term alone.
     rounds : int, default=10
         How often labels are spread.
-    warm_up : int, default=500
-        Steps on the labelled rows before the first round. The rounds share the others.
+    warm_up : float, default=0.25
+        Share of the steps that goes to the labelled rows alone, before the first round. The rounds have equal parts
+        of the others.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
         Dropout rate.
-    l2 : float, default=1e-5
+    l2 : float, default=1e-3
         Penalty on the squared weights.
     steps : int, default=2000
         Steps of Adam in all.
@@ -92,7 +93,7 @@ class LocalLabelPropagation(PropagationRival):
     >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
     >>> y = np.full(400, None)
     >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LocalLabelPropagation(steps=300, warm_up=100, rounds=4, random_state=0).fit(X, y)
+    >>> model = LocalLabelPropagation(steps=300, rounds=4, random_state=0).fit(X, y)
     >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
     True
     """
@@ -105,10 +106,10 @@ class LocalLabelPropagation(PropagationRival):
         temperature: float = 0.07,
         metric: float = 1.0,
         rounds: int = 10,
-        warm_up: int = 500,
+        warm_up: float = 0.25,
         hidden: Sequence[int] = (128, 32),
         dropout: float = 0.5,
-        l2: float = 1e-5,
+        l2: float = 1e-3,
         steps: int = 2000,
         learning_rate: float = 1e-3,
         batch_size: int = 32,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep._checks import is_integer, require
+from deepsep._checks import is_integer, is_number, require
 from deepsep.rivals._base import TrainingRows
 from deepsep.rivals._network import NetworkRival
 
@@ -33,14 +34,12 @@ class PropagationRival(NetworkRival):
     """
 
     rounds: int
-    warm_up: int
+    warm_up: float
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        for name in ("rounds", "warm_up"):
-            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
-        enough = self.steps >= self.warm_up + self.rounds
-        require(self, "steps", enough, f"at least warm_up + rounds = {self.warm_up + self.rounds}")
+        require(self, "rounds", is_integer(self.rounds, 1), "an integer of at least 1")
+        require(self, "warm_up", is_number(self.warm_up) and 0 < self.warm_up < 1, "a number between 0 and 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
@@ -56,8 +55,9 @@ class PropagationRival(NetworkRival):
             scores = network.scores(X[batch.both])
             return cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
 
-        self._train(network, rows, supervised, rng, steps=self.warm_up)
-        for steps in shares(self.steps - self.warm_up, self.rounds):
+        first, *others = shares(self.steps, self.warm_up, self.rounds)
+        self._train(network, rows, supervised, rng, steps=first)
+        for steps in others:
             V = unit_rows(network.embed(X)[present])
             said = self._spread(V, rows.codes[present], rows.weight[present], rows.n_classes)
             labels, trust = np.zeros(len(X), np.int64), np.zeros(len(X), np.float32)
@@ -84,9 +84,11 @@ class PropagationRival(NetworkRival):
         """Return a function of (embeddings, labels) of a batch that is added to the loss of each row; or None."""
 
 
-def shares(steps: int, rounds: int) -> list[int]:
-    """Return how many steps each round gets."""
-    return [len(part) for part in np.array_split(np.arange(steps), rounds)]
+def shares(steps: int, warm_up: float, rounds: int) -> list[int]:
+    """Return the steps of the warm-up and of each round; there are fewer rounds where there are too few steps."""
+    first = math.ceil(warm_up * steps)
+    parts = np.array_split(np.arange(steps - first), rounds)
+    return [first, *(len(part) for part in parts if len(part))]
 
 
 def unit_rows(V: Array) -> Array:
