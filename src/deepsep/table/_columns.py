@@ -177,6 +177,8 @@ def type_of(column: pd.Series[Any]) -> ColumnType | None:
     if api.is_datetime64_any_dtype(column) or isinstance(column.dtype, pd.PeriodDtype):
         return "date"
     given = column.dropna()
+    if column.dtype != object:
+        given = pd.Series(given.unique(), dtype="str")  # text: its distinct values tell, and are fewer
     kinds = pd.api.types.infer_dtype(given, skipna=True)
     if kinds == "boolean":
         return "boolean"

@@ -1,0 +1,70 @@
+"""Score files in this process, a batch at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from deepsep.engines import Part, Report
+
+
+def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Counter[Any]]:
+    """Score the parts in order and return how many rows of each got which label."""
+    counts = []
+    for target, group in groupby(parts, key=lambda part: part.target):
+        with Writer(target) as writer:
+            counts += [score_part(model, part, writer, options, report) for part in group]
+    return counts
+
+
+def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Counter[Any]:
+    """Score one file and return how many rows got which label."""
+    from deepsep.scoring import score_frame
+
+    id, counts, row = options["id"], Counter[Any](), part.first_row
+    columns = [*part.types, *([id] if id is not None and id not in part.types else [])]
+    for frame, share in part.source.batches(options["batch_rows"], columns, part.types, id):
+        scored = score_frame(model, frame, id=id, first_row=row)
+        writer.write(scored)
+        counts.update(scored["label"].tolist())
+        row += len(scored)
+        report(len(scored), share)
+    return counts
+
+
+class Writer:
+    """Writes frames to one Parquet, CSV or TSV file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writer: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """Add rows; the first ones set the types of the columns."""
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if self._writer is None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.suffix.lower() == ".parquet":
+                self._writer = pq.ParquetWriter(self.path, table.schema)
+            else:
+                style = pacsv.WriteOptions(
+                    delimiter="\t" if self.path.suffix.lower() == ".tsv" else ",", quoting_style="needed"
+                )
+                self._writer = pacsv.CSVWriter(self.path, table.schema, write_options=style)
+            self._schema = table.schema
+        self._writer.write_table(table.cast(self._schema))
+
+    def __exit__(self, *_: object) -> None:
+        if self._writer is not None:
+            self._writer.close()

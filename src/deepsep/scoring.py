@@ -1,0 +1,268 @@
+"""Scoring: label, probabilities and confidence of every row, for a frame or for files of any size."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from deepsep.engines import Part
+from deepsep.errors import DataError, ParameterError
+from deepsep.table._batches import TableFile
+from deepsep.table._cells import ColumnType
+from deepsep.table._columns import UsefulColumns, as_frame, check_names
+from deepsep.table._files import find_column, kind_of, part_files
+
+__all__ = ["score_file", "score_frame"]
+
+BLOCK = 1_024
+FORMATS = (".parquet", ".csv", ".tsv")
+Progress = Callable[[int, float], None]
+
+
+def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int = 0) -> pd.DataFrame:
+    """Return the label, the probability of each class and the confidence of every row.
+
+    The one function that every engine calls. Rows go to the model in blocks of one size, the last filled up with
+    copies: matrix products of other shapes round differently, and a row should get the same bits in whatever company
+    it is scored.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        For example from :func:`deepsep.for_table` or :func:`deepsep.load`.
+    frame : DataFrame
+        Rows, of pandas, polars or Arrow.
+    id : str, optional
+        The column that tells the rows apart, kept in the result. None: ``row``, the number of the row.
+    first_row : int, default=0
+        Number of the first row.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``<id>`` (or ``row``), ``label``, ``probability_<class>`` for each class, and ``confidence``, the
+        largest of them. A model without probabilities gives the label only.
+
+    Examples
+    --------
+    >>> from deepsep import TSVM, for_table
+    >>> table = pd.DataFrame({"user": [7, 8, 9, 10], "age": [25, 31, 64, 70], "plan": ["free", "free", "pro", "pro"]})
+    >>> model = for_table(TSVM()).fit(table.drop(columns="user"), ["young", None, None, "old"])
+    >>> score_frame(model, table, id="user").round(2)
+       user  label  probability_old  probability_young  confidence
+    0     7  young             0.25               0.75        0.75
+    1     8  young             0.35               0.65        0.65
+    2     9    old             0.65               0.35        0.65
+    3    10    old             0.75               0.25        0.75
+    """
+    rows: Any = frame if isinstance(frame, np.ndarray) and id is None else as_frame(frame)
+    if id is None:
+        out: dict[str, Any] = {"row": np.arange(first_row, first_row + len(rows))}
+    else:
+        out = {id: rows[find_column(rows.columns, id, "id column")].to_numpy()}
+    classes = np.asarray(model.classes_)
+    names = ["label", *(f"probability_{name}" for name in classes), "confidence"]
+    if id in names:
+        raise DataError(f"the id column is named {id!r}, like a column of the result. Rename it.")
+    if not hasattr(model, "predict_proba"):
+        out["label"] = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
+        return pd.DataFrame(out)
+    p = _in_blocks(model, rows, "predict_proba") if len(rows) else np.empty((0, len(classes)))
+    columns = [classes[p.argmax(axis=1)], *p.T, p.max(axis=1) if len(p) else np.empty(0)]
+    return pd.DataFrame(out | dict(zip(names, columns, strict=True)))
+
+
+def _in_blocks(model: Any, rows: Any, method: str) -> Any:
+    estimator, matrix = model, rows
+    if isinstance(model, Pipeline):
+        estimator, matrix = model[-1], model[:-1].transform(rows)
+    elif isinstance(rows, pd.DataFrame) and hasattr(model, "feature_names_in_"):
+        matrix = rows[list(model.feature_names_in_)]
+    at = matrix.iloc if hasattr(matrix, "iloc") else matrix
+    results = []
+    for start in range(0, len(rows), BLOCK):
+        index = np.arange(start, start + BLOCK)
+        results.append(getattr(estimator, method)(at[np.where(index < len(rows), index, start)])[: len(rows) - start])
+    return np.concatenate(results)
+
+
+def schema_of(model: Any) -> dict[str, ColumnType]:
+    """Return the columns that a model needs and their types; empty if it takes any matrix."""
+    first = model[0] if isinstance(model, Pipeline) else model
+    if isinstance(first, UsefulColumns):
+        return first.schema_
+    return dict.fromkeys(map(str, getattr(first, "feature_names_in_", ())), "number")
+
+
+def score_file(
+    model: Any,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    id: str | None = None,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    batch_rows: int = 20_000,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Score a file of any size, batch by batch, or a folder of Parquet parts.
+
+    Memory stays flat, the order of the rows is kept, and the result does not depend on the size of the batches. The
+    target appears complete or not at all: it is written beside its place and moved there at the end.
+
+    Parameters
+    ----------
+    model : fitted classifier, or path
+        Of a saved model, if a path.
+    source : str or path
+        CSV, TSV, Parquet, Feather or Excel, or a folder of Parquet parts.
+    target : str or path
+        A file that ends in ``.parquet``, ``.csv`` or ``.tsv``, which is replaced if it exists. For a folder of parts
+        also a folder, which gets a part of the same name for each; it may hold parts of an earlier run, which are
+        replaced, but nothing else.
+    id : str, optional
+        The column that tells the rows apart, kept in the result. None: the number of the row.
+    engine : {"local", "ray"}, default="local"
+        "ray": the parts of a folder on a Ray cluster, one model per actor, for when one machine is not enough. The
+        machines must reach source and target by the same paths.
+    address : str, optional
+        Of the Ray cluster; None starts one here.
+    batch_rows : int, default=20_000
+        Rows in memory at a time.
+    encoding, delimiter : str, optional
+        Of a text file. None: found.
+    progress : callable, optional
+        Called as ``progress(rows, share)`` after each batch (Ray: each part): rows scored so far, and which part of
+        the source that is, from 0 to 1.
+
+    Returns
+    -------
+    dict
+        ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``.
+
+    Raises
+    ------
+    DataError
+        If the source cannot be read, or its columns differ from those of the training table.
+    """
+    if not (isinstance(batch_rows, int) and batch_rows >= 1):
+        raise ParameterError(f"batch_rows={batch_rows!r}; pass an integer of at least 1.")
+    if engine not in ("local", "ray"):
+        raise ParameterError(f"engine={engine!r}; pass 'local' or 'ray'.")
+    if isinstance(model, str | os.PathLike):
+        from deepsep.persist import load
+
+        model = load(model)
+    place, goal = Path(source), Path(target)
+    folder = kind_of(place) == "parts"
+    to_folder = folder and goal.suffix.lower() not in FORMATS
+    if not to_folder and goal.suffix.lower() not in FORMATS:
+        raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if folder else ''}.")
+    if engine == "ray" and not to_folder:
+        raise ParameterError(
+            "engine='ray' scores a folder of Parquet parts to a folder; use engine='local' for a file."
+        )
+    if place.resolve() == goal.resolve():
+        raise DataError(f"source and target are both {goal}. Name another target.")
+    if to_folder:
+        _check_folder(goal)
+    options = {"id": id, "batch_rows": batch_rows, "encoding": encoding, "delimiter": delimiter}
+    goal.parent.mkdir(parents=True, exist_ok=True)
+    scratch = goal.with_name(f".{goal.name}.{secrets.token_hex(4)}.new{'' if to_folder else goal.suffix}")
+    files = part_files(place) if folder else [place]
+    parts, ignored = _plan(model, place, files, scratch, to_folder, options)
+    report = _Report(parts, progress)
+    try:
+        if engine == "ray":
+            from deepsep.engines import ray
+
+            counts = ray.score_parts(model, parts, options, report, address=address)
+        else:
+            from deepsep.engines import local
+
+            counts = local.score_parts(model, parts, options, report)
+        _move(scratch, goal)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
+    labels: Counter[Any] = sum(counts, Counter())
+    return {
+        "rows": labels.total(),
+        "parts": len(files),
+        "labels": {name: labels[name] for name in np.asarray(model.classes_).tolist()},
+        "ignored": ignored,
+        "target": str(goal),
+    }
+
+
+def _plan(
+    model: Any, place: Path, files: list[Path], scratch: Path, to_folder: bool, options: dict[str, Any]
+) -> tuple[list[Part], list[str]]:
+    """Return what is to be done, after a look at the columns of every part."""
+    schema, id = schema_of(model), options["id"]
+    left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
+    parts, first, ignored = [], 0, []
+    for file in files:
+        table = TableFile(file, encoding=options["encoding"], delimiter=options["delimiter"])
+        try:
+            check_names(schema, left_out, table.names)
+        except DataError as error:
+            raise DataError(f"{file}: {error}") from None
+        if id is not None:
+            find_column(table.names, id, "id column")
+        ignored = [name for name in table.names if schema and name not in schema and name != id]
+        to = scratch / file.relative_to(place) if to_folder else scratch
+        parts.append(Part(table, to, first, table.n_rows, schema or dict.fromkeys(_others(table.names, id), "number")))
+        first += table.n_rows or 0
+    return parts, ignored
+
+
+def _others(names: Iterable[str], id: str | None) -> list[str]:
+    return [name for name in names if name != id]
+
+
+def _check_folder(goal: Path) -> None:
+    if goal.exists() and not (
+        goal.is_dir() and all(item.suffix == ".parquet" for item in goal.rglob("*") if item.is_file())
+    ):
+        raise DataError(f"{goal} exists and holds more than Parquet parts. Name another folder, or empty it.")
+
+
+def _move(scratch: Path, goal: Path) -> None:
+    """Put the result in its place; a folder of an earlier run makes way."""
+    if not scratch.is_dir():
+        os.replace(scratch, goal)
+        return
+    old = scratch.with_suffix(".old")
+    if goal.exists():
+        os.rename(goal, old)
+    try:
+        os.rename(scratch, goal)
+    except BaseException:
+        if old.exists():
+            os.rename(old, goal)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class _Report:
+    """Adds up the progress over parts."""
+
+    def __init__(self, parts: list[Part], progress: Progress | None) -> None:
+        self.rows, self.progress = 0, progress
+        self.total = sum(part.n_rows or 0 for part in parts)
+
+    def __call__(self, rows: int, share: float) -> None:
+        self.rows += rows
+        if self.progress is not None:
+            self.progress(self.rows, self.rows / self.total if self.total else share)

@@ -1,0 +1,260 @@
+"""What would go wrong is found, and nothing is found where nothing is wrong."""
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deepsep import TSVM, for_table
+from deepsep.errors import DataError, DeepSepWarning
+from deepsep.table import check_table, join_labels
+
+
+def people(n=400, labelled=100, seed=0):
+    """Three classes that the columns tell apart, but none alone."""
+    rng = np.random.default_rng(seed)
+    code = rng.integers(0, 3, n)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(30 + 6 * code, 8),
+            "income": rng.integers(10_000, 90_000, n) * (1 + code % 2),
+            "plan": np.where(rng.random(n) < 0.3 + 0.2 * code, "pro", "free"),
+            "joined": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
+        }
+    )
+    frame["segment"] = pd.Series(np.array(["gold", "blue", "red"])[code]).where(rng.permutation(n) < labelled)
+    return frame
+
+
+def found(frame, label="segment", **options):
+    check = check_table(frame, label, **options)
+    json.dumps(check, allow_nan=False)
+    assert check["fit_would_work"] == all(f["severity"] != "error" for f in check["findings"])
+    assert all(f["message"].endswith((".", "?")) and f["next"].endswith(".") for f in check["findings"])
+    return {f["code"]: f for f in check["findings"]}, check
+
+
+def test_nothing_is_found_in_a_sound_table():
+    for seed in range(5):
+        findings, check = found(people(seed=seed))
+        assert findings == {}
+    assert check["fit_would_work"]
+    assert check["rows"] == 400
+    assert check["labels"]["labelled"] == 100
+    assert check["labels"]["unlabelled"] == 300
+    assert sum(check["labels"]["classes"].values()) == 100
+    assert {c["name"]: c["type"] for c in check["columns"]} == {
+        **{"age": "number", "income": "number", "plan": "text", "joined": "date"}
+    }
+
+
+def unfit(change):
+    frame = people()
+    frame["segment"] = frame["segment"].astype(object)
+    return change(frame)
+
+
+@pytest.mark.parametrize(
+    ("frame", "code", "words"),
+    [
+        (unfit(lambda f: f.rename(columns={"segment": "segmnt"})), "label-column", "did you mean 'segmnt'"),
+        (unfit(lambda f: f.assign(segment=None)), "labels", "none of the 400 rows has a label"),
+        (unfit(lambda f: f.assign(segment=np.where(f.index < 9, "gold", None))), "one-class", "one class, 'gold'"),
+        (
+            unfit(lambda f: f.assign(segment=np.random.default_rng(0).random(400))),
+            "labels",
+            "[Cc]ontinuous|Unknown label",
+        ),
+        (unfit(lambda f: f[["segment"]].assign(one=1, id=range(400))), "no-columns", "no column"),
+        (unfit(lambda f: f.assign(segment=[1, -1, 2, None] * 100)), "labels", "also has the value -1"),
+    ],
+)
+def test_errors_are_what_makes_a_fit_fail(frame, code, words):
+    findings, check = found(frame)
+    assert not check["fit_would_work"]
+    assert findings[code]["severity"] == "error"
+    assert re.search(words, findings[code]["message"])
+    if "segment" in frame:
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError):  # noqa: PT011
+            for_table(TSVM()).fit(frame.drop(columns="segment"), frame["segment"])
+
+
+def test_all_labels_is_a_note():
+    findings, check = found(people(labelled=400))
+    assert set(findings) == {"all-labelled"}
+    assert check["fit_would_work"]
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        lambda y: y.map({"gold": "A1", "blue": "B2", "red": "C3"}),
+        lambda y: y.map({"gold": 1.0, "blue": 5.0, "red": 9.0}) + np.random.default_rng(0).normal(0, 0.3, len(y)),
+    ],
+    ids=["text", "number"],
+)
+def test_a_column_that_gives_the_label_away(leak):
+    frame = people()
+    truth = people(labelled=400)["segment"]
+    findings, check = found(frame.assign(code=leak(truth)))
+    assert findings["leak"]["columns"] == ["code"]
+    assert check["fit_would_work"]
+    assert "drift" not in findings
+
+
+def test_a_column_that_gives_one_class_away():
+    frame, truth = people(), people(labelled=400)["segment"]
+    findings, _ = found(frame.assign(card=np.where(truth == "gold", "yes", "no")))
+    assert findings["leak"]["columns"] == ["card"]
+    assert "class 'gold'" in findings["leak"]["message"]
+
+
+def test_values_that_are_known_for_labelled_rows_only_leak_and_drift():
+    frame = people()
+    findings, _ = found(frame.assign(age=np.where(frame["segment"].notna(), frame["age"], np.nan)))
+    assert findings["drift"]["columns"] == ["age"]
+    assert "'missing' 0% against 100%" in findings["drift"]["message"]
+
+
+def test_drift_names_the_columns_that_differ_most():
+    rng = np.random.default_rng(0)
+    frame = people(2_000, 300)
+    known = frame["segment"].notna()
+    frame["age"] += np.where(known, 8, 0)
+    frame["plan"] = np.where(known & (rng.random(2_000) < 0.8), "trial", frame["plan"])
+    findings, _ = found(frame)
+    assert findings["drift"]["columns"] == ["plan", "age"]
+    assert "'plan' ('trial' " in findings["drift"]["message"]
+    assert "'age' (median " in findings["drift"]["message"]
+
+
+@pytest.mark.slow
+def test_false_alarms_of_drift_and_leaks_are_rare():
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(30):
+        noise = pd.DataFrame(rng.normal(size=(500, 20)), columns=[f"x{i}" for i in range(20)])
+        noise["segment"] = pd.Series(rng.choice(["a", "b"], 500)).where(rng.random(500) < 0.2)
+        findings, _ = found(noise)
+        alarms += bool(findings)
+    assert alarms <= 1
+
+
+def test_duplicates_and_contradictions():
+    frame = people()
+    twice = pd.concat([frame, frame[:60]], ignore_index=True).assign(id=list(range(400)) + list(range(60)))
+    findings, _ = found(twice, id="id")
+    assert findings["duplicate-rows"]["message"].startswith("60 of 460 rows")
+    assert findings["duplicate-ids"]["message"].startswith("60 rows repeat an identifier in 'id', such as 0, 1, 2")
+    assert "contradictions" not in findings
+    twice.loc[twice.index >= 400, "segment"] = "gold"
+    twice.loc[twice.index < 60, "segment"] = "red"
+    assert "60 groups" in found(twice, id="id")[0]["contradictions"]["message"]
+    assert "id-column" in found(twice, id="idd")[0]
+
+
+def test_columns_and_classes_that_deserve_a_word():
+    rng = np.random.default_rng(0)
+    frame = people(3_000, 300).assign(
+        user=[f"user{i}" for i in range(3_000)],
+        land="UK",
+        void=None,
+        shop=[f"shop {v}" for v in rng.integers(0, 1_500, 3_000)],
+        size=[f"{v}" if v < 60 else f"{v} kg" for v in rng.integers(0, 90, 3_000)],
+        rare=np.where(rng.random(3_000) < 0.1, 1.5, np.nan),
+        ratio=np.where(rng.random(3_000) < 0.1, np.inf, rng.random(3_000)),
+        tags=[["a"]] * 3_000,
+    )
+    at = frame.index[frame["segment"].isna()][:5]
+    frame.loc[at[:3], "segment"] = "tiny"
+    frame.loc[at[3:], "segment"] = "None"
+    findings, _ = found(frame)
+    for code, column in {
+        **{"identifier": "user", "constant": "land", "empty": "void", "many-levels": "shop", "mixed-types": "size"},
+        **{"mostly-missing": "rare", "infinite": "ratio", "objects": "tags"},
+    }.items():
+        assert column in findings[code]["columns"], code
+    assert "'tiny' (3)" in findings["rare-class"]["message"]
+    assert "'None'" in findings["missing-class"]["message"]
+
+
+def test_large_tables_are_sampled():
+    frame = people(3_000, 200)
+    _, check = found(frame, max_rows=1_000)
+    assert 1_000 <= check["sampled"] <= 1_200
+    assert check["rows"] == 3_000
+    assert check["labels"]["labelled"] == 200
+
+
+# -- labels of a few, joined to everyone ----------------------------------------------------------------------
+
+
+def everyone():
+    return pd.DataFrame({"user": np.arange(1, 11), "age": np.arange(20, 30)})
+
+
+def survey(**changes):
+    return pd.DataFrame({"user": [3, 5, 9], "segment": ["a", "b", "a"], "probability": [0.9, 0.5, 0.7]} | changes)
+
+
+def test_labels_are_joined_in_the_order_of_the_population():
+    frame, summary = join_labels(everyone()[::-1], survey(), on="user", weight="probability")
+    assert frame["user"].tolist() == list(range(10, 0, -1))
+    assert frame.set_index("user")["segment"].dropna().to_dict() == {9: "a", 5: "b", 3: "a"}
+    assert frame.set_index("user")["probability"].to_dict() == dict.fromkeys(range(1, 11), 1.0) | {
+        3: 0.9,
+        5: 0.5,
+        9: 0.7,
+    }
+    assert summary == {
+        **{"label": "segment", "weight": "probability", "rows": 10, "labelled": 3, "unmatched": 0},
+        **{"unmatched_examples": [], "duplicate_ids": 0},
+    }
+
+
+@pytest.mark.parametrize("ids", [["3", "5", "9"], [3.0, 5.0, 9.0], ["003", "005", "009"], [" 3", "5 ", "9"]])
+def test_identifiers_of_another_type_match(ids):
+    frame, _ = join_labels(everyone(), survey(user=ids), on="user")
+    assert frame.loc[frame["segment"].notna(), "user"].tolist() == [3, 5, 9]
+    text = everyone().assign(user=lambda f: f["user"].astype(str))
+    assert join_labels(text, survey(), on="user")[1]["labelled"] == 3
+
+
+def test_leading_zeros_that_tell_identifiers_apart_are_kept():
+    text = everyone().assign(user=["3", "03", "003", *"abcdefg"])
+    frame, _ = join_labels(text, survey(user=["03", "3", "a"]), on="user")
+    assert frame["segment"][:4].fillna("-").tolist() == ["b", "a", "-", "a"]
+
+
+def test_what_does_not_fit_is_reported():
+    with pytest.warns(DeepSepWarning, match=r"1 of 3 labels have no row in the population, such as user 77") as caught:
+        _, summary = join_labels(everyone(), survey(user=[3, 5, 77]), on="user")
+    assert caught[0].filename == __file__
+    assert (summary["unmatched"], summary["unmatched_examples"], summary["labelled"]) == (1, [77], 2)
+    with pytest.warns(DeepSepWarning, match="1 rows of the labels repeat an identifier"):
+        join_labels(everyone(), survey(user=[3, 5, 3]), on="user")
+    with pytest.warns(DeepSepWarning, match="1 rows of the population repeat an identifier, such as user"):
+        _, summary = join_labels(everyone().assign(user=[1, 2, 3, 3, 5, 6, 7, 8, 9, 10]), survey(), on="user")
+    assert (summary["duplicate_ids"], summary["labelled"]) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "message"),
+    [
+        (survey(user=[3, 5, 5], segment=["a", "b", "a"]), {}, r"more than one label: user '5' has \['b', 'a'\]"),
+        (survey(user=["x", "y", "z"]), {}, "none of the 3 identifiers.*'x', 'y', 'z' there and 1, 2, 3 here"),
+        (survey(segment=None), {}, "no label in column 'segment'"),
+        (survey(), {"label": "segmet"}, "label column 'segmet' not found; did you mean 'segment'"),
+        (survey(), {"on": "usr"}, "id column 'usr' not found; did you mean 'user'"),
+        (survey(age=1), {"label": "age"}, "already"),
+        (survey().rename(columns={"segment": "kind"}), {}, "which column of the labels has the label"),
+        (survey(), {"weight": "prob"}, "weight column 'prob' not found"),
+    ],
+)
+def test_labels_that_cannot_be_joined(labels, options, message):
+    with pytest.raises(DataError, match=message):
+        join_labels(everyone(), labels, **({"on": "user"} | options))
