@@ -11,15 +11,29 @@ from typing import TYPE_CHECKING, Any
 from deepsep._version import __version__
 
 if TYPE_CHECKING:
-    from deepsep import errors
+    from deepsep import datasets, errors
     from deepsep._deepsep import DeepSep
     from deepsep._methods import method, methods
     from deepsep._tsvm import TSVM
     from deepsep.model_selection import LabelledFold
     from deepsep.persist import load, save
+    from deepsep.survey import SurveySegments
     from deepsep.table import for_table
 
-__all__ = ["TSVM", "DeepSep", "LabelledFold", "__version__", "errors", "for_table", "load", "method", "methods", "save"]
+__all__ = [
+    "TSVM",
+    "DeepSep",
+    "LabelledFold",
+    "SurveySegments",
+    "__version__",
+    "datasets",
+    "errors",
+    "for_table",
+    "load",
+    "method",
+    "methods",
+    "save",
+]
 
 _HOME = {
     "DeepSep": "deepsep._deepsep",
@@ -30,6 +44,8 @@ _HOME = {
     "method": "deepsep._methods",
     "methods": "deepsep._methods",
     "save": "deepsep.persist",
+    "SurveySegments": "deepsep.survey",
+    "datasets": "deepsep.datasets",
     "errors": "deepsep.errors",
 }
 

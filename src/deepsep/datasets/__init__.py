@@ -1,0 +1,26 @@
+"""Public tables to try deepsep on, and a generator of survey-like populations."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deepsep.datasets._make_survey import make_survey
+    from deepsep.datasets._nhanes import load_nhanes
+
+__all__ = ["load_nhanes", "make_survey"]
+
+_HOME = {"load_nhanes": "deepsep.datasets._nhanes", "make_survey": "deepsep.datasets._make_survey"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'deepsep.datasets' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

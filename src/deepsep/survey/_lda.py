@@ -1,0 +1,129 @@
+"""Latent Dirichlet allocation on one-hot answers: scikit-learn's, with the rows of its E-step taken together."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import psi
+from sklearn.cluster import KMeans
+from sklearn.decomposition import LatentDirichletAllocation, TruncatedSVD
+
+from deepsep.errors import DataError
+
+Array = NDArray[Any]
+
+CHUNK = 2_048  # rows at a time: their answers as a dense matrix stay in the cache
+INNER = 5  # steps of the E-step between two M-steps, from where the last E-step stopped
+SURE = 0.75  # weight of the cluster in which a respondent starts; the rest is spread over all segments
+
+
+class AnswersLDA(LatentDirichletAllocation):
+    """scikit-learn's estimator, from a better start, and with thousands of respondents in one matrix product.
+
+    The model, the priors, the M-step and the bound are scikit-learn's, and so are the results of ``transform``, to its
+    tolerance. Two things differ:
+
+    - The start is a clustering of the respondents (k-means on their first singular vectors) instead of noise. On
+      questionnaires, different seeds then lead to nearly the same segments, at a better bound, in fewer passes.
+    - The E-step iterates over blocks of rows, not over one respondent after the other in Python, and in learning it
+      goes on where the pass before stopped, so that a few steps do.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to one-hot answers in a CSR matrix."""
+        self._start, self._gamma = first_guess(X, self.n_components, self.random_state)
+        super().fit(X)
+        del self._start, self._gamma  # of use while fitting only
+        return self
+
+    def _init_latent_vars(self, n_features: int, dtype: Any = np.float64) -> None:
+        super()._init_latent_vars(n_features, dtype)
+        self.components_ = self._start
+        self.exp_dirichlet_component_ = _exp_expectation(self._start)
+
+    def _e_step(self, X: Any, cal_sstats: bool, random_init: bool, parallel: Any = None) -> tuple[Array, Array | None]:
+        topics = self.exp_dirichlet_component_
+        n, k = X.shape[0], len(topics)
+        learning = cal_sstats and random_init
+        gamma = self._gamma if learning else np.ones((n, k))
+        statistics = np.zeros(topics.shape) if cal_sstats else None
+        for start in range(0, n, CHUNK):
+            rows = slice(start, start + CHUNK)
+            answers = X[rows].toarray()
+            gamma[rows] = self._settle(answers, gamma[rows], topics, INNER if learning else self.max_doc_update_iter)
+            if statistics is not None:
+                weights = _exp_expectation(gamma[rows])
+                statistics += weights.T @ (answers / _positive(weights @ topics))
+        return gamma, None if statistics is None else statistics * topics
+
+    def _settle(self, answers: Array, gamma: Array, topics: Array, steps: int) -> Array:
+        """Return the variational parameters of the rows; a row that no longer moves is not touched again."""
+        gamma = gamma.copy()
+        rows = np.arange(len(gamma))
+        moving = np.ones(len(gamma), bool)
+        for _ in range(steps):
+            old = gamma[rows]
+            weights = _exp_expectation(old)
+            expected = _positive(weights @ topics)
+            new = self.doc_topic_prior_ + weights * (np.divide(answers, expected, out=expected) @ topics.T)
+            gamma[rows] = np.where(moving[:, np.newaxis], new, old)
+            moving &= np.abs(new - old).mean(axis=1) >= self.mean_change_tol
+            if not moving.any():
+                break
+            if 2 * moving.sum() < len(rows):  # copying the answers costs about a step
+                rows, answers, moving = rows[moving], answers[moving], moving[moving]
+        return gamma
+
+
+def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int) -> AnswersLDA:
+    """Return the fit with the lowest perplexity on its own rows, with its segments in order of size.
+
+    Parameters
+    ----------
+    X : CSR matrix (n, answers)
+        Zeros and ones.
+    n_segments : int
+        k, the number of segments.
+    seeds : array of int
+        One start each.
+    max_iter : int
+        Passes over the rows.
+    """
+    fits = (
+        AnswersLDA(n_segments, learning_method="batch", max_iter=max_iter, random_state=int(seed)).fit(X)
+        for seed in seeds
+    )
+    best = min(fits, key=lambda fit: float(fit.bound_))
+    proportions = best.transform(X)
+    sizes = np.bincount(proportions.argmax(axis=1), minlength=n_segments)
+    order = np.lexsort((-proportions.sum(axis=0), -sizes))
+    best.components_ = np.ascontiguousarray(best.components_[order])
+    best.exp_dirichlet_component_ = np.ascontiguousarray(best.exp_dirichlet_component_[order])
+    return best
+
+
+def first_guess(X: Any, n_segments: int, seed: int) -> tuple[Array, Array]:
+    """Return where learning starts: answers per segment (k, answers), and segments per respondent (n, k)."""
+    n, d = X.shape
+    if n < n_segments:
+        raise DataError(f"there are {n} respondents, too few for {n_segments} segments. Ask for fewer segments.")
+    dimensions = min(max(8, n_segments), d - 1)
+    points = TruncatedSVD(dimensions, random_state=seed).fit_transform(X) if dimensions > 1 else X.toarray()
+    cluster = KMeans(n_segments, n_init=1, random_state=seed).fit_predict(points)
+    share = np.full((n, n_segments), (1 - SURE) / n_segments)
+    share[np.arange(n), cluster] += SURE
+    prior = 1.0 / n_segments
+    gamma = prior + share * np.diff(X.indptr)[:, np.newaxis]
+    return prior + (X.T @ share).T, gamma
+
+
+def _exp_expectation(gamma: Array) -> Array:
+    """Return exp(E[log θ]) of Dirichlet rows."""
+    return np.asarray(np.exp(psi(gamma) - psi(gamma.sum(axis=1, keepdims=True))))
+
+
+def _positive(x: Array) -> Array:
+    x += np.finfo(x.dtype).eps
+    return x

@@ -1,0 +1,194 @@
+"""What the columns of a survey are: questions with their answers, or something else, which is left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+
+from deepsep.errors import DataError
+
+Array = NDArray[Any]
+
+SEPARATORS = (";", "|", ",")  # of a cell with several answers, the likeliest first
+LEVELS = 20  # distinct numbers up to which they are a scale
+IDENTIFIERS = 20  # answers, all different, from which on they are taken for identifiers
+
+
+@dataclass(frozen=True)
+class Question:
+    """A column of a survey whose cells are answers.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column.
+    kind : {"choice", "several", "scale"}
+        One answer out of a list; any number of them; one step of an ordered scale.
+    answers : tuple of str
+        The answers that count: on a scale in its order, otherwise the most frequent first.
+    separator : str or None
+        What stands between several answers in a cell.
+    """
+
+    name: str
+    kind: Literal["choice", "several", "scale"]
+    answers: tuple[str, ...]
+    separator: str | None = None
+
+    def one_hot(self, column: Column) -> Any:
+        """Return a CSR matrix (n, answers) of zeros and ones; answers that do not count have no column."""
+        place = {answer: j for j, answer in enumerate(self.answers)}
+        parts = [_split(level, self.separator) for level in column.levels]
+        cells = [(i, place[part]) for i, given in enumerate(parts) for part in given if part in place]
+        rows, answers = np.array(cells, dtype=np.int64).reshape(-1, 2).T
+        # One row a level, and an empty last one, which the code -1 of a missing answer finds.
+        shape = (len(parts) + 1, len(self.answers))
+        levels = sparse.csr_array((np.ones(len(rows)), (rows, answers)), shape=shape)
+        return levels[column.codes]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of cells as codes: index into the distinct ``levels``, as text; -1 where there is no answer."""
+
+    name: str
+    codes: Array
+    levels: list[str]
+    ordered: bool
+    numeric: bool
+
+    @property
+    def counts(self) -> Array:
+        """How many rows have each level."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.levels))
+
+
+def read_column(name: str, cells: pd.Series) -> Column | None:
+    """Return a column of cells, or None for dates.
+
+    None, NaN and blank text are missing answers; true and false become Yes and No.
+    """
+    if cells.dtype.kind in "Mm":
+        return None
+    if cells.dtype == object:
+        cells = cells.infer_objects()
+    categories = getattr(cells.dtype, "categories", None)
+    ordered = categories is not None and bool(cells.dtype.ordered)
+    numeric = cells.dtype.kind in "iuf"
+    try:
+        codes, levels = pd.factorize(cells, sort=numeric or ordered)
+    except TypeError as error:
+        raise DataError(
+            f"column {name!r} holds lists or other containers ({error}). Write several answers as text with a "
+            'separator, such as "tea; milk".'
+        ) from None
+    if any(isinstance(level, date) for level in levels):
+        return None
+    texts = [_text(name, level) for level in levels]
+    given = list(dict.fromkeys(text for text in texts if text is not None))
+    place = {text: i for i, text in enumerate(given)}
+    to_text = np.array([-1 if text is None else place[text] for text in texts] + [-1], dtype=np.int64)
+    return Column(name, to_text[codes], given, ordered or numeric, numeric)
+
+
+def read_question(
+    name: str, column: Column | None, n: int, *, separator: str | None, detect: bool, min_count: int
+) -> Question | str:
+    """Return the question that a column is, or why it is none."""
+    if column is None:
+        return "dates"
+    counts = column.counts
+    given = int(counts.sum())
+    if not given:
+        return "no answers"
+    if len(column.levels) == 1 and given == n:
+        return f"everyone gave the same answer, {column.levels[0]!r}"
+    if len(column.levels) == given > IDENTIFIERS:
+        return "all answers differ: an identifier"
+    if column.numeric and len(column.levels) > LEVELS:
+        return f"{len(column.levels)} different numbers: a measurement; cut it into classes to use it"
+    if column.ordered:
+        separator = None
+    elif detect:
+        separator = find_separator(column.levels)
+    shares: dict[str, int] = {}
+    for level, count in zip(column.levels, counts.tolist(), strict=True):
+        for part in _split(level, separator):
+            shares[part] = shares.get(part, 0) + count
+    kept = {answer: count for answer, count in shares.items() if count >= min_count}
+    if 2 * sum(kept.values()) < sum(shares.values()):
+        return f"{len(shares)} different answers, most of them given by fewer than {min_count}: free text"
+    if len(kept) == 1 and next(iter(kept.values())) > n - min_count:
+        return f"all but a few gave the same answer, {next(iter(kept))!r}"
+    if column.ordered:
+        return Question(name, "scale", tuple(kept))
+    answers = tuple(sorted(kept, key=lambda answer: (-kept[answer], answer)))
+    return Question(name, "several" if separator else "choice", answers, separator)
+
+
+def find_separator(levels: Sequence[str]) -> str | None:
+    """Return what separates several answers in a cell, or None if the cells are answers as they stand.
+
+    Cells are combinations where taking them apart leaves fewer different answers than there were cells, and where
+    most of the parts of a combination also occur in other cells. A sentence with a comma passes neither test.
+
+    Examples
+    --------
+    >>> find_separator(["tea", "milk", "tea; milk", "tea; juice", "juice"])
+    ';'
+    >>> find_separator(["Often, once a day", "Rarely, once a week", "Never"]) is None
+    True
+    """
+    for separator in SEPARATORS:
+        combined = [level for level in levels if len(_split(level, separator)) > 1]
+        if not combined:
+            continue
+        cells: dict[str, int] = {}
+        for level in levels:
+            for part in _split(level, separator):
+                cells[part] = cells.get(part, 0) + 1
+        parts = {part for level in combined for part in _split(level, separator)}
+        if len(cells) < len(levels) and 2 * sum(cells[part] > 1 for part in parts) > len(parts):
+            return separator
+    return None
+
+
+def encode(columns: Mapping[str, Column | None], questions: Sequence[Question], n: int) -> Any:
+    """Return a CSR matrix (n, answers of all questions) of zeros and ones."""
+    blocks = []
+    for question in questions:
+        column = columns[question.name]
+        if column is None:  # dates now, where there were answers
+            blocks.append(sparse.csr_array((n, len(question.answers))))
+        else:
+            blocks.append(question.one_hot(column))
+    return sparse.hstack(blocks, format="csr", dtype=np.float64)
+
+
+def _split(cell: str, separator: str | None) -> list[str]:
+    """Return the answers in a cell, each once."""
+    if separator is None:
+        return [cell]
+    return list(dict.fromkeys(part.strip() for part in cell.split(separator) if part.strip()))
+
+
+def _text(name: str, value: Any) -> str | None:
+    if isinstance(value, bool | np.bool):
+        return "Yes" if value else "No"
+    if isinstance(value, int | np.integer):
+        return str(int(value))
+    if isinstance(value, Real):
+        number = float(value)
+        if math.isinf(number):
+            raise DataError(f"Input X contains infinity: column {name!r}. Replace it, or leave the cell empty.")
+        return str(int(number)) if number.is_integer() else f"{number:g}"
+    return str(value).strip() or None
