@@ -1,0 +1,89 @@
+"""Numbers as a reader wants them."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+
+def number(value: float, figures: int = 3) -> str:
+    """Return a number with as many figures as count, and no fewer than it has before the point.
+
+    Examples
+    --------
+    >>> number(0.012345), number(3.0), number(271.83), number(-1234567.0), number(1.5e-7)
+    ('0.0123', '3', '272', '−1,234,567', '1.5e−07')
+    """
+    if not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if abs(value) < 1e-4:
+        return f"{value:.{figures}g}".replace("-", "−")
+    digits = max(0, figures - 1 - math.floor(math.log10(abs(value))))
+    text = f"{value:,.{digits}f}"
+    return (text.rstrip("0").rstrip(".") if digits else text).replace("-", "−")
+
+
+def percent(share: float, digits: int = 0) -> str:
+    r"""Return a share in percent, with a space that does not break.
+
+    Examples
+    --------
+    >>> percent(0.714), percent(0.004), percent(0.99999)
+    ('71\xa0%', '0.4\xa0%', '100\xa0%')
+    """
+    value = 100 * share
+    if digits == 0 and 0 < value < 1:
+        digits = 1 if value >= 0.05 else 2
+    return f"{value:.{digits}f}\u00a0%".replace("-", "−")
+
+
+def points(share: float) -> str:
+    """Return a difference of shares in percentage points, with its sign.
+
+    Examples
+    --------
+    >>> points(0.034), points(-0.2)
+    ('+3.4', '−20.0')
+    """
+    return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def span(interval: list[float] | tuple[float, float]) -> str:
+    r"""Return an interval of shares in percent.
+
+    Examples
+    --------
+    >>> span([0.642, 0.771])
+    '64–77\xa0%'
+    """
+    low, high = interval
+    return f"{100 * low:.0f}–{100 * high:.0f}\u00a0%"
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a text cut to a width in characters, wide ones counted twice, with an ellipsis where it is cut.
+
+    Examples
+    --------
+    >>> shorten("a very long name of a class", 12)
+    'a very long…'
+    """
+    used = 0
+    for i, character in enumerate(text):
+        used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if used > width:
+            return text[: max(i - 1, 1)].rstrip() + "…"
+    return text
+
+
+def join_words(words: list[str], last: str = "and") -> str:
+    """Return words as a list in a sentence.
+
+    Examples
+    --------
+    >>> join_words(["a", "b", "c"])
+    'a, b and c'
+    """
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""

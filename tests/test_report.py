@@ -1,0 +1,471 @@
+"""The report: what is measured is right, and the page says it without harm."""
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, stats
+from sklearn.metrics import accuracy_score, confusion_matrix
+
+from deepsep import TSVM, DeepSep, for_table, method
+from deepsep._labels import read_labels
+from deepsep.errors import DataError
+from deepsep.report import render, summarize, write_report
+from deepsep.report._evaluate import evaluate, held_out_rows, method_name
+from deepsep.report._format import number, percent, shorten
+from deepsep.report._frames import take_mixed
+from deepsep.report._intervals import paired_difference, reliability, scores_with_intervals, wilson
+from deepsep.report._profiles import profiles
+from deepsep.report._readable import features_of
+from deepsep.report._svg import ticks
+
+
+def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Three segments that age and plan tell apart, and columns of noise."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(3, size=n)
+    table = pd.DataFrame(
+        {
+            "age": rng.normal(np.array([25, 45, 65])[kind], 5).round(),
+            "plan": np.array(["free", "basic", "pro"], object)[
+                np.where(rng.random(n) < 0.85, kind, rng.integers(3, size=n))
+            ],
+            "noise": rng.normal(size=n),
+            "joined": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
+        }
+    )
+    table.loc[::17, "age"] = np.nan
+    y = np.array(["young", "middle", "old"], object)[kind]
+    y[rng.permutation(n)[labels:]] = None
+    return table, y
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_baselines() -> Iterator[None]:
+    """Make the baselines and the map small: here it matters what becomes of them, not how good they are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
+        patch.setattr("deepsep.report._map.MOST_ROWS", 60)
+        patch.setattr("deepsep.report._map.MOST_LABELLED", 20)
+        patch.setattr("deepsep.report._intervals.RESAMPLES", 100)
+        yield
+
+
+FAST = {"rounds": 2, "initial_epochs": 20, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[pd.DataFrame, np.ndarray]:
+    return customers()
+
+
+@pytest.fixture(scope="module")
+def summary(data: tuple[pd.DataFrame, np.ndarray]) -> dict[str, Any]:
+    table, y = data
+    model = for_table(DeepSep(**FAST)).fit(table, y)
+    return summarize(
+        model, table, y, ids=[f"user-{i}" for i in range(len(y))], label="segment", command="deepsep fit x.csv"
+    )
+
+
+# -- intervals ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 35), (20, 35), (35, 35), (140, 200)])
+def test_wilson_is_where_the_score_test_rejects(right: int, n: int) -> None:
+    low, high = wilson(right, n)
+    expected = stats.binomtest(right, n).proportion_ci(method="wilson")
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+def test_paired_difference_counts_pairs_and_covers_the_truth() -> None:
+    rng = np.random.default_rng(0)
+    cells = np.array([0.5, 0.2, 0.1, 0.2])  # both right, first only, second only, none
+    inside = 0
+    for _ in range(500):
+        drawn = rng.choice(4, 80, p=cells)
+        found = paired_difference(drawn <= 1, (drawn == 0) | (drawn == 2))
+        assert found["difference"] == pytest.approx(((drawn == 1).sum() - (drawn == 2).sum()) / 80)
+        inside += found["interval"][0] <= 0.1 <= found["interval"][1]
+    assert 0.92 <= inside / 500 <= 0.98
+
+
+def test_methods_that_never_differ_are_not_said_to_be_equal_for_sure() -> None:
+    same = np.ones(40, bool)
+    low, high = paired_difference(same, same)["interval"]
+    assert low < 0 < high
+
+
+def test_scores_have_intervals_around_them() -> None:
+    rng = np.random.default_rng(1)
+    p = rng.dirichlet(np.ones(3), 90)
+    codes = np.array([rng.choice(3, p=row) for row in p])  # calibrated by construction
+    found = scores_with_intervals(p, codes, seed=0)
+    for name in ("accuracy", "balanced_accuracy", "log_loss"):
+        low, high = found[name]["interval"]
+        assert low < found[name]["value"] < high
+    assert found["accuracy"]["value"] == accuracy_score(codes, p.argmax(axis=1))
+    assert found["ece"]["value"] < 2 * found["ece_if_calibrated"]
+    assert sum(group["n"] for group in reliability(p, codes)) == 90
+
+
+# -- folds -------------------------------------------------------------------------------------------------------
+
+
+def test_folds_hold_every_label_out_once_and_keep_every_class_in_training() -> None:
+    y = np.array(["a"] * 12 + ["b"] * 3 + ["c"] * 2 + ["d"] + [None] * 30, object)
+    labels = read_labels(y)
+    tests, notes = held_out_rows(labels, 5, seed=0)
+    assert len(tests) == 5
+    assert sorted(np.concatenate(tests)) == list(range(17))  # all but the only d
+    for test in tests:
+        assert set(np.setdiff1d(labels.codes[:18][np.setdiff1d(np.arange(18), test)], [])) == {0, 1, 2, 3}
+    assert notes == ["Classes with one label are never held out, so nothing is known of how well they do: d."]
+
+
+def test_too_few_labels_are_said_and_not_guessed() -> None:
+    table, y = customers(60, 60)
+    y = np.array([None] * 60, object)
+    y[:3] = ["young", "middle", "old"]
+    model = for_table(DeepSep(**FAST)).fit(table, y)
+    found = summarize(model, table, y)
+    assert found["accuracy"] is None
+    assert found["verdict"] == ["Accuracy cannot be estimated: at least two classes need two labels or more."]
+    page = render(found)
+    assert "kept their class" in page  # the rounds are shown by agreement instead
+    assert 'id="mistakes"' not in page
+
+
+def test_held_out_rows_are_predicted_by_models_that_have_not_seen_them(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    labels = read_labels(y)
+    shuffled = labels.codes.copy()
+    known = np.flatnonzero(labels.labelled)
+    shuffled[known] = np.random.default_rng(0).permutation(shuffled[known])
+    table = table.assign(noise=np.arange(len(table), dtype=float))  # tells each row apart
+    found = evaluate(
+        for_table(method("random-forest", n_estimators=20)),
+        table,
+        type(labels)(shuffled, labels.classes),
+        repeats=0,
+        rivals=False,
+    )
+    right = (found.p["model"].argmax(axis=1) == found.codes).mean()
+    assert right < 0.6  # nothing is to be learned from labels dealt at random; trees would know by heart what they saw
+
+
+# -- the summary -------------------------------------------------------------------------------------------------
+
+
+def test_summary_is_plain_json(summary: dict[str, Any]) -> None:
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_summary_has_all_parts(summary: dict[str, Any], data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    _, y = data
+    n = int((y != None).sum())  # noqa: E711
+    assert summary["asked"] | {"settings": None} == summary["asked"] | {"settings": None, "labelled": n, "rows": 240}
+    assert summary["asked"]["settings"] == {"rounds": 2, "initial_epochs": 20}
+    assert [line["key"] for line in summary["accuracy"]["methods"]] == [
+        "model",
+        "start",
+        "random-forest",
+        "lightgbm-few-labels",
+        "majority",
+    ]
+    assert np.sum(summary["confusion"]) == n == summary["accuracy"]["held_out"]
+    own = summary["accuracy"]["methods"][0]
+    assert own["accuracy"]["value"] == pytest.approx(np.trace(summary["confusion"]) / n)
+    assert own["accuracy"]["value"] > 0.8
+    assert len(summary["rounds"]["network"]) == 3
+    assert summary["rounds"]["average"][-1] == own["accuracy"]["value"]  # the average of all rounds is the model
+    start = summary["accuracy"]["methods"][1]
+    assert summary["rounds"]["network"][0] == start["accuracy"]["value"]
+    assert all(a < b for a, b in pairwise(summary["curve"]["labels"]))
+    assert summary["map"]["rows"][0]["id"].startswith("user-")
+    assert sum(line["labels"] for line in summary["shares"]["lines"]) == n
+    assert sum(line["predicted"] for line in summary["shares"]["lines"]) == pytest.approx(1)
+    margins = [row["first_probability"] - row["second_probability"] for row in summary["least_certain"]]
+    assert margins == sorted(margins)
+    assert summary["made"]["command"] == "deepsep fit x.csv"
+
+
+def test_confusion_has_true_classes_in_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (60, 3)), rng.normal(2, 1, (60, 3))])
+    y = np.repeat(["a", "b"], 60).astype(object)
+    y[rng.permutation(120)[40:]] = None
+    model = TSVM().fit(X, y)
+    found = evaluate(model, X, read_labels(y), rivals=False, repeats=0)
+    expected = confusion_matrix(found.codes, found.p["model"].argmax(axis=1))
+    assert summarize(model, X, y, explained=False)["confusion"] == expected.tolist()
+
+
+def test_same_seed_same_summary(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    model = for_table(TSVM()).fit(table, y)
+    first, second = (summarize(model, table, y, seed=3, folds=2) for _ in range(2))
+    first.pop("made"), second.pop("made")
+    assert first == second
+
+
+@pytest.mark.slow
+def test_parallel_folds_change_nothing(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    labels = read_labels(y)
+    one, two = (evaluate(for_table(TSVM()), table, labels, n_jobs=n, repeats=1, rivals=False) for n in (1, 2))
+    for name in one.p:
+        np.testing.assert_array_equal(one.p[name], two.p[name])
+    np.testing.assert_array_equal(one.permuted.loss, two.permuted.loss)
+
+
+def test_methods_without_rounds_or_embedding_are_reported(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    found = summarize(
+        for_table(method("random-forest", n_estimators=30, random_state=0)).fit(table, y), table, y, folds=2
+    )
+    assert found["asked"]["method"] == "random-forest"
+    assert found["rounds"] is None
+    assert found["unlabelled_rows"]["verdict"] is None
+    assert "encoded columns" in found["map"]["of"]
+    assert [line["key"] for line in found["accuracy"]["methods"]] == ["model", "lightgbm-few-labels", "majority"]
+    page = render(found)
+    assert "does not work in rounds" in page
+    assert "learns from the labelled rows alone" in page
+
+
+def test_better_baseline_comes_first(summary: dict[str, Any]) -> None:
+    from deepsep.report._words import verdict
+
+    worse = json.loads(json.dumps(summary))
+    forest = next(line for line in worse["accuracy"]["methods"] if line["key"] == "random-forest")
+    own = worse["accuracy"]["methods"][0]["accuracy"]
+    own["value"], forest["accuracy"]["value"] = 0.6, 0.8
+    forest["against_model"] |= {"difference": -0.2, "interval": [-0.3, -0.1]}
+    assert verdict(worse)[0].startswith("A random forest is better here, use it instead: 80\u00a0% against 60\u00a0%")
+    forest["against_model"]["interval"] = [-0.45, 0.05]
+    assert "may be chance (+20.0 points, 95 % interval −5.0 to +45.0)" in verdict(worse)[0]
+    own["value"] = 0.95
+    assert verdict(worse)[0].startswith("Expect DeepSep to give about 95\u00a0%")
+
+
+def test_given_probabilities_are_used(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    model = for_table(TSVM()).fit(table, y)
+    certain = np.tile([1.0, 0.0, 0.0], (len(y), 1))
+    found = summarize(model, table, y, proba=certain, explained=False, folds=2)
+    assert [line["predicted"] for line in found["shares"]["lines"]] == [1, 0, 0]
+    with pytest.raises(DataError, match=r"proba has 5 rows and there are 240 labels"):
+        summarize(model, table, y, proba=certain[:5])
+
+
+def test_polars_tables_work(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    polars = pytest.importorskip("polars")
+    table, y = data
+    frame = polars.DataFrame({name: table[name].to_list() for name in table.columns})
+    rows, other = np.array([3, 1, 1]), np.array([0, 2, 4])
+    mixed = take_mixed(frame, rows, {1: other})
+    assert mixed["noise"].to_list() == frame["noise"].gather(rows).to_list()
+    assert mixed["plan"].to_list() == frame["plan"].gather(other).to_list()
+    found = summarize(for_table(TSVM()).fit(frame, y), frame, y, folds=2)
+    assert found["accuracy"]["methods"][0]["accuracy"]["value"] > 0.8
+
+
+# -- profiles ----------------------------------------------------------------------------------------------------
+
+
+def test_profiles_say_what_was_put_in(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, _ = data
+    codes = (table["age"].fillna(45) > 55).to_numpy(int)
+    found = profiles(table, codes, ["rest", "old"])
+    first = found[1]["features"][0]
+    assert first["feature"] == "age"
+    own = table["age"][codes == 1]
+    assert first["value"] == pytest.approx(own.mean())
+    assert first["difference"] == pytest.approx((own.mean() - table["age"].mean()) / table["age"].std(ddof=0))
+    level = next(line for line in found[1]["features"] if line["feature"] == "plan = pro")
+    assert level["lift"] == pytest.approx((table["plan"][codes == 1] == "pro").mean() / (table["plan"] == "pro").mean())
+    assert level["value_text"].endswith("%")
+
+
+def test_columns_of_all_kinds_are_readable() -> None:
+    frame = pd.DataFrame(
+        {
+            "flag": [True, False, True, False],
+            "switch": [0, 1, 1, 0],
+            "when": pd.to_datetime(["2020-01-01", None, "2020-01-03", "2020-01-04"], utc=True),
+            "size": pd.array([1, None, 3, 4], dtype="Int64"),
+            "city": pd.Categorical(["Rome", "Oslo", None, "Rome"]),
+            "empty": [None] * 4,
+        }
+    )
+    named = {feature.name: feature for feature in features_of(frame)}
+    assert named["flag = yes"].values.tolist() == [1, 0, 1, 0]
+    assert named["switch = 1"].values.tolist() == [0, 1, 1, 0]
+    assert named["when"].text(named["when"].values[2]) == "2020-01-03"
+    assert np.isnan(named["size"].values[1])
+    assert named["size = missing"].values.tolist() == [0, 1, 0, 0]
+    assert named["city = Rome"].values.tolist() == [1, 0, 0, 1]
+    assert not any(name.startswith("empty") for name in named)
+
+
+# -- the page ----------------------------------------------------------------------------------------------------
+
+
+class Outline(HTMLParser):
+    """What a page loads, its headings, and whether its tags are closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[int] = []
+        self.scripts = 0
+        self.unnamed: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag not in ("meta", "link"):
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag == "script":
+            self.scripts += 1
+        if tag == "svg" and not (given.get("aria-label") or given.get("aria-hidden")):
+            self.unnamed.append(str(given))
+        if tag == "th" and "scope" not in given:
+            self.unnamed.append(str(given))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def outline(page: str) -> Outline:
+    parser = Outline()
+    parser.feed(page)
+    assert parser.open == []
+    return parser
+
+
+def test_page_is_whole_and_accessible(summary: dict[str, Any]) -> None:
+    page = render(summary)
+    found = outline(page)
+    assert found.unnamed == []
+    assert found.headings[0] == 1
+    assert found.headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(found.headings))
+    assert page.count("How to read it") == page.count("<figcaption>") == page.count("<figure")
+    assert not re.search(r'(src|href)="(?!#|data:)', page)
+    assert "url(" not in page
+    assert "@import" not in page
+    for name in ("user-", "deepsep fit x.csv", "young", *summary["verdict"]):
+        assert name in page
+
+
+def test_hostile_names_are_only_text() -> None:
+    table, y = customers(120, 36)
+    evil = "<script>alert(1)</script>"
+    y = np.array(
+        [None if v is None else {"young": evil, "old": "\"'><img src=x onerror=alert(1)>"}.get(v, "x" * 200) for v in y]
+    )
+    table = table.rename(columns={"age": "</style><b>age"})
+    table["plan"] = table["plan"].map(lambda v: f"</script>{v}")
+    found = summarize(
+        for_table(TSVM()).fit(table, y),
+        table,
+        y,
+        ids=["</td><script>"] * 120,
+        label="<i>kind",
+        folds=2,
+        command="<u>",
+        title=evil,
+    )
+    page = render(found)
+    assert outline(page).scripts == 1
+    for raw in ("<script>alert", "<img", "<b>age", "<i>kind", "<u>", "</td><script>"):
+        assert raw not in page
+    assert page.count("</script>") == 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 26])
+def test_any_number_of_classes_is_drawn(n_classes: int) -> None:
+    rng = np.random.default_rng(0)
+    kind = np.arange(n_classes * 12) % n_classes
+    X = np.column_stack([np.cos(kind), np.sin(kind), kind, rng.normal(size=len(kind))]) + rng.normal(
+        0, 0.1, (len(kind), 4)
+    )
+    y = np.array([f"a class with a long name, number {k}" for k in kind], object)
+    y[n_classes * 6 :] = None
+    page = render(summarize(TSVM().fit(X, y), X, y, folds=2))
+    outline(page)
+    shapes = set(re.findall(r"<(circle|rect|path)[^>]* class=\"c\d row", page))
+    assert shapes == ({"circle"} if n_classes <= 8 else {"circle", "rect", "path"})
+
+
+def test_report_files_are_written_whole(tmp_path: Path, data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    steps: list[tuple[int, int, str]] = []
+    model = for_table(TSVM()).fit(table, y)
+    summary = write_report(model, table, y, tmp_path / "out", folds=2, on_step=lambda *step: steps.append(step))
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
+    assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == summary
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(summary)
+    assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
+    assert steps[-1][0] == steps[-1][1]
+
+
+def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from deepsep.report import _evaluate, _summary
+
+    monkeypatch.setattr(_evaluate, "MOST_UNLABELLED", 50)
+    monkeypatch.setattr(_summary, "MOST_PREDICTED", 80)
+    table, y = customers()
+    found = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
+    assert found["notes"] == [
+        "The models behind these figures saw 50 of the 192 unlabelled rows.",
+        "Shares, profiles and the least certain rows are of 80 rows drawn at random.",
+    ]
+    assert sum(profile["rows"] for profile in found["profiles"]) == 80
+    assert found["asked"]["rows"] == 240
+
+
+# -- small things ------------------------------------------------------------------------------------------------
+
+
+def test_ticks_enclose_and_are_round() -> None:
+    for low, high in [(0.33, 0.46), (0, 1), (0.5, 0.5), (-3, 17)]:
+        found = ticks(low, high)
+        assert found[0] <= low
+        assert found[-1] >= high
+        assert len(found) <= 8
+        assert np.allclose(np.diff(found), np.diff(found)[:1] if len(found) > 1 else [])
+
+
+def test_numbers_read_well() -> None:
+    assert [number(v) for v in (0.0, 99.95, 1234.5, float("nan"), -0.5)] == ["0", "100", "1,234", "–", "−0.5"]
+    assert percent(0.12345, 1) == "12.3\u00a0%"
+    assert shorten("日本語の長い名前", 8) == "日本語…"
+
+
+def test_methods_are_named() -> None:
+    assert method_name(DeepSep()) == "deepsep"
+    assert method_name(method("random-forest")) == "random-forest"
+    assert method_name(method("mean-teacher")) == "mean-teacher"
+
+
+def test_bonett_price_solves_its_equation() -> None:
+    # The ends are where the adjusted difference is 1.96 standard errors away.
+    right = np.array([True] * 30 + [False] * 10)
+    other = np.roll(right, 5)
+    found = paired_difference(right, other)
+    up, down = (found["gained"] + 1) / 42, (found["lost"] + 1) / 42
+    end = optimize.brentq(
+        lambda d: (d - (up - down)) / np.sqrt((up + down - (up - down) ** 2) / 42) - stats.norm.ppf(0.975), 0, 1
+    )
+    assert found["interval"][1] == pytest.approx(end)
