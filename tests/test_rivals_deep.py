@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 from torch.distributions import Normal, kl_divergence  # noqa: E402
 
 from deepsep.networks import NumpyNetwork  # noqa: E402
-from deepsep.networks._ladder import Combinator, Ladder, Path, denoising_costs  # noqa: E402
+from deepsep.networks._ladder import Combinator, Ladder, denoising_costs  # noqa: E402
 from deepsep.networks._steps import train_steps  # noqa: E402
 from deepsep.networks._variational import (  # noqa: E402
     VAE,
@@ -329,12 +329,12 @@ def test_saved_state_of_the_ladder_is_its_clean_pass():
     with torch.no_grad():
         for i, parameter in enumerate(net.parameters()):
             parameter.add_(0.3 * draw(*parameter.shape, seed=i, dtype=torch.float32))
-        for i, moments in enumerate(net.moments):
-            moments.mean.copy_(draw(len(moments.mean), seed=i))
-            moments.var.copy_(draw(len(moments.var), seed=9 + i).exp())
+        for i, norm in enumerate(net.norms):
+            norm.running_mean.copy_(draw(norm.num_features, seed=i))
+            norm.running_var.copy_(draw(norm.num_features, seed=9 + i).exp())
     h = x
     for i, layer in enumerate(net.linears):
-        z = (layer(h) - net.moments[i].mean) / torch.sqrt(net.moments[i].var + 1e-5)
+        z = (layer(h) - net.norms[i].running_mean) / torch.sqrt(net.norms[i].running_var + 1e-5)
         h = net.gamma[i] * (z + net.beta[i])
         h = torch.tanh(h) if i < 2 else h
     plain = NumpyNetwork(D, C, hidden=(5, 4), rng=rng())
@@ -346,13 +346,12 @@ def test_running_moments_follow_the_clean_pass_only():
     net, x = ladder(), draw(20, D, dtype=torch.float32)
     net.train()
     net.encode(x, [torch.randn(20, m) for m in net.widths])
-    assert (net.moments[0].mean == 0).all()
+    assert (net.norms[0].running_mean == 0).all()
     net.encode(x)
     norm = nn.BatchNorm1d(5)
     norm(net.linears[0](x))
-    torch.testing.assert_close(net.moments[0].mean, norm.running_mean)
-    torch.testing.assert_close(net.moments[0].var, norm.running_var)
-    assert isinstance(net.encode(x), Path)
+    torch.testing.assert_close(net.norms[0].running_mean, norm.running_mean)
+    torch.testing.assert_close(net.norms[0].running_var, norm.running_var)
 
 
 # -- deep label propagation ----------------------------------------------------------------------------------

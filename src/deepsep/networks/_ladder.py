@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 
 from deepsep.networks._protocol import BN_EPS, BN_MOMENTUM, Array
 from deepsep.networks._torch import _linear
@@ -18,7 +19,7 @@ class Path(NamedTuple):
     """What a pass through the encoder leaves: one entry a layer, from the rows (0) to the class scores (L)."""
 
     z: list[Tensor]  # normalised, before scale, shift and tanh; z[0] are the rows
-    mean: list[Tensor]  # of the batch, before it was normalised
+    mean: list[Tensor]  # of the batch, before it was normalised; of a clean pass
     std: list[Tensor]
     scores: Tensor
 
@@ -47,7 +48,7 @@ class Ladder(nn.Module):
         self.linears = nn.ModuleList([_linear(rng, n_in, n_out) for n_in, n_out in pairwise(self.widths)])
         self.gamma = nn.ParameterList([torch.ones(m) for m in self.widths[1:]])
         self.beta = nn.ParameterList([torch.zeros(m) for m in self.widths[1:]])
-        self.moments = nn.ModuleList([Moments(m) for m in self.widths[1:]])
+        self.norms = nn.ModuleList([_norm(m) for m in self.widths[1:]])  # with the moments of the clean pass
         self.backs = nn.ModuleList([_linear(rng, n_out, n_in) for n_in, n_out in pairwise(self.widths)])
         for layer in (*self.linears, *self.backs):
             layer.register_parameter("bias", None)  # batch norm would take it away again; β is behind it
@@ -56,20 +57,17 @@ class Ladder(nn.Module):
     def encode(self, x: Tensor, noise: Sequence[Tensor] | None = None) -> Path:
         """Return a pass through the encoder, with noise for each layer from the rows on, or clean.
 
-        The clean pass of a module in training leads the running moments.
+        The running moments follow the clean pass of a module in training.
         """
         h = x if noise is None else x + noise[0]
         z, means, stds = [h], [x.new_zeros(())], [x.new_ones(())]
         for i, linear in enumerate(self.linears):
             a = linear(h)
-            mean, var = a.mean(0), a.var(0, unbiased=False)
-            if noise is None and self.training:
-                self.moments[i](mean.detach(), var.detach() * (len(a) / max(len(a) - 1, 1)))
-            std = (var + BN_EPS).sqrt()
-            normal = (a - mean) / std
-            z.append(normal if noise is None else normal + noise[i + 1])
-            means.append(mean)
-            stds.append(std)
+            z.append(self.norms[i](a) if noise is None else normalised(a) + noise[i + 1])
+            if noise is None:
+                var, mean = torch.var_mean(a, 0, correction=0)
+                means.append(mean)
+                stds.append((var + BN_EPS).sqrt())
             scaled = self.gamma[i] * (z[-1] + self.beta[i])
             h = torch.tanh(scaled) if i < len(self.linears) - 1 else scaled
         return Path(z, means, stds, h)
@@ -93,7 +91,7 @@ class Ladder(nn.Module):
         names = [f"encoder.{0 if i == 0 else 2 + 2 * i}" for i in range(len(self.linears) - 1)] + ["head"]
         out: dict[str, Array] = {}
         for i, (name, linear) in enumerate(zip(names, self.linears, strict=True)):
-            mean, var = (value.double() for value in self.moments[i].buffers())
+            mean, var = (self.norms[i].get_buffer(moment).double() for moment in ("running_mean", "running_var"))
             factor = self.gamma[i].double() / (var + BN_EPS).sqrt()
             out[f"{name}.weight"] = _array(factor[:, None] * linear.weight.double())
             out[f"{name}.bias"] = _array(self.gamma[i].double() * self.beta[i].double() - factor * mean)
@@ -102,23 +100,6 @@ class Ladder(nn.Module):
             out[f"encoder.2.{kind}"] = np.full(m, value, np.float32)
         out["encoder.2.num_batches_tracked"] = np.array(0)
         return out
-
-
-class Moments(nn.Module):
-    """Mean and variance that follow those of the batches, for prediction."""
-
-    mean: Tensor
-    var: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(width))
-        self.register_buffer("var", torch.ones(width))
-
-    def forward(self, mean: Tensor, var: Tensor) -> None:
-        """Follow the moments of a batch."""
-        self.mean.lerp_(mean, BN_MOMENTUM)
-        self.var.lerp_(var, BN_MOMENTUM)
 
 
 class Combinator(nn.Module):
@@ -137,10 +118,10 @@ class Combinator(nn.Module):
 
     def forward(self, z: Tensor, u: Tensor) -> Tensor:
         """Return g(z, u) of each row and unit."""
-        a = self.a
-        mean = a[0] * torch.sigmoid(a[1] * u + a[2]) + a[3] * u + a[4]
-        trust = a[5] * torch.sigmoid(a[6] * u + a[7]) + a[8] * u + a[9]
-        return (z - mean) * trust + mean
+        a1, a2, a3, a4, a5, a6, a7, a8, a9, a10 = self.a.unbind()
+        mean = a1 * torch.sigmoid(a2 * u + a3) + a4 * u + a5
+        trust = a6 * torch.sigmoid(a7 * u + a8) + a9 * u + a10
+        return torch.addcmul(mean, z - mean, trust)
 
 
 def denoising_costs(clean: Path, rebuilt: Sequence[Tensor]) -> list[Tensor]:
@@ -153,7 +134,11 @@ def denoising_costs(clean: Path, rebuilt: Sequence[Tensor]) -> list[Tensor]:
 
 def normalised(x: Tensor) -> Tensor:
     """Return rows of mean 0 and variance 1 over the batch."""
-    return (x - x.mean(0)) * torch.rsqrt(x.var(0, unbiased=False) + BN_EPS)
+    return batch_norm(x, None, None, training=True, eps=BN_EPS)
+
+
+def _norm(width: int) -> nn.BatchNorm1d:
+    return nn.BatchNorm1d(width, eps=BN_EPS, momentum=BN_MOMENTUM, affine=False)
 
 
 def _array(values: Tensor) -> Array:
