@@ -39,8 +39,8 @@ class VariationalM1(NetworkRival):
         Dropout rate.
     l2 : float, default=1e-5
         Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
+    steps : int, default=1000
+        Steps of Adam. More of them bring details into z that say little about classes.
     learning_rate : float, default=1e-3
         Of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
@@ -78,7 +78,7 @@ class VariationalM1(NetworkRival):
         hidden: Sequence[int] = (128, 32),
         dropout: float = 0.0,
         l2: float = 1e-5,
-        steps: int = 2000,
+        steps: int = 1000,
         learning_rate: float = 1e-3,
         batch_size: int = 32,
         unlabeled_batch: int = 128,
