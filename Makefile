@@ -17,8 +17,8 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## classify two moons from a few labels
-	$(BIN)/python examples/two_moons.py
+demo: $(READY)  ## a survey, segments, a model and a report, on real people
+	$(BIN)/deepsep demo
 
 test: $(READY)  ## run the fast tests, one worker per core
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto

@@ -1,0 +1,48 @@
+"""The command line: ``deepsep COMMAND ...``.
+
+Each command is a function in a file of its own. What takes long to import, it imports when it is called: so that
+``--help`` and the shell's completion answer at once.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deepsep._version import __version__
+from deepsep.cli.check import check
+from deepsep.cli.demo import demo
+from deepsep.cli.explain import explain
+from deepsep.cli.fit import fit
+from deepsep.cli.methods import methods
+from deepsep.cli.score import score
+from deepsep.cli.segments import segments
+
+app = typer.Typer(
+    name="deepsep",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, check, segments, fit, score, explain, methods):
+    app.command()(command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"deepsep {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def deepsep(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Classify a whole population from a handful of labelled rows.
+
+    Begin with: deepsep demo
+    """

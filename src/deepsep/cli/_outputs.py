@@ -1,0 +1,50 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deepsep._folder import install
+from deepsep.persist import ARRAYS, MANIFEST, PARTS, STEPS, _target, save
+
+PREDICTIONS, REPORT, SUMMARY = "predictions.parquet", "report.html", "report.json"
+
+check_model_folder = _target  # raises before the work begins, not after it
+
+
+def save_model(model: Any, extra: Mapping[str, bytes], path: str | os.PathLike[str]) -> None:
+    """Write a model and what belongs to it to one folder, which is as it was before if anything fails.
+
+    Predictions and reports of an earlier model in that folder go; other files in it stay.
+    """
+    target = check_model_folder(path)
+    with tempfile.TemporaryDirectory() as place:
+        save(model, Path(place, "model"))
+        files = {**read_folder(Path(place, "model")), **extra}
+    install(files, target, own=(MANIFEST, ARRAYS, STEPS, PARTS, PREDICTIONS, REPORT, SUMMARY))
+
+
+def read_folder(root: Path) -> dict[str, bytes]:
+    """Return the content of every file below a folder."""
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
+def parquet_bytes(frame: Any) -> bytes:
+    """Return a DataFrame as a Parquet file."""
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()
+
+
+def predictions(classes: Any, proba: Any, ids: Any) -> Any:
+    """Return a DataFrame with identifier, label, probability of each class, and confidence."""
+    import pandas as pd
+
+    columns = {f"probability_{name}": proba[:, k] for k, name in enumerate(classes)}
+    label = classes[proba.argmax(axis=1)]
+    return pd.DataFrame({ids.name: ids.to_numpy(), "label": label, **columns, "confidence": proba.max(axis=1)})

@@ -1,0 +1,111 @@
+"""``deepsep check``."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import typer
+
+from deepsep.cli._console import MISUSE, console
+from deepsep.cli._options import (
+    Debug,
+    Delimiter,
+    Drop,
+    Encoding,
+    Id,
+    Json,
+    Label,
+    Labels,
+    On,
+    Quiet,
+    Sheet,
+    TableFile,
+    Text,
+    split_names,
+)
+from deepsep.cli._words import spoken
+
+WIDTH = 100
+SHOWN = 20  # classes and columns
+
+
+def check(
+    table: TableFile,
+    label: Label = None,
+    id: Id = None,
+    labels: Labels = None,
+    on: On = None,
+    drop: Drop = "",
+    text: Text = "",
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    sheet: Sheet = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say what would go wrong if a model were fitted to a table.
+
+    Looks at columns, gaps, labels, leaks, duplicates, and whether labelled rows are like the others. Exits with 0 if a
+    fit would work, and with 2 if not.
+
+    Example: deepsep check customers.csv --label segment
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from deepsep.cli._training import read_options, read_training
+        from deepsep.table import check_table
+
+        data = read_training(
+            out,
+            table,
+            label=label,
+            labels=labels,
+            on=on,
+            label_weight=None,
+            weight=None,
+            id=id,
+            drop=split_names(drop),
+            how=read_options(text, encoding, delimiter, sheet),
+        )
+        named = data.ids if id or on else None
+        frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
+        found = check_table(frame, data.label, id=None if named is None else str(named.name))
+        for finding in found["findings"]:
+            finding["message"], finding["next"] = spoken(finding["message"]), spoken(finding["next"])
+        out.result(_text(found), found)
+        if not found["fit_would_work"]:
+            raise typer.Exit(MISUSE)
+
+
+def _text(found: dict[str, Any]) -> str:
+    labels, columns = found["labels"], found["columns"]
+    used = [column for column in columns if not column["left_out"]]
+    kinds = ", ".join(
+        f"{sum(column['type'] == kind for column in used)} {kind}"
+        for kind in dict.fromkeys(column["type"] for column in used)
+    )
+    lines = [
+        f"{found['rows']:,} rows, {labels['labelled']:,} of them labelled.",
+        f"{len(columns)} columns besides the label; a model would use {len(used)} ({kinds}).",
+        "",
+        f"Labels in {labels['column']!r}:",
+    ]
+    width = max((len(name) for name in labels["classes"]), default=0)
+    lines += [f"  {name:<{width}}  {count:,}" for name, count in list(labels["classes"].items())[:SHOWN]]
+    if len(labels["classes"]) > SHOWN:
+        lines.append(f"  and {len(labels['classes']) - SHOWN} more")
+    gaps = sorted((column for column in used if column["missing"]), key=lambda column: -column["missing"])
+    if gaps:
+        some = ", ".join(f"{column['name']} {max(column['missing'], 0.01):.0%}" for column in gaps[:5])
+        lines += ["", f"Columns with gaps, {len(gaps)}: {some}{' ...' if len(gaps) > 5 else ''}"]
+    for finding in found["findings"]:
+        lines += ["", _wrap(f"{finding['severity']}: {finding['message']}")]
+        if finding["next"] != "Nothing.":
+            lines.append(_wrap(f"  -> {finding['next']}"))
+    verdict = "A fit would work." if found["fit_would_work"] else "A fit would not work; see the errors above."
+    return "\n".join([*lines, "", verdict])
+
+
+def _wrap(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="     ", break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,176 @@
+"""``deepsep demo``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import tempfile
+import time
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepsep.cli._console import Console, console
+from deepsep.cli._options import Debug, Json, Quiet
+from deepsep.errors import DataError
+
+RESULT = "demo.json"
+
+
+def demo(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go.")] = Path(
+        "deepsep-demo"
+    ),
+    open: Annotated[bool, typer.Option("--open/--no-open", help="Whether to open the report in a browser.")] = True,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Show the whole story on real people: a survey, segments, 100 labels, a model, scores and a report.
+
+    Takes a minute or two, needs no network, and leaves the files to replay every step by hand.
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from deepsep._folder import install
+        from deepsep.cli._outputs import read_folder
+
+        began = time.perf_counter()
+        target = _check_folder(output)
+        with tempfile.TemporaryDirectory() as place:
+            result, text = _play(out, Path(place), output)
+            files = read_folder(Path(place))
+        result["seconds"] = round(time.perf_counter() - began, 1)
+        files[RESULT] = _dump(result)
+        install(files, target, own={name.partition("/")[0] for name in files})
+        report = target / "model" / "report.html"
+        out.result(f"{text}\n\nThe report: {report}", {**result, "report": report})
+        if open and not (quiet or json) and _has_browser():
+            webbrowser.open(report.as_uri())
+
+
+def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
+    """Run the story in a folder and return its figures, and the last lines of its telling."""
+    from deepsep import demo as story
+    from deepsep import method
+    from deepsep.cli._outputs import save_model
+    from deepsep.cli._training import read_training
+    from deepsep.cli.fit import fit_and_measure
+    from deepsep.scoring import score_file
+
+    out.note(
+        "1. The survey. NHANES 2017-18: what adults in the United States said about health, mood, sleep, smoking,\n"
+        "   movement and eating. Latent Dirichlet allocation puts their answers into five segments ..."
+    )
+    told = story.write_files(folder)
+    sizes = zip(told.segments.segment_names_, told.segments.sizes_, strict=True)
+    out.note("\n".join(f"     {size:5,d}  {name}" for name, size in sizes))
+    out.note(
+        f"2. The question. A company surveys a few and wants the segment of everyone. So keep {story.LABELS} labels,\n"
+        f"   hide the rest, and tell segments from {told.n_columns} columns of profile: age, income, blood, diet."
+    )
+    data = read_training(
+        Console(as_json=False, quiet=True),
+        folder / story.PEOPLE,
+        label=None,
+        labels=folder / story.SURVEY,
+        on=story.ID,
+        label_weight=None,
+        weight=None,
+        id=None,
+        drop=[],
+        how={},
+    )
+    replay = f"deepsep fit {story.PEOPLE} --labels {story.SURVEY} --on {story.ID} -o {story.MODEL}"
+    out.note("3. The model.")
+    fitted = fit_and_measure(
+        out,
+        method("deepsep", random_state=0),
+        data,
+        method="deepsep",
+        keep=[],
+        seed=0,
+        report=True,
+        command=replay,
+    )
+    save_model(fitted.model, fitted.files, folder / story.MODEL)
+    hidden = ~data.labelled
+    truth = told.segment.loc[data.ids].to_numpy()
+    found = {"DeepSep": float((fitted.predictions["label"].to_numpy() == truth[hidden]).mean())}
+    out.note(
+        f"4. The truth. What others, who learn from the {story.LABELS} labels alone, say about the hidden rows ..."
+    )
+    with out.steps("Rivals") as on_step:
+        found |= story.rivals_on_hidden(data.X, data.y, truth, on_step=on_step)
+    out.note(f"5. Scoring. {story.LATER} people come later ...")
+    scored = score_file(
+        fitted.model, folder / story.NEWCOMERS, folder / story.SCORED, id=story.ID, progress=lambda rows, share: None
+    )
+    result = {
+        "rows": told.n_people,
+        "labelled": story.LABELS,
+        "hidden": int(hidden.sum()),
+        "accuracy": found,
+        "expected": fitted.summary and fitted.summary["verdict"],
+        "scored": scored["rows"],
+        "folder": str(output),
+    }
+    return result, "\n".join(_lines(result, output, replay))
+
+
+def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
+    found = result["accuracy"]
+    width = max(map(len, found))
+    lines = [
+        f"\nRight about the {result['hidden']:,} people whose segment was hidden, from {result['labelled']} labels:"
+    ]
+    lines += [f"  {name:<{width}}  {share:6.1%}" for name, share in sorted(found.items(), key=lambda item: -item[1])]
+    best = max(found, key=lambda name: found[name])
+    if best != "DeepSep":
+        gap = 100 * (found[best] - found["DeepSep"])
+        who = best if best == "LightGBM" else f"the {best}"
+        lines.append(f"Here {who} is better, by {gap:.1f} points. That happens often: always compare.")
+    lines += [
+        "",
+        "What the 100 labels alone let one expect, from the report:",
+        *(f"  {sentence}" for sentence in result["expected"]),
+        "",
+        "Replay it by hand:",
+        f"  cd {shlex.quote(str(output))}",
+        "  deepsep segments answers.parquet -k 5 --id SEQN -o segments",
+        "  deepsep check people.parquet --labels survey.csv --on SEQN",
+        f"  {replay}",
+        "  deepsep score model newcomers.parquet --id SEQN -o scored.parquet",
+        "  deepsep explain model people.parquet --labels survey.csv --on SEQN",
+    ]
+    return lines
+
+
+def _check_folder(output: Path) -> Path:
+    """Return the folder, if it is new, empty, or of an earlier demonstration."""
+    if output.is_file():
+        raise DataError(f"{output} is a file. Name another folder with -o.")
+    if output.is_dir() and any(output.iterdir()) and not (output / RESULT).exists():
+        raise DataError(f"{output} holds files that are not of this demonstration. Name another folder with -o.")
+    return output.resolve()
+
+
+def _dump(result: dict[str, Any]) -> bytes:
+    import json
+
+    return (json.dumps(result, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _has_browser() -> bool:
+    """Whether someone sits before a screen on which a browser can open."""
+    if not sys.stdout.isatty():
+        return False
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        return False
+    try:
+        webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return True

@@ -1,0 +1,233 @@
+"""``deepsep fit``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deepsep.cli._console import Console, console
+from deepsep.cli._options import (
+    Debug,
+    Delimiter,
+    Drop,
+    Encoding,
+    Id,
+    Json,
+    Keep,
+    Label,
+    Labels,
+    LabelWeight,
+    On,
+    Quiet,
+    Seed,
+    Sheet,
+    TableFile,
+    Text,
+    Weight,
+    split_names,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from deepsep.cli._training import Training
+
+
+def _method_names(start: str) -> list[str]:
+    from deepsep._methods import methods
+
+    return [name for name in methods() if name.startswith(start)]
+
+
+def fit(
+    table: TableFile,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model goes.", show_default=False)
+    ],
+    label: Label = None,
+    method: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names),
+    ] = "deepsep",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated."),
+    ] = None,
+    priors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The population's shares: a table with the columns class and share, or JSON {class: share}.",
+            show_default=False,
+        ),
+    ] = None,
+    weight: Weight = None,
+    id: Id = None,
+    labels: Labels = None,
+    on: On = None,
+    label_weight: LabelWeight = None,
+    drop: Drop = "",
+    keep: Keep = "",
+    text: Text = "",
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    sheet: Sheet = None,
+    seed: Seed = 0,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Learn from the labelled rows of a table and all others, and predict the others.
+
+    The folder holds the model, predictions.parquet (every unlabelled row) and report.html.
+
+    Example: deepsep fit customers.csv --label segment --id customer -o model
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from deepsep.cli._estimator import build, parse_settings, set_priors
+        from deepsep.cli._outputs import check_model_folder, save_model
+        from deepsep.cli._training import read_options, read_training
+
+        check_model_folder(output)
+        estimator = build(method, parse_settings(settings or []), seed, weighted=bool(weight or label_weight))
+        data = read_training(
+            out,
+            table,
+            label=label,
+            labels=labels,
+            on=on,
+            label_weight=label_weight,
+            weight=weight,
+            id=id,
+            drop=split_names(drop),
+            how=read_options(text, encoding, delimiter, sheet),
+        )
+        if priors is not None:
+            set_priors(estimator, method, priors, data.y)
+        fitted = fit_and_measure(
+            out, estimator, data, method=method, keep=split_names(keep), seed=seed, report=report, command=None
+        )
+        save_model(fitted.model, fitted.files, output)
+        _tell(out, fitted, data, output, method)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model, what it says about the unlabelled rows, and what goes beside it into its folder."""
+
+    model: Any
+    predictions: pd.DataFrame
+    summary: dict[str, Any] | None
+    files: dict[str, bytes]
+    seconds: float
+
+
+def fit_and_measure(
+    out: Console,
+    estimator: Any,
+    data: Training,
+    *,
+    method: str,
+    keep: list[str],
+    seed: int,
+    report: bool,
+    command: str | None,
+) -> Fitted:
+    """Fit to the rows, predict those without a label, and measure how far the model can be trusted."""
+    import json
+
+    from deepsep import for_table
+    from deepsep._methods import TABLE
+    from deepsep.cli._outputs import PREDICTIONS, REPORT, SUMMARY, parquet_bytes, predictions
+
+    n, labelled = len(data.X), data.labelled
+    out.note(f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({TABLE[method].cost}) ...")
+    began = time.perf_counter()
+    model = _fit_pipeline(out, for_table(estimator, keep=keep), data)
+    seconds = time.perf_counter() - began
+    proba = model[-1].label_distributions_
+    frame = predictions(model.classes_, proba, data.ids)[~labelled]
+    files, summary = {PREDICTIONS: parquet_bytes(frame)}, None
+    if report:
+        from joblib import cpu_count
+
+        from deepsep.report import render, summarize
+        from deepsep.report._evaluate import FOLDS
+
+        out.note("Measuring how far it can be trusted: fits with some labels hidden, and the same for rivals ...")
+        with out.steps("Report") as on_step:
+            summary = summarize(
+                model,
+                data.X,
+                data.y,
+                ids=data.ids,
+                proba=proba,
+                label=data.label,
+                command=command or shlex.join(["deepsep", *sys.argv[1:]]),
+                seed=seed,
+                sample_weight=data.weight,
+                n_jobs=min(FOLDS, cpu_count()),
+                on_step=on_step,
+            )
+        files[REPORT] = render(summary).encode()
+        files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
+    return Fitted(model, frame, summary, files, seconds)
+
+
+def _fit_pipeline(out: Console, pipeline: Any, data: Training) -> Any:
+    """Return the fitted pipeline; DeepSep shows its progress on a terminal."""
+    name, estimator = pipeline.steps[-1]
+    shown = out.shows_progress and "verbose" in estimator.get_params(deep=False)
+    if shown:
+        pipeline.set_params(**{f"{name}__verbose": 1})
+    weights = {} if data.weight is None else {f"{name}__sample_weight": data.weight}
+    pipeline.fit(data.X, data.y, **weights)
+    if shown:  # a matter of this terminal, not of the model
+        pipeline.set_params(**{f"{name}__verbose": 0})
+    return pipeline
+
+
+def _tell(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:
+    from deepsep.cli._outputs import PREDICTIONS, REPORT
+
+    frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
+    shares = frame["label"].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)
+    lines = [f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s."]
+    if summary is not None:
+        lines += ["", *summary["verdict"]]
+    if len(frame):
+        lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
+        width = max(len(str(name)) for name in shares.index)
+        lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
+    files = {
+        f"{output}": "the model: deepsep.load opens it",
+        f"{output / PREDICTIONS}": f"label, probabilities and confidence of {len(frame):,} rows",
+    }
+    if summary is not None:
+        files[f"{output / REPORT}"] = "the report: open it in a browser"
+    width = max(map(len, files))
+    lines += ["", *(f"{file:<{width}}  {what}" for file, what in files.items())]
+    lines += ["", f"Next: deepsep score {shlex.quote(str(output))} MORE_ROWS.csv -o scored.parquet"]
+    out.result(
+        "\n".join(lines),
+        {
+            "method": method,
+            "rows": n,
+            "labelled": n_labelled,
+            "classes": fitted.model.classes_,
+            "predicted_shares": dict(shares.items()),
+            "verdict": None if summary is None else summary["verdict"],
+            "accuracy": None if summary is None else summary["accuracy"],
+            "seconds": round(fitted.seconds, 2),
+            "model": output,
+            "predictions": output / PREDICTIONS,
+            "report": None if summary is None else output / REPORT,
+        },
+    )

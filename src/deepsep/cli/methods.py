@@ -1,0 +1,34 @@
+"""``deepsep methods``."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+
+from deepsep.cli._console import console
+from deepsep.cli._options import Debug, Json, Quiet
+
+
+def methods(json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
+    """List the methods: what each is, what it assumes, what it costs."""
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from deepsep import methods as available
+        from deepsep._methods import TABLE
+
+        rows = {name: TABLE[name] for name in available()}
+        width = max(40, min(shutil.get_terminal_size().columns, 110))
+        indent = " " * (max(map(len, rows)) + 2)
+        lines = []
+        for name, row in rows.items():
+            lines.append(textwrap.fill(f"{name:<{len(indent)}}{row.what}", width, subsequent_indent=indent))
+            for word, text in (("assumes", row.assumes), ("cost", row.cost)):
+                lines.append(textwrap.fill(f"{indent}{word}: {text}", width, subsequent_indent=indent + "  "))
+        lines.append("\nChoose one with: deepsep fit TABLE --label COLUMN -o MODEL --method NAME")
+        out.result(
+            "\n".join(lines),
+            {
+                "methods": {
+                    name: {"what": row.what, "assumes": row.assumes, "cost": row.cost} for name, row in rows.items()
+                }
+            },
+        )

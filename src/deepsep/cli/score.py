@@ -1,0 +1,86 @@
+"""``deepsep score``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepsep.cli._console import console
+from deepsep.cli._options import Debug, Delimiter, Encoding, Id, Json, ModelFolder, Quiet, TableFile
+
+
+class Engine(StrEnum):
+    """Where rows are scored."""
+
+    local = "local"
+    ray = "ray"
+
+
+def score(
+    model: ModelFolder,
+    table: TableFile,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .parquet, .csv or .tsv file; for a folder of parts also a folder.",
+            show_default=False,
+        ),
+    ],
+    id: Id = None,
+    batch_size: Annotated[int, typer.Option(help="Rows in memory at a time.", min=1)] = 20_000,
+    engine: Annotated[Engine, typer.Option(help="ray: the parts of a folder on a Ray cluster.")] = Engine.local,
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; otherwise one is started here.", show_default=False)
+    ] = None,
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Give every row of a table a label and its probability, with a model that was fitted before.
+
+    Files of any size: rows are read, scored and written batch by batch.
+
+    Example: deepsep score model customers.csv --id customer -o scored.parquet
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        import time
+
+        from deepsep import load
+        from deepsep.cli._training import read_options
+        from deepsep.scoring import score_file
+
+        fitted = load(model)
+        out.note(f"Scoring {table} ...")
+        began = time.perf_counter()
+        with out.share("Scoring") as progress:
+            done = score_file(
+                fitted,
+                table,
+                output,
+                id=id,
+                engine=engine.value,
+                address=address,
+                batch_rows=batch_size,
+                encoding=encoding,
+                delimiter=read_options("", None, delimiter, None)["delimiter"],
+                progress=progress,
+            )
+        seconds = time.perf_counter() - began
+        if done["ignored"]:
+            names, more = done["ignored"][:5], len(done["ignored"]) - 5
+            out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
+        width = max(len(str(name)) for name in done["labels"])
+        lines = [f"Scored {done['rows']:,} rows in {seconds:.1f} s: {done['target']}"]
+        lines += [
+            f"  {name!s:<{width}}  {count / max(done['rows'], 1):6.1%}  {count:,}"
+            for name, count in done["labels"].items()
+        ]
+        out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})

@@ -1,0 +1,119 @@
+"""``deepsep segments``."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepsep.cli._console import console
+from deepsep.cli._options import Debug, Delimiter, Drop, Encoding, Id, Json, Quiet, Seed, Sheet, split_names
+from deepsep.errors import DataError, ParameterError
+
+SHOWN = 4  # telling answers of a segment
+
+
+def segments(
+    answers: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWERS", help="Table with one row a respondent and one column a question.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the segments go.", show_default=False)
+    ],
+    k: Annotated[str, typer.Option("-k", metavar="NUMBER", help="Number of segments, or 'auto'.")] = "5",
+    id: Id = None,
+    separator: Annotated[
+        str | None,
+        typer.Option(help="What stands between several answers in a cell; otherwise it is found.", show_default=False),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="names.json of an earlier run, with your names in it.", show_default=False),
+    ] = None,
+    drop: Drop = "",
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    sheet: Sheet = None,
+    seed: Seed = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Find segments in the answers to a questionnaire, and say what is telling about each.
+
+    The folder holds respondents.parquet (the segment of each, and its probability), profiles.csv, names.json to edit,
+    and the model.
+
+    Example: deepsep segments answers.csv -k 5 --id user_id -o segments
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        n_segments = _number(k)
+        if output.is_file():
+            raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
+
+        from deepsep.cli._training import read_options
+        from deepsep.survey import SurveySegments, read_names, write_segments
+        from deepsep.table import read_table
+        from deepsep.table._files import find_column
+
+        given = None if names is None else read_names(names)
+        out.note(f"Reading {answers} ...")
+        frame = read_table(answers, id=id, **read_options("", encoding, delimiter, sheet))
+        apart = [find_column(frame.columns, name, "--drop: column") for name in split_names(drop)]
+        ids = None if id is None else frame[id]
+        X = frame.drop(columns=[*apart, *([] if id is None else [id])])
+        many = "2 to 8" if n_segments == "auto" else str(n_segments)
+        out.note(f"Looking for {many} segments among {len(X):,} respondents ...")
+        model = SurveySegments(
+            n_segments=n_segments, separator=separator or "auto", names=given, random_state=seed
+        ).fit(X)
+        summary = write_segments(model, X, output, ids=ids, id_name=id or "row")
+        out.result(_text(summary, output, id), {**summary, "folder": output})
+
+
+def _number(k: str) -> int | str:
+    if k == "auto":
+        return k
+    if not k.isdecimal() or int(k) < 2:
+        raise ParameterError(f"-k {k}: write a number of at least 2, or auto.")
+    return int(k)
+
+
+def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
+    lines = [
+        f"{summary['n_segments']} segments of {summary['respondents']:,} respondents, from {summary['answers']} "
+        f"answers to {summary['questions']} questions."
+    ]
+    if summary["without_answers"]:
+        lines.append(f"{summary['without_answers']:,} respondents gave no answer that counts, and have no segment.")
+    if summary["compared"]:
+        lines += ["", "segments  perplexity  stability"]
+        for row in summary["compared"]:
+            chosen = "  <- chosen" if row["k"] == summary["n_segments"] else ""
+            lines.append(f"{row['k']:8d}  {row['perplexity']:10.2f}  {row['stability']:9.2f}{chosen}")
+        lines.append(
+            "Perplexity of held-out respondents: lower is better. Stability over samples and seeds: 1 is best."
+        )
+    for segment in summary["segments"]:
+        lines += [
+            "",
+            f"{segment['segment']}  {segment['name']}: {segment['size']:,} respondents, {segment['share']:.0%}",
+        ]
+        for answer in segment["telling"][:SHOWN]:
+            lines.append(
+                f"     {answer['question']}: {answer['answer']}, {answer['share']:.0%} here and "
+                f"{answer['overall']:.0%} of all ({answer['lift']:.1f} times)"
+            )
+    quoted, on = shlex.quote(str(output)), shlex.quote(id or "ID")
+    lines += [
+        "",
+        f"{output / 'respondents.parquet'} holds the segment of each respondent.",
+        f"To rename segments, edit {output / 'names.json'} and add: --names {quoted}/names.json",
+        f"Next: deepsep fit EVERYONE.csv --labels {quoted}/respondents.parquet --on {on} -o model",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,87 @@
+"""The paper's story on public data: a survey of a few, a table of everyone, and the truth to check it against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ID = "SEQN"
+ANSWERS, PEOPLE, SURVEY, NEWCOMERS = "answers.parquet", "people.parquet", "survey.csv", "newcomers.parquet"
+SEGMENTS, MODEL, SCORED = "segments", "model", "scored.parquet"
+LABELS, LATER = 100, 500  # people whose segment is known, and people who come later
+RIVALS = {"random-forest": "random forest", "lightgbm-few-labels": "LightGBM"}
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the files of the demonstration hold.
+
+    Attributes
+    ----------
+    segments : SurveySegments
+        The segments of the answers.
+    segment : Series
+        The segment of everyone, by identifier: the truth, most of which the models are not told.
+    n_people, n_columns, n_questions : int
+        People in ``people.parquet``, columns of it, and questions in the survey.
+    """
+
+    segments: Any
+    segment: pd.Series[Any]
+    n_people: int
+    n_columns: int
+    n_questions: int
+
+
+def write_files(folder: Path, *, seed: int = 0) -> Story:
+    """Write the survey and the tables of NHANES 2017-18 for the demonstration.
+
+    ====================  ========================================================================================
+    answers.parquet       what all people said in the questionnaire
+    segments/             the five segments of their answers
+    people.parquet        the profile of all but 500 people
+    survey.csv            the segment of 100 of these, drawn at random
+    newcomers.parquet     the profile of the 500
+    ====================  ========================================================================================
+    """
+    from deepsep.datasets import load_nhanes
+    from deepsep.survey import write_segments
+
+    nhanes = load_nhanes()
+    order = np.random.default_rng(seed).permutation(len(nhanes.profile))
+    later = np.sort(order[:LATER])
+    here, asked = np.sort(order[LATER:]), np.sort(order[LATER : LATER + LABELS])
+    nhanes.answers.reset_index().to_parquet(folder / ANSWERS, index=False)
+    write_segments(nhanes.segments, nhanes.answers, folder / SEGMENTS, ids=nhanes.answers.index, id_name=ID)
+    nhanes.profile.iloc[here].reset_index().to_parquet(folder / PEOPLE, index=False)
+    nhanes.profile.iloc[later].reset_index().to_parquet(folder / NEWCOMERS, index=False)
+    known = nhanes.segment.iloc[asked].to_frame().assign(probability=nhanes.segments.probability_[asked].round(4))
+    known.reset_index().to_csv(folder / SURVEY, index=False)
+    return Story(nhanes.segments, nhanes.segment, len(here), nhanes.profile.shape[1], nhanes.answers.shape[1])
+
+
+def rivals_on_hidden(
+    X: Any, y: Any, truth: Any, *, seed: int = 0, on_step: Callable[[int, int, str], object] | None = None
+) -> dict[str, float]:
+    """Return the accuracy of methods that learn from the labelled rows alone, on the rows whose label is hidden."""
+    from deepsep import for_table, method
+
+    hidden = y.isna().to_numpy()
+    right = np.asarray(truth)[hidden]
+    found = {}
+    for i, (name, title) in enumerate(RIVALS.items()):
+        if on_step is not None:
+            on_step(i, len(RIVALS), title)
+        model = for_table(method(name, random_state=seed)).fit(X, y)
+        found[title] = float((model.predict(X[hidden]) == right).mean())
+    if on_step is not None:
+        on_step(len(RIVALS), len(RIVALS), "done")
+    found["most frequent segment"] = float((right == y.mode()[0]).mean())
+    return found
