@@ -670,6 +670,7 @@ class DeepSep(ClassifierMixin, TransformerMixin, BaseEstimator):
             ("learning_rate", is_number(rate) and rate > 0, "a positive number"),
             ("smoothing", is_number(smoothing) and 0 <= smoothing < 0.5, "a number from 0 to below 0.5"),
             ("calibrate", isinstance(self.calibrate, bool | np.bool), "True or False"),
+            ("standardize", isinstance(self.standardize, bool | np.bool), "True or False"),
             ("l2", penalties_hold, "a number of at least 0, or a list or tuple of them"),
             ("hidden", widths_hold, "one or more positive integers, such as (128, 32)"),
             ("encoder", self.encoder is None or callable(self.encoder), "a torch module, or a callable that makes one"),

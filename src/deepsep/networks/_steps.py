@@ -82,6 +82,8 @@ def train_steps(
     """
     order_rng, noise_seed = streams(rng)
     sizes = [min(batch_size, len(labelled)), min(unlabelled_batch, len(unlabelled))]
+    if sum(sizes) == 1:
+        sizes[0] = 2  # batch norm needs two rows
     sources = [
         _Endless(index, None if weight is None else weight[index], order_rng) for index in (labelled, unlabelled)
     ]

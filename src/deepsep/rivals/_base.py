@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from deepsep._checks import private_generator
+from deepsep._checks import private_generator, require
 from deepsep._fingerprint import fingerprint
 from deepsep._inputs import read_rows, read_training_rows
 from deepsep._threads import one_blas_thread
@@ -86,6 +87,7 @@ class Rival(ClassifierMixin, BaseEstimator):
         return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        self._check_switches()
         self._check_parameters()
         X, labels, weight = read_training_rows(self, X, y, sample_weight, stacklevel=5, **self._accept)
         rows = TrainingRows(X, labels.codes, weight, len(self.classes_))
@@ -102,6 +104,11 @@ class Rival(ClassifierMixin, BaseEstimator):
         self.label_distributions_ = self._probabilities(X) if said is None else said
         self._set_transduction(np.where(rows.codes >= 0, rows.codes, self.label_distributions_.argmax(axis=1)))
         return self
+
+    def _check_switches(self) -> None:
+        for name, parameter in signature(type(self)).parameters.items():
+            if isinstance(parameter.default, bool):
+                require(self, name, isinstance(getattr(self, name), bool | np.bool), "True or False")
 
     def _set_transduction(self, codes: Array) -> None:
         self.transduction_ = self.classes_[codes]

@@ -84,6 +84,8 @@ class SVMNetwork(NetworkRival):
     True
     """
 
+    _needs_unlabelled = False
+
     def __init__(
         self,
         *,

@@ -1,0 +1,317 @@
+"""Every method keeps the same contract; what each one computes is held against mathematics in test_rivals_*.py."""
+
+import random
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.model_selection import cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import has_fit_parameter
+
+import deepsep
+from deepsep import DeepSep, LabelledFold, load, method, methods, save
+from deepsep._methods import TABLE
+from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.rivals import Supervised
+from deepsep.rivals._network import NetworkRival
+
+# Short training for every setting of these names that a method has.
+SHORT = {
+    "steps": 60,
+    "rounds": 2,
+    "round_steps": 20,
+    "hidden": (16, 8),
+    "learning_rate": 0.02,
+    "initial_epochs": 15,
+    "label_epochs": 2,
+    "estimator__n_estimators": 20,
+    "estimator__learning_rate": 0.2,
+    "n_cuts": 5,
+}
+# The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
+RIVALS = [name for name in methods() if name not in ("deepsep", "tsvm")]
+SUPERVISED = [
+    *("svm-network", "lightgbm", "lightgbm-few-labels", "random-forest", "extra-trees", "logistic-regression", "knn"),
+    *("svm", "xgboost"),
+]
+MARK = {"check_classifiers_classes": "uses -1 and 1 as classes, and -1 marks unlabelled rows"}
+REASON = "mini-batches or resampled rows: k copies are met in other company than weight k"
+EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
+
+
+def short(name, **settings):
+    model = method(name, **settings)
+    return model.set_params(**{key: SHORT[key] for key in SHORT.keys() & model.get_params().keys()})
+
+
+def expected_failures(model):
+    """Rows that are drawn, in batches or for a tree, are drawn otherwise if there are more of them."""
+    draws = isinstance(model, NetworkRival)
+    if isinstance(model, Supervised):
+        settings = model.estimator.get_params()
+        draws = settings.get("bootstrap", False) or settings.get("subsample", 1) != 1
+    return MARK | EQUIVALENCE if draws else MARK
+
+
+@parametrize_with_checks([short(name) for name in RIVALS], expected_failed_checks=expected_failures)
+def test_scikit_learn_contract(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeepSepWarning)
+        check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([method(name) for name in RIVALS], expected_failed_checks=expected_failures)
+def test_scikit_learn_contract_with_defaults(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeepSepWarning)
+        check(estimator)
+
+
+def segments(n=240, labelled=30, seed=0):
+    """Three segments with names; `labelled` rows have one, the others None."""
+    X, truth = make_blobs(n, centers=3, n_features=5, cluster_std=2.0, random_state=seed)
+    names = np.array(["amber", "blue", "cyan"], dtype=object)[truth]
+    return X, np.where(np.arange(n) < labelled, names, None), names
+
+
+@pytest.fixture(scope="module", params=RIVALS)
+def fitted(request):
+    X, y, names = segments()
+    return X, y, names, request.param, short(request.param, random_state=0).fit(X, y)
+
+
+def test_it_speaks_as_deepsep_does(fitted):
+    X, y, _, _, model = fitted
+    p = model.predict_proba(X)
+    assert p.dtype == np.float64
+    assert p.shape == model.label_distributions_.shape == (240, 3)
+    for distribution in (p, model.label_distributions_):
+        np.testing.assert_allclose(distribution.sum(axis=1), 1)
+        assert (distribution >= 0).all()
+    assert model.classes_.tolist() == ["amber", "blue", "cyan"]
+    np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
+    np.testing.assert_array_equal(model.transduction_[:30], y[:30])
+    unlabelled = model.classes_[model.label_distributions_.argmax(axis=1)][30:]
+    np.testing.assert_array_equal(model.transduction_[30:], unlabelled)
+    assert len(model.data_fingerprint_) > 10
+
+
+def test_it_learns(fitted):
+    X, _, names, name, model = fitted
+    if name in ("lightgbm", "xgboost"):
+        pytest.skip("30 rows are too few for leaves of the default size: it may say the largest class of all rows")
+    assert (model.predict(X) == names)[30:].mean() > 0.75
+    fresh, truth = make_blobs(300, centers=3, n_features=5, cluster_std=2.0, random_state=0)  # the same centres
+    assert (model.predict(fresh + 0.01) == np.array(["amber", "blue", "cyan"])[truth]).mean() > 0.75
+
+
+def test_same_seed_same_bits_whatever_the_global_state(fitted):
+    X, y, _, name, model = fitted
+    np.random.seed(5)  # noqa: NPY002
+    random.seed(5)
+    before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    again = short(name, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.label_distributions_, model.label_distributions_)
+    short(name).fit(X, y)
+    np.testing.assert_array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    assert random.getstate() == before[1]
+
+
+def test_a_saved_model_predicts_the_same_bits(fitted, tmp_path):
+    X, _, _, _, model = fitted
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(again.label_distributions_, model.label_distributions_)
+    np.testing.assert_array_equal(again.transduction_, model.transduction_)
+    assert again.transduction_.dtype == model.transduction_.dtype
+    assert repr(again) == repr(model)
+    assert str(clone(again).get_params()) == str(clone(model).get_params())
+
+
+def test_settings_changed_after_fit_do_not_change_the_model(fitted):
+    X, y, _, name, _ = fitted
+    model = short(name, random_state=0).fit(X, y)
+    before = model.predict_proba(X)
+    changes = {"hidden": (3,), "k": 1, "alpha": 0.1, "steps": 1, "standardize": False, "temperature": 9.0}
+    model.set_params(**{key: value for key, value in changes.items() if key in model.get_params()})
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("kind", ["integers", "booleans", "pandas"])
+def test_marks_and_labels(name, kind):
+    X, _, names = segments(120)
+    known = np.arange(120) < 30
+    if kind == "integers":
+        y, classes = np.where(known, (names == "blue") + 5, -1), [5, 6]
+    elif kind == "booleans":
+        y, classes = np.where(known, names == "blue", None), [False, True]
+    else:
+        y, classes = pd.Series(names).where(known).astype("string"), ["amber", "blue", "cyan"]
+        X = pd.DataFrame(X, columns=list("abcde"))
+    model = short(name, random_state=0).fit(X, y)
+    assert model.classes_.tolist() == classes
+    assert set(model.predict(X)) <= set(classes)
+    if kind == "pandas":
+        assert model.feature_names_in_.tolist() == list("abcde")
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(X.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize("name", [name for name in RIVALS if has_fit_parameter(method(name), "sample_weight")])
+def test_a_row_of_weight_0_is_absent(name):
+    """Rows that would turn the classes around have no influence without a weight."""
+    X, y, names = segments()
+    wrong = np.roll(np.unique(names), 1)[np.searchsorted(np.unique(names), names)]
+    doubled, labels = np.concatenate([X, X]), np.concatenate([y, wrong])
+    weight = np.repeat([1.0, 0.0], len(X))
+    model = short(name, random_state=0).fit(doubled, labels, sample_weight=weight)
+    if name not in ("lightgbm", "xgboost"):
+        assert (model.predict(X) == names).mean() > 0.75
+    assert model.transduction_[len(X) :].tolist() == wrong.tolist()
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_without_unlabelled_rows(name):
+    X, _, names = segments(90)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = short(name, random_state=0).fit(X, names)
+    said = [str(w.message) for w in caught if issubclass(w.category, LabelWarning)]
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert any("no unlabelled rows" in words for words in said) == (name not in SUPERVISED)
+    assert all(w.filename == __file__ for w in caught if issubclass(w.category, LabelWarning))
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_one_label_a_class_and_repeated_rows(name):
+    X, _, names = segments(60)
+    y = np.full(60, None)
+    for label in ("amber", "blue", "cyan"):
+        y[np.flatnonzero(names == label)[0]] = label
+    with pytest.warns(LabelWarning, match="only one labelled row"):
+        model = short(name, random_state=0).fit(np.repeat(X, 3, axis=0), tile(y))
+    assert np.isfinite(model.predict_proba(X)).all()
+    np.testing.assert_allclose(model.label_distributions_.sum(axis=1), 1)
+
+
+def tile(y):
+    """Each row three times, of which the first alone is labelled."""
+    return np.stack([y, np.full(len(y), None), np.full(len(y), None)], axis=1).ravel()
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_row_far_from_all_others(name):
+    X, y, _ = segments(120)
+    X[-1] = 1e6
+    model = short(name, random_state=0).fit(X, y)
+    far = np.concatenate([X[:2], np.full((1, 5), -1e9)])
+    for p in (model.label_distributions_, model.predict_proba(far)):
+        np.testing.assert_allclose(p.sum(axis=1), 1)
+
+
+X0, Y0, _ = segments(60)
+SPOILT = X0.copy()
+SPOILT[7, 2] = np.nan
+BAD = [
+    (SPOILT, Y0, "row 7, column 2"),
+    (np.where(np.isnan(SPOILT), np.inf, SPOILT), Y0, "infinity"),
+    (X0, np.full(60, None), "label"),
+    (X0, np.where(np.arange(60) < 5, "amber", None), "amber"),
+    (X0, Y0[:50], "60 rows and y has 50"),
+    (np.ones_like(X0), Y0, "constant"),
+    (pd.DataFrame({"age": X0[:, 0], "plan": ["free"] * 60}), Y0, "plan"),
+    (X0[:, 0], Y0, "1D array"),
+    (X0, np.random.default_rng(0).normal(size=60), "class"),
+]
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_bad_data_gives_the_error_that_deepsep_gives(name):
+    for X, y, words in BAD:
+        with pytest.raises(ValueError, match=words) as expected:
+            DeepSep(rounds=0, initial_epochs=1).fit(X, y)
+        with pytest.raises(type(expected.value)) as raised:
+            short(name).fit(X, y)
+        assert str(raised.value) == str(expected.value).replace("DeepSep", type(raised.value).__name__)
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_bad_weights(name):
+    if not has_fit_parameter(method(name), "sample_weight"):
+        with pytest.raises(TypeError, match="sample_weight"):
+            method(name).fit(X0, Y0, sample_weight=np.ones(60))
+        return
+    for weight, words in ((np.full(60, -1.0), "[Nn]egative"), (np.ones(59), "shape"), (Y0 != "amber", "amber")):
+        with pytest.raises(ValueError, match=words):
+            short(name).fit(X0, Y0, sample_weight=weight)
+
+
+@pytest.mark.parametrize("name", [name for name in RIVALS if "estimator" not in method(name).get_params()])
+def test_bad_settings(name):
+    for setting, value in method(name).get_params().items():
+        if setting == "random_state" or callable(value):
+            continue
+        with pytest.raises(ParameterError, match=setting):
+            method(name, **{setting: "nonsense"}).fit(X0, Y0)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            with pytest.raises(ParameterError, match=setting):
+                method(name, **{setting: -1}).fit(X0, Y0)
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_it_cross_validates(name):
+    X, y, _ = segments(120)
+    scores = cross_val_score(short(name, random_state=0), X, y, cv=LabelledFold(3, random_state=0))
+    assert scores.shape == (3,)
+    assert np.isfinite(scores).all()
+
+
+def test_a_pipeline_for_tables_is_saved(tmp_path):
+    X, y, _ = segments(90)
+    table = pd.DataFrame(X, columns=list("abcde")).assign(plan=np.where(X[:, 0] > 0, "free", "pro"))
+    table.loc[3, "a"] = np.nan
+    model = deepsep.for_table(method("random-forest", n_estimators=10, random_state=0)).fit(table, y)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(table), model.predict_proba(table))
+
+
+# -- the table of methods ------------------------------------------------------------------------------------
+
+
+def test_methods_can_be_built_and_are_described():
+    described = methods()
+    assert {"deepsep", "tsvm", "mean-teacher", "random-forest"} <= described.keys() <= TABLE.keys()
+    for name, text in described.items():
+        assert "Assumes: " in text
+        assert "Cost: " in text
+        assert hasattr(method(name, random_state=3), "predict_proba")
+        assert method(name, random_state=3).random_state == 3
+
+
+def test_an_unknown_method_or_setting_is_named():
+    with pytest.raises(ParameterError, match="did you mean 'mean-teacher'"):
+        method("mean-techer")
+    for name in methods():
+        with pytest.raises(DeepSepError, match="'stepps'"):
+            method(name, stepps=3)
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    monkeypatch.setattr("deepsep._methods.find_spec", lambda package: None)
+    assert "xgboost" not in methods()
+    assert "lightgbm" in methods()
+    with pytest.raises(ImportError, match=r'pip install "deepsep\[xgboost\]"'):
+        method("xgboost")
+
+
+def test_the_names_at_the_top_are_the_promised_ones():
+    promised = ["TSVM", "DeepSep", "LabelledFold", "SurveySegments", "for_table", "save", "load", "method", "methods"]
+    assert set(deepsep.__all__) == {*promised, "datasets", "errors", "__version__"}
