@@ -455,7 +455,8 @@ def test_numbers_read_well() -> None:
 
 def test_methods_are_named() -> None:
     assert method_name(DeepSep()) == "deepsep"
-    assert method_name(method("random-forest")) == "random-forest"
+    for name in ("random-forest", "lightgbm", "extra-trees", "knn", "svm", "logistic-regression", "self-training"):
+        assert method_name(method(name)) == name
     assert method_name(method("mean-teacher")) == "mean-teacher"
 
 

@@ -31,7 +31,16 @@ TREES = {"random-forest": 200, "lightgbm-few-labels": 200}  # for speed; "random
 START = "start"  # the method without its unlabelled rows
 CURVE = (0.25, 0.5)  # parts of a fold's training labels, beside all of them
 CURVE_RIVAL = "random-forest"
-SUPERVISED = {"RandomForestClassifier": "random-forest", "LGBMClassifier": "lightgbm"}
+SUPERVISED = {
+    "ExtraTreesClassifier": "extra-trees",
+    "KNeighborsClassifier": "knn",
+    "LGBMClassifier": "lightgbm",
+    "LogisticRegression": "logistic-regression",
+    "RandomForestClassifier": "random-forest",
+    "SVC": "svm",
+    "SelfTrainingClassifier": "self-training",
+    "XGBClassifier": "xgboost",
+}
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,9 @@ def _baseline_is_better(own: dict[str, Any], better: dict[str, Any]) -> str:
     gap = f"{points(-better['against_model']['difference'])} points, 95 % interval {points(-high)} to {points(-low)}"
     name = {"majority": "Always guessing the most frequent class", "random-forest": "A random forest"}
     who = name.get(better["key"], better["name"])
-    both = f"{percent(better['accuracy']['value'])} against {percent(own['accuracy']['value'])} for {own['name']}"
+    theirs, ours = better["accuracy"]["value"], own["accuracy"]["value"]
+    digits = 0 if percent(theirs) != percent(ours) else 1
+    both = f"{percent(theirs, digits)} against {percent(ours, digits)} for {own['name']}"
     if high < 0:
         return f"{who} is better here, use it instead: {both} ({gap})."
     return f"{who} gets a few more rows right: {both}. With these labels that may be chance ({gap})."
