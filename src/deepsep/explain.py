@@ -206,4 +206,5 @@ def fidelity_sentence(rules: dict[str, Any]) -> str:
 def rule_sentence(rule: dict[str, Any]) -> str:
     """Return a rule as a sentence."""
     what = "; ".join(rule["conditions"]) or "every row"
-    return f"{what}: {percent(rule['agreement'])} of such rows belong here; covers {percent(rule['coverage'])} of the segment"
+    here, covered = percent(rule["agreement"]), percent(rule["coverage"])
+    return f"{what}: {here} of such rows belong here; covers {covered} of the segment"
