@@ -86,7 +86,8 @@ class LabelPropagation(GraphRival):
 
     Where labels are few, walks forget where they began before they meet one: f is then nearly the same everywhere but
     at the labels, and the largest entry says little. So by default each class is scaled to have the share of the rows
-    that it has of the labels (class mass normalisation).
+    that it has of the labels (class mass normalisation). That helps up to a point: where labels are one row in a
+    thousand or fewer, prefer :class:`LabelSpreading`.
 
     Memory grows linearly with the rows: it is that of the rows, their neighbours, and some columns a class.
 
