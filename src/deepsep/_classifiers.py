@@ -40,6 +40,7 @@ HOMES = {
     "KNeighborsClassifier": "sklearn.neighbors",
     "SelfTrainingClassifier": "sklearn.semi_supervised",
     "SVC": "sklearn.svm",
+    "DecisionTreeClassifier": "sklearn.tree",
     "LGBMClassifier": "lightgbm",
     "XGBClassifier": "xgboost",
 }

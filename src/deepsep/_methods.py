@@ -113,7 +113,7 @@ TABLE: Mapping[str, Method] = {
         "deepsep.rivals._random_walk:MarkovRandomWalk",
         "the label of the row from which a random walk over neighbours came",
         "neighbours are of one class",
-        "seconds; memory: rows times labelled rows",
+        "seconds; nearest neighbours of all rows; memory linear",
     ),
     "semiboost": Method(
         "deepsep.rivals._semiboost:SemiBoost",
