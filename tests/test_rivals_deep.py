@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -484,7 +485,7 @@ SHORT = [
 @pytest.mark.parametrize("model", SHORT, ids=lambda m: type(m).__name__)
 def test_finds_clusters_from_few_labels(model):
     X, y, truth = blobs(300)
-    model = model.set_params(random_state=0, device="cpu").fit(X, y)
+    model = clone(model).set_params(random_state=0, device="cpu").fit(X, y)
     assert (model.predict(X)[y < 0] == truth[y < 0]).mean() > 0.85
     assert np.isfinite(model.label_distributions_).all()
 
@@ -493,7 +494,7 @@ def test_finds_clusters_from_few_labels(model):
 def test_a_row_of_weight_zero_might_as_well_not_be_there(model):
     X, y, _ = blobs(100)
     more, marks = np.vstack([X, 50 + X[:20]]), np.concatenate([y, y[:20]])
-    model = model.set_params(random_state=0, device="cpu")
+    model = clone(model).set_params(steps=20, random_state=0, device="cpu")
     alone = model.fit(X, y).predict_proba(X)
     weight = np.r_[np.ones(100), np.zeros(20)]
     np.testing.assert_allclose(model.fit(more, marks, sample_weight=weight).predict_proba(X), alone, atol=1e-4)

@@ -28,9 +28,9 @@ class LadderNetwork(NetworkRival):
 
     Parameters
     ----------
-    noise : float, default=0.3
-        Standard deviation of the noise; features and layers have variance 1.
-    denoising : sequence of float, default=(1.0, 0.1)
+    noise : float, default=0.6
+        Standard deviation of the noise; features and layers have variance 1. The paper has 0.3 for images.
+    denoising : sequence of float, default=(10.0, 1.0)
         λ of the features, of the first layer, and so on up to the classes; the last one given serves all layers from
         there on. The paper has (1000, 10, 0.1) for images.
     hidden : sequence of int, default=(128, 32)
@@ -72,8 +72,8 @@ class LadderNetwork(NetworkRival):
     def __init__(
         self,
         *,
-        noise: float = 0.3,
-        denoising: Sequence[float] = (1.0, 0.1),
+        noise: float = 0.6,
+        denoising: Sequence[float] = (10.0, 1.0),
         hidden: Sequence[int] = (128, 32),
         l2: float = 1e-5,
         steps: int = 2000,
@@ -104,7 +104,7 @@ class LadderNetwork(NetworkRival):
             self,
             "denoising",
             0 < len(weights) <= len(self.hidden) + 2 and all(is_number(value) and value >= 0 for value in weights),
-            f"up to {len(self.hidden) + 2} numbers of at least 0, such as (1.0, 0.1)",
+            f"up to {len(self.hidden) + 2} numbers of at least 0, such as (10.0, 1.0)",
         )
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:

@@ -40,7 +40,7 @@ class VariationalM1(NetworkRival):
     l2 : float, default=1e-5
         Penalty on the squared weights.
     steps : int, default=1000
-        Steps of Adam. More of them bring details into z that say little about classes.
+        Steps of Adam. Three times as many lowered the accuracy on average.
     learning_rate : float, default=1e-3
         Of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
