@@ -13,6 +13,7 @@ import typer
 from deepsep._version import __version__
 from deepsep.cli.check import check
 from deepsep.cli.demo import demo
+from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
 from deepsep.cli.fit import fit
 from deepsep.cli.methods import methods
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, fit, score, explain, methods):
+for command in (demo, check, segments, fit, score, explain, methods, experiment):
     app.command()(command)
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -162,7 +165,7 @@ def fit_and_measure(
         from deepsep.report._evaluate import FOLDS
 
         out.note("Measuring how far it can be trusted: fits with some labels hidden, and the same for rivals ...")
-        with out.steps("Report") as on_step:
+        with _silent_workers(), out.steps("Report") as on_step:
             summary = summarize(
                 model,
                 data.X,
@@ -179,6 +182,20 @@ def fit_and_measure(
         files[REPORT] = render(summary).encode()
         files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
     return Fitted(model, frame, summary, files, seconds)
+
+
+@contextmanager
+def _silent_workers() -> Iterator[None]:
+    """Keep the processes that fit the folds from writing warnings between our lines, Ctrl-C included."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 def _fit_pipeline(out: Console, pipeline: Any, data: Training) -> Any:

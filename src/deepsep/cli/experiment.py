@@ -1,0 +1,233 @@
+"""``deepsep experiment``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deepsep.cli._console import INTERRUPTED, Console, console
+from deepsep.cli._options import COLUMNS, Debug, Json, Quiet, split_names
+from deepsep.errors import DataError, DeepSepError, ParameterError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The paper's values, written out so that --help need not import the library; a test holds them against it.
+SIZES = "35,50,125,250,500,1250,2500"
+METHODS = "lightgbm,lightgbm-few-labels,tsvm,mean-teacher,deepsep"
+
+
+class Engine(StrEnum):
+    """Where the fits run."""
+
+    local = "local"
+    ray = "ray"
+
+
+def experiment(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the results go.", show_default=False)
+    ],
+    table: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="nhanes, hotel, spotify, satimage, optdigits, penbased, letter, texture, segment, splice, nursery, "
+            "fars, or a file in which every row has its class.",
+        ),
+    ] = "nhanes",
+    label: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of classes of a file; named tables know theirs.")
+    ] = "label",
+    labels: Annotated[str, typer.Option(metavar="NUMBERS", help="Labelled rows, with commas between.")] = SIZES,
+    shuffles: Annotated[int, typer.Option(help="How often the rows are dealt anew.", min=1)] = 5,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="With commas between; see `deepsep methods`. deepsep has published settings."
+        ),
+    ] = METHODS,
+    no_tune: Annotated[bool, typer.Option("--no-tune", help="Take every method with its own settings.")] = False,
+    trials: Annotated[int, typer.Option(help="Fits with which each method is tuned on validation rows.", min=1)] = 10,
+    validation: Annotated[int, typer.Option(help="Rows to tune on.", min=0)] = 100,
+    test_per_class: Annotated[int, typer.Option(help="Most test rows of each class.", min=30)] = 956,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="Also DeepSep without each of its parts, at 125 and 500 labels.")
+    ] = False,
+    published: Annotated[bool, typer.Option("--published", help="Set the paper's averages beside ours.")] = False,
+    drop: Annotated[
+        str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {COLUMNS}.", show_default=False)
+    ] = "",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="METHOD.NAME=VALUE", help="A setting, such as deepsep.rounds=3.", show_default=False
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Fits at the same time; otherwise one a core.", min=1, show_default=False)
+    ] = None,
+    engine: Annotated[Engine, typer.Option(help="ray: on a Ray cluster that sees the folder.")] = Engine.local,
+    address: Annotated[
+        str | None, typer.Option(help="Of the Ray cluster; otherwise one is started here.", show_default=False)
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run the paper's study on a table, and print its Table 1.
+
+    Every option's default is the paper's value. A run that was stopped or killed goes on with the same command: what
+    is done is not done again. Tables that do not ship with deepsep are downloaded once.
+
+    Example: deepsep experiment --table nhanes --labels 35,50 --shuffles 2 --no-tune -o results
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        names = split_names(methods)
+        _check(names, ablation, engine, address, output)
+
+        from deepsep.experiments import find, prepare, write
+        from deepsep.experiments._write import as_json, published_table
+
+        name, frame, label, about = _read(out, table, label, split_names(drop))
+        what = prepare(
+            name,
+            frame,
+            output,
+            label=label,
+            labels=_numbers(labels),
+            shuffles=shuffles,
+            methods=names,
+            settings=_settings(set_ or [], names),
+            trials=0 if no_tune else trials,
+            validation=validation,
+            test_per_class=test_per_class,
+            ablation=ablation,
+        )
+        for notice in what.plan.notices:
+            out.warn(notice)
+        failure, seconds = _run(out, what, jobs, engine, address)
+        found = find(what)
+        if found is None:
+            raise failure or DataError("no cell is done.")
+        command = shlex.join(["deepsep", *sys.argv[1:]])
+        files = write(found, what, output, about=about, command=command, published=published)
+        if failure is not None:
+            out.note(f"{output} holds what is done. The same command tries the others again.")
+            raise failure
+        from deepsep.experiments._results import as_text
+
+        lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", as_text(found.table_1)]
+        if published:
+            lines += ["The paper's averages, on its own data:", "", published_table(found), ""]
+        lines += [*found.sentences, ""] if found.sentences else []
+        lines += [f"{files['summary.md']} says what this means; {files['table.csv']} has every figure."]
+        out.result(
+            "\n".join(lines),
+            {
+                "table": name,
+                "sizes": what.plan.sizes,
+                "test_per_class": what.plan.test_per_class,
+                "cells": len(what.cells),
+                "run_seconds": round(seconds, 1),
+                **as_json(found),
+                "files": files,
+            },
+        )
+
+
+def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
+    """Raise before anything is read if the options do not fit together."""
+    from deepsep._methods import method
+
+    if not names:
+        raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise ParameterError(f"--methods names {twice} twice.")
+    for name in names:
+        method(name)  # raises if there is none, or its package is missing
+    if ablation and "deepsep" not in names:
+        raise ParameterError("--ablation takes deepsep apart: add deepsep to --methods.")
+    if address is not None and engine is not Engine.ray:
+        raise ParameterError("--address belongs to --engine ray.")
+    if output.is_file():
+        raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
+
+
+def _numbers(text: str) -> list[int]:
+    parts = split_names(text)
+    wrong = next((part for part in parts if not part.isdecimal() or not int(part)), None)
+    if wrong is not None or not parts:
+        raise ParameterError(f"--labels {text}: write numbers with commas between, such as 35,50,125.")
+    return [int(part) for part in parts]
+
+
+def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
+    from deepsep.cli._estimator import parse_settings
+    from deepsep.experiments._models import build
+
+    settings: dict[str, dict[str, Any]] = {}
+    for key, value in parse_settings(given).items():
+        name, _, setting = key.partition(".")
+        if name not in names or not setting:
+            raise ParameterError(f"--set {key}: write METHOD.NAME=VALUE, with a method of --methods.")
+        settings.setdefault(name, {})[setting] = value
+    for name, some in settings.items():
+        build(name, **some)  # raises if there is no such setting
+    return settings
+
+
+def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, pd.DataFrame, str, str]:
+    """Return the name of the table, its rows, the column of classes, and what it is."""
+    from deepsep.datasets import list_tables
+    from deepsep.table import read_table
+    from deepsep.table._files import find_column
+
+    if table in list_tables():
+        from deepsep.datasets import load_table
+
+        out.note(f"Loading {table} ...")
+        known = load_table(table)
+        name, frame, label = table, known.data.assign(**{known.label: known.target}), known.label
+        about = known.DESCR
+        out.note(f"{len(frame):,} rows. Source: {known.source}. Licence: {known.licence}.")
+    else:
+        file = Path(table)
+        if not file.exists():
+            raise DataError(f"{table} is neither a file nor a table that deepsep knows: {', '.join(list_tables())}.")
+        out.note(f"Reading {table} ...")
+        name, frame, about = file.stem, read_table(file, label=label), ""
+    apart = [find_column(frame.columns, column, "--drop: column") for column in drop]
+    if label in apart:
+        raise ParameterError(f"--drop {label}: this is the column of classes.")
+    return name, frame.drop(columns=apart), label, about
+
+
+def _run(
+    out: Console, what: Any, jobs: int | None, engine: Engine, address: str | None
+) -> tuple[DeepSepError | None, float]:
+    """Fit what is not done, with a progress bar; return what failed, and the seconds."""
+    import time
+
+    from joblib import cpu_count
+
+    from deepsep.experiments import run
+
+    pending, began = len(what.pending), time.perf_counter()
+    done = len(what.cells) - pending
+    out.note(f"{len(what.cells)} fits" + (f", {done} of them done before." if done else "."))
+    try:
+        with out.bar("Fits", total=pending, unit="fit") as bar:
+            run(what, jobs=jobs or cpu_count(), engine=engine.value, address=address, on_cell=bar.update)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted. What is done is kept: the same command goes on from there.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except DeepSepError as error:
+        return error, time.perf_counter() - began
+    return None, time.perf_counter() - began
