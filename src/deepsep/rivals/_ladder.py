@@ -37,7 +37,7 @@ class LadderNetwork(NetworkRival):
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     l2 : float, default=1e-5
         Penalty on the squared weights.
-    steps : int, default=2000
+    steps : int, default=1000
         Steps of Adam.
     learning_rate : float, default=1e-3
         Of Adam.
@@ -76,7 +76,7 @@ class LadderNetwork(NetworkRival):
         denoising: Sequence[float] = (10.0, 1.0),
         hidden: Sequence[int] = (128, 32),
         l2: float = 1e-5,
-        steps: int = 2000,
+        steps: int = 1000,
         learning_rate: float = 1e-3,
         batch_size: int = 32,
         unlabeled_batch: int = 128,
