@@ -320,3 +320,11 @@ def test_tables_beyond_the_memory_limit_are_refused(tmp_path, monkeypatch, name)
     monkeypatch.setenv("DEEPSEP_MAX_BYTES", "lots")
     with pytest.raises(DataError, match="no number of bytes"):
         read_table(place)
+
+
+def test_text_labels_of_a_parquet_file_stay_text(tmp_path):
+    frame = pd.DataFrame({"age": [1.0, 2.0, 3.0], "code": ["1", None, "2"]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    assert read_table(tmp_path / "t.parquet", label="code")["code"].tolist()[0] == "1"
+    assert read_table(tmp_path / "t.csv", label="code")["code"].tolist()[0] == 1

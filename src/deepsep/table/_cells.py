@@ -95,11 +95,11 @@ def _numbers(cells: Any, given: Any, name: str, wanted: str | None, delimiter: s
     return pa.chunked_array([pa.array(numbers.to_numpy(float), from_pandas=True)])
 
 
-def labels_of(column: pd.Series[Any]) -> pd.Series[Any]:
+def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:
     """Return a column of labels: empty cells as missing, whole numbers as integers, all else as it is.
 
     "NA", "None" and "nan" are names like any other. Whole numbers that were written as 1.0 because some labels are
-    missing are integers again.
+    missing are integers again. Text stays text where the file itself says that it is (``typed``).
 
     Examples
     --------
@@ -120,7 +120,7 @@ def labels_of(column: pd.Series[Any]) -> pd.Series[Any]:
     text = column.str.strip()
     text = text.mask(text == "")
     given = text.dropna()
-    if len(given) and given.str.fullmatch(WHOLE_FLOAT).all():
+    if not typed and len(given) and given.str.fullmatch(WHOLE_FLOAT).all():
         numbers = text.str.replace(r"\.0+$", "", regex=True)
         return numbers.astype("Int64") if text.isna().any() else numbers.astype("int64")
     return text

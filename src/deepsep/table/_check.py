@@ -201,15 +201,15 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
             findings.add("warning", "infinite", text, "Replace them with numbers, or leave them empty.", name)
         if kind == "text":
             _check_text(name, cells, distinct, findings)
-    _group(described, "identifier", "note", "identifier", "look like identifiers and are left out", findings)
-    _group(described, "constant", "note", "constant", "have one value only and are left out", findings)
-    _group(described, "empty", "note", "empty", "are empty and left out", findings)
+    _group(described, "identifier", "note", "identifier", "left out as identifiers", findings)
+    _group(described, "constant", "note", "constant", "left out, since there is one value only", findings)
+    _group(described, "empty", "note", "empty", "left out, being empty", findings)
     _group(
         described,
         "lists or other objects",
         "warning",
         "objects",
-        "hold lists or other objects and are left out",
+        "left out, since a model cannot use lists or other objects",
         findings,
     )
     gaps = [
@@ -217,7 +217,7 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
     ]
     if gaps:
         names = [c["name"] for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING]
-        text = f"{len(gaps)} columns have values in less than half of the rows: {_some(gaps)}."
+        text = f"missing in more than half of the rows: {_some(gaps)}."
         findings.add("note", "mostly-missing", text, "Check that they are missing for everybody alike.", *names)
     return described, values
 
@@ -244,7 +244,7 @@ def _group(
 ) -> None:
     names = [column["name"] for column in described if column["left_out"] == reason]
     if names:
-        text = f"{len(names)} columns {what}: {_some(map(repr, names))}."
+        text = f"{what}: {_some(map(repr, names))}."
         next = "Nothing, unless a model should use them: for_table(estimator, keep=[...])."
         findings.add(severity, code, text, next if code == "identifier" else "Nothing.", *names)
 

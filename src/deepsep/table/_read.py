@@ -102,9 +102,11 @@ def read_table(
     check_unique(place, frame.columns.astype(str).tolist())
     if not len(frame):
         raise DataError(f"{place} has {frame.shape[1]} columns and no rows.")
-    for name, role, tidy in ((label, "label column", labels_of), (id, "id column", identifiers_of)):
-        if name is not None:
-            frame[find_column(frame.columns, name, role)] = tidy(frame[name])
+    if label is not None:
+        typed_file = kind not in ("text", "excel")
+        frame[find_column(frame.columns, label, "label column")] = labels_of(frame[label], typed=typed_file)
+    if id is not None:
+        frame[find_column(frame.columns, id, "id column")] = identifiers_of(frame[id])
     return frame
 
 
