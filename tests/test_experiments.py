@@ -1,10 +1,5 @@
 """The protocol of the paper's section 3, the cells, and what is made of them."""
 
-import json
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,13 +9,15 @@ from scipy import stats
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics import log_loss as sklearn_log_loss
 
+from deepsep import LabelledFold, for_table, method
 from deepsep._metrics import calibration_error, scores
-from deepsep.errors import DataError, DeepSepError
-from deepsep.experiments import _published, _results
+from deepsep.errors import DataError, DeepSepError, LabelError, ParameterError
+from deepsep.experiments import _compare, _published, _results, compare
 from deepsep.experiments._cells import Cell, is_done, read_report
 from deepsep.experiments._models import ENSEMBLE, INITIAL, LAST
 from deepsep.experiments._protocol import Plan, deal, plan
 from deepsep.experiments._run import prepare, run
+from deepsep.experiments._verdict import verdict
 
 # -- protocol ------------------------------------------------------------------------------------------------
 
@@ -199,14 +196,14 @@ def test_a_run_resumes_and_is_the_same_whatever_the_workers(tmp_path):
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(tmp_path):
-    broken = small_experiment(tmp_path, settings={**QUICK, "knn": {"n_neighbors": 10_000}})
+    broken = small_experiment(tmp_path, settings={**QUICK, "knn": {"n_neighbors": -1}})
     with pytest.raises(DeepSepError, match=r"4 of 8 cells failed.*knn at"):
         run(broken)
     assert {cell.method for cell in broken.pending} == {"knn"}
 
 
 def test_an_unfinished_cell_is_not_done(tmp_path):
-    cell = Cell("t", "0", 0, 10, "knn")
+    cell = Cell("t", "0", "label", 0, 10, "knn")
     assert not is_done(cell, tmp_path)
     (tmp_path / cell.key).mkdir()
     (tmp_path / cell.key / "report.json").write_text("{")
@@ -228,42 +225,97 @@ def test_a_label_column_that_is_not_there(tmp_path):
         prepare("small", small_table(), tmp_path)
 
 
-RUN = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_experiments import small_experiment
-from deepsep.experiments._run import run
-if __name__ == "__main__":
-    run(small_experiment(Path(sys.argv[1]), shuffles=3))
-"""
+# -- comparing -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_run_that_is_killed_several_times_ends_with_the_same_table(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(RUN)
-    whole = small_experiment(tmp_path / "whole", shuffles=3)
-    run(whole)
-    killed = small_experiment(tmp_path / "killed", shuffles=3)
-    command = [sys.executable, str(script), str(tmp_path / "killed"), str(__file__).rpartition("/")[0]]
-    kills = 0
-    for _ in range(20):
-        before = len(killed.pending)
-        process = subprocess.Popen(command)
-        while process.poll() is None and len(killed.pending) > before - 2:
-            time.sleep(0.02)
-        if process.poll() is None:
-            process.kill()  # SIGKILL: no chance to tidy up
-            process.wait()
-            kills += 1
-        if not killed.pending:
-            break
-    assert kills >= 3
-    run(killed)
-    pd.testing.assert_frame_equal(
-        _results.collect(whole.cells, whole.cells_folder).drop(columns="seconds"),
-        _results.collect(killed.cells, killed.cells_folder).drop(columns="seconds"),
-    )
-    report = read_report(killed.cells[0], killed.cells_folder)
-    assert json.dumps(report["config"]["settings"])
+def partly_labelled(n_labelled=60):
+    frame = small_table()
+    y = frame.pop("segment").to_numpy(dtype=object)
+    y[n_labelled:] = None
+    return frame, y
+
+
+def test_compare_measures_what_cross_validation_measures():
+    """Accuracies are those of fitting by hand on the folds of LabelledFold."""
+    frame, y = partly_labelled()
+    found = compare(frame, y, methods=["knn", "logistic-regression"], folds=3, repeats=2, seed=4)
+    assert found["unlabelled"] is None
+    for entry in found["methods"]:
+        by_hand = []
+        for repeat in range(2):
+            right = []
+            for train, test in LabelledFold(3, random_state=4 + repeat).split(frame, y):
+                model = for_table(method(entry["name"])).fit(frame.iloc[train], y[train])
+                right += (model.predict(frame.iloc[test]) == y[test]).tolist()
+            by_hand.append(np.mean(right))
+        assert entry["accuracy"]["value"] == pytest.approx(np.mean(by_hand))
+    assert found["methods"][0]["against_best"]["difference"] == 0
+    assert found["methods"][0]["accuracy"]["value"] >= found["methods"][1]["accuracy"]["value"]
+
+
+def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabelled_rows():
+    frame, y = partly_labelled()
+    asked = {"methods": ["tsvm", "knn"], "folds": 3, "repeats": 1}
+    steps = []
+    one = compare(frame, y, **asked, on_step=lambda *step: steps.append(step))
+    two = compare(frame, y, **asked, n_jobs=2)
+    for found in (one, two):
+        for entry in found["methods"]:
+            assert entry.pop("seconds") > 0
+    assert one == two
+    assert [done for done, _, _ in steps] == [1, 2, 3, 4, 5, 6]
+    assert steps[-1][1] == 6
+    asked_about = one["unlabelled"]
+    assert (asked_about["method"], asked_about["labels_alone"]) == ("tsvm", "knn")
+    low, high = asked_about["without"]["interval"]
+    assert low <= asked_about["without"]["difference"] <= high
+
+
+def test_compare_leaves_out_what_fails_and_says_so(monkeypatch):
+    frame, y = partly_labelled()
+    monkeypatch.setattr(_compare, "_build", lambda name, job: method(name, **({"k": -1} if "label" in name else {})))
+    found = compare(frame, y, methods=["label-spreading", "knn"], folds=2, repeats=1)
+    assert [entry["name"] for entry in found["methods"]] == ["knn"]
+    assert found["notes"][0].startswith("label-spreading is left out, as it failed: ")
+
+
+def entry(name, value, gap, *, semi=False, seconds=1.0):
+    score = {"value": value, "interval": [value - 0.05, value + 0.05]}
+    against = {"difference": gap, "interval": [gap - 0.02, gap + 0.02]}
+    return {"name": name, "uses_unlabelled": semi, "accuracy": score, "against_best": against, "seconds": seconds}
+
+
+def test_verdict_tells_noise_from_difference():
+    gap = {"difference": 0.03, "interval": [0.01, 0.05]}
+    asked = {"method": "a", "without": gap, "labels_alone": "b", "against_labels_alone": gap}
+    far = {"methods": [entry("a", 0.8, 0.0, semi=True), entry("b", 0.77, -0.03)], "unlabelled": asked}
+    words = " ".join(verdict(far)).replace("\N{NO-BREAK SPACE}", " ")
+    assert "Take a: 80 %" in words
+    assert "b comes next, and the difference is more than noise: −3.0 points" in words
+    assert "The unlabelled rows helped: a with them against without, +3.0 points" in words
+    assert "a, beats the best that does not, b" in words
+    near = {"methods": [entry("a", 0.8, 0.0), entry("b", 0.79, -0.01, seconds=0.1)], "unlabelled": None}
+    words = " ".join(verdict(near))
+    assert "may be noise" in words
+    assert "0.1 s a fit instead of 1.0" in words
+
+
+@pytest.mark.parametrize("changes", [{"folds": 1}, {"repeats": 0}, {"methods": []}, {"methods": ["knm"]}], ids=str)
+def test_compare_checks_its_settings(changes):
+    frame, y = partly_labelled()
+    with pytest.raises(ParameterError):
+        compare(frame, y, **changes)
+    with pytest.raises(LabelError, match="Label more rows"):
+        compare(frame, np.where(np.arange(len(y)) < 1, y, None))
+
+
+# -- tuning --------------------------------------------------------------------------------------------------
+
+
+def test_tuning_uses_the_validation_rows_alone(tmp_path):
+    pytest.importorskip("optuna")
+    tuned = small_experiment(tmp_path, methods=("knn",), labels=(12,), shuffles=1, trials=4)
+    run(tuned)
+    report = read_report(tuned.cells[0], tuned.cells_folder)
+    assert 1 <= report["settings"]["n_neighbors"] <= 30
+    assert len(_results.collect(tuned.cells, tuned.cells_folder)) == 1

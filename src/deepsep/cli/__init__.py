@@ -12,6 +12,7 @@ import typer
 
 from deepsep._version import __version__
 from deepsep.cli.check import check
+from deepsep.cli.compare import compare
 from deepsep.cli.demo import demo
 from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, fit, score, explain, methods, experiment):
+for command in (demo, check, segments, fit, score, explain, compare, methods, experiment):
     app.command()(command)
 
 

@@ -48,9 +48,7 @@ def experiment(
     shuffles: Annotated[int, typer.Option(help="How often the rows are dealt anew.", min=1)] = 5,
     methods: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES", help="With commas between; see `deepsep methods`. deepsep has published settings."
-        ),
+        typer.Option(metavar="NAMES", help="See `deepsep methods`; with commas between. deepsep is as published."),
     ] = METHODS,
     no_tune: Annotated[bool, typer.Option("--no-tune", help="Take every method with its own settings.")] = False,
     trials: Annotated[int, typer.Option(help="Fits with which each method is tuned on validation rows.", min=1)] = 10,
@@ -169,8 +167,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
+    from deepsep._methods import method
     from deepsep.cli._estimator import parse_settings
-    from deepsep.experiments._models import build
 
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
@@ -179,7 +177,7 @@ def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
             raise ParameterError(f"--set {key}: write METHOD.NAME=VALUE, with a method of --methods.")
         settings.setdefault(name, {})[setting] = value
     for name, some in settings.items():
-        build(name, **some)  # raises if there is no such setting
+        method(name, **some)  # raises if there is no such setting
     return settings
 
 
@@ -187,6 +185,7 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
     """Return the name of the table, its rows, the column of classes, and what it is."""
     from deepsep.datasets import list_tables
     from deepsep.table import read_table
+    from deepsep.table._batches import TableFile
     from deepsep.table._files import find_column
 
     if table in list_tables():
@@ -202,6 +201,7 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
         if not file.exists():
             raise DataError(f"{table} is neither a file nor a table that deepsep knows: {', '.join(list_tables())}.")
         out.note(f"Reading {table} ...")
+        label = find_column(TableFile(file).names, label, "label column")
         name, frame, about = file.stem, read_table(file, label=label), ""
     apart = [find_column(frame.columns, column, "--drop: column") for column in drop]
     if label in apart:

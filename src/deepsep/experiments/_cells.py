@@ -37,6 +37,7 @@ class Cell:
 
     table: str
     table_sha256: str
+    label: str  # the column
     shuffle: int
     labels: int
     method: str
@@ -92,7 +93,7 @@ def measure(cell: Cell, table: Path) -> dict[str, Any]:
     from deepsep.experiments._tuning import tune
     from deepsep.table import for_table
 
-    frame, codes = _read(table)
+    frame, codes = _read(table, cell.label)
     rows = deal(codes, cell.plan, cell.shuffle)
     labelled = rows.labelled[: cell.labels]
     y = np.concatenate([codes[labelled], np.full(len(rows.test), -1)])
@@ -118,10 +119,10 @@ def measure(cell: Cell, table: Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path) -> tuple[Any, Array]:
+def _read(path: Path, label: str) -> tuple[Any, Array]:
     """Return the features and the codes of a table that the experiment has written."""
     import pandas as pd
 
     frame = pd.read_parquet(path)
-    codes = np.unique(frame.pop("label").to_numpy(dtype=str), return_inverse=True)[1]
+    codes = np.unique(frame.pop(label).to_numpy(dtype=str), return_inverse=True)[1]
     return frame, codes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,16 @@ NAMES = {
 }
 FIRST_EMBEDDING, INITIAL, LAST, ENSEMBLE = "TSVM (first embedding)", "Initial NN", "DeepSep-NN", "DeepSep-Ensemble"
 METHODS = (*NAMES, "deepsep")  # of the paper's table
-ORDER = ("LightGBM", "LightGBM (few labels)", "TSVM (raw features)", FIRST_EMBEDDING, "Mean Teacher", INITIAL, LAST)
-ORDER = (*ORDER, ENSEMBLE)
+ORDER = (
+    *("LightGBM", "LightGBM (few labels)", "TSVM (raw features)", FIRST_EMBEDDING),
+    *("Mean Teacher", INITIAL, LAST, ENSEMBLE),
+)
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names of models as the paper's table has them; others follow, by the alphabet."""
+    ranks = {name: i for i, name in enumerate(ORDER)}
+    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
 
 
 def build(name: str, **settings: Any) -> Any:
@@ -76,4 +85,5 @@ def _first_tsvm(model: DeepSep, train: Any, y: Array, test: Any) -> Array:
         random_state=model.random_state,
     )
     tsvm.fit(model.round_embedding(train, 0), y)
-    return tsvm.predict_proba(model.round_embedding(test, 0))
+    p: Array = tsvm.predict_proba(model.round_embedding(test, 0))
+    return p

@@ -10,7 +10,7 @@ import numpy as np
 
 from deepsep.experiments import _published
 from deepsep.experiments._cells import Cell, read_report
-from deepsep.experiments._models import ENSEMBLE, INITIAL, LAST, ORDER
+from deepsep.experiments._models import ENSEMBLE, INITIAL, LAST, in_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,12 +62,9 @@ def table_1(results: pd.DataFrame) -> pd.DataFrame:
     average = pivot.groupby(level="method").mean()
     average.index = pd.MultiIndex.from_product([["Average"], average.index], names=["shuffle", "method"])
     table = pd.concat([pivot, average])
-    ranks = {name: i for i, name in enumerate(ORDER)}
-    key = [
-        (np.inf if shuffle == "Average" else shuffle, ranks.get(method, len(ranks)), method)
-        for shuffle, method in table.index
-    ]
-    return table.iloc[sorted(range(len(key)), key=key.__getitem__)].round(2)
+    blocks = [*pivot.index.unique("shuffle"), "Average"]
+    ordered = [(block, name) for block in blocks for name in in_order(average.index.unique("method"))]
+    return table.loc[[row for row in ordered if row in table.index]].round(2)
 
 
 def published_averages(sizes: Sequence[int]) -> pd.DataFrame:
@@ -114,6 +111,31 @@ def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> 
     return pd.DataFrame(rows, columns=["claim", "labels", "difference", "sd", "effect", "p", "p_holm"])
 
 
+def ablation(results: pd.DataFrame, variants: Iterable[str]) -> pd.DataFrame:
+    """Return the accuracy of every model of DeepSep with published settings, and of its variants' ensembles.
+
+    Differences are to the published ensemble, in points, paired over the shuffles that have both.
+    """
+    import pandas as pd
+
+    columns = ["labels", "what", "accuracy", "difference", "sd", "shuffles"]
+    changed = {f"{variant}: {ENSEMBLE}": variant for variant in dict.fromkeys(variants)}
+    wide = results.pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy") * 100
+    if not changed or ENSEMBLE not in wide:
+        return pd.DataFrame(columns=columns)
+    names = {INITIAL: "initial network", LAST: "last network", ENSEMBLE: "moving average (published)", **changed}
+    sizes = {size for size, _ in wide[[name for name in changed if name in wide]].dropna(how="all").index}
+    rows = []
+    for size, here in wide[wide.index.isin(sizes, level="labels")].groupby(level="labels"):
+        for name, words in names.items():
+            if name not in here:
+                continue
+            both = here[[name]].assign(published=here[ENSEMBLE]).dropna()
+            gains = both[name] - both["published"]
+            rows.append((size, words, both[name].mean(), gains.mean(), gains.std(ddof=1), len(gains)))
+    return pd.DataFrame(rows, columns=columns).round(2)
+
+
 def holm(p: Sequence[float]) -> list[float]:
     """Return Holm's step-down adjusted p-values, in the given order; NaN stays, and does not count."""
     values = np.asarray(p, dtype=float)
@@ -122,7 +144,7 @@ def holm(p: Sequence[float]) -> list[float]:
     factors = np.arange(len(order), 0, -1)
     adjusted = values.copy()
     adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
-    return adjusted.tolist()
+    return [float(value) for value in adjusted]
 
 
 def sentence(tested: pd.DataFrame, claim: str) -> str:
@@ -131,6 +153,8 @@ def sentence(tested: pd.DataFrame, claim: str) -> str:
     holds = rows[(rows["p_holm"] < 0.05)]
     better, worse = claim.split(" over ")
     first = f"{better} minus {worse}: {rows['difference'].mean():+.2f} points on average over the sizes."
+    if rows["p"].isna().all():
+        return f"{first} Nothing can be tested: it takes two shuffles that differ."
     parts = []
     for sign, word in ((1, "better"), (-1, "worse")):
         sizes = holds[np.sign(holds["difference"]) == sign]["labels"].tolist()
@@ -142,7 +166,14 @@ def sentence(tested: pd.DataFrame, claim: str) -> str:
 
 def as_text(table: pd.DataFrame) -> str:
     """Return Table 1 for a terminal."""
-    return _lines(table, "{:>9} {:<24}", " ", "  ".join)
+    width = max(len(method) for _, method in table.index)
+    lines = [f"{'shuffle':<7}  {'model':<{width}}  " + "  ".join(f"{size:>5}" for size in table.columns)]
+    for first, shuffle, method, values in _blocks(table):
+        lines += [""] * first
+        lines.append(
+            f"{shuffle if first else '':<7}  {method:<{width}}  " + "  ".join(f"{_cell(value):>5}" for value in values)
+        )
+    return "\n".join(lines) + "\n"
 
 
 def as_markdown(table: pd.DataFrame) -> str:
@@ -162,15 +193,6 @@ def as_latex(table: pd.DataFrame) -> str:
         lines += [r"\hline"] * first
         lines.append(f"{shuffle if first else ''} & {method} & {' & '.join(_cell(v) for v in values)} \\\\")
     return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
-
-
-def _lines(table: pd.DataFrame, names: str, gap: str, join: Any) -> str:
-    head = names.format("shuffle", "model") + gap + join(f"{size:>6}" for size in table.columns)
-    lines = [head]
-    for first, shuffle, method, values in _blocks(table):
-        lines += [""] * first
-        lines.append(names.format(shuffle if first else "", method) + gap + join(f"{_cell(v):>6}" for v in values))
-    return "\n".join(lines) + "\n"
 
 
 def _blocks(table: pd.DataFrame) -> Iterable[tuple[bool, Any, str, list[float]]]:

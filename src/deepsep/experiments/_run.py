@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -90,17 +91,17 @@ def prepare(
     """
     if label not in frame:
         raise DataError(f"the table has no column {label!r}; it has {', '.join(map(repr, frame.columns[:10]))}.")
-    frame = frame.rename(columns={label: "label"})
-    frame = frame[frame["label"].notna()].reset_index(drop=True)
-    frame["label"] = frame["label"].astype(str)
-    counts = np.unique(frame["label"].to_numpy(dtype=str), return_counts=True)[1]
+    frame = frame[frame[label].notna()].reset_index(drop=True)
+    frame[label] = frame[label].astype(str)
+    counts = np.unique(frame[label].to_numpy(dtype=str), return_counts=True)[1]
     if len(counts) < 2:
         raise DataError(f"the table has {len(counts)} classes in {label!r}; an experiment takes two or more.")
     what = plan(counts, sizes=labels, validation=validation, test_per_class=test_per_class)
     path, digest = _write_table(name, frame, folder)
-    common = {
+    common: dict[str, Any] = {
         "table": name,
         "table_sha256": digest,
+        "label": label,
         "largest": what.sizes[-1],
         "validation": what.validation,
         "test_per_class": what.test_per_class,
@@ -194,7 +195,7 @@ def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | Non
 
 def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | None]]:
     try:
-        import ray
+        ray: Any = import_module("ray")
     except ModuleNotFoundError as error:
         raise ImportError('the engine "ray" needs Ray. Install it with: pip install "deepsep[ray]"') from error
 

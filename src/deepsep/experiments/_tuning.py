@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ def tune(
     from deepsep.table import for_table
 
     try:
-        import optuna
+        optuna: Any = import_module("optuna")
     except ModuleNotFoundError as error:
         raise ImportError(
             'tuning needs optuna. Install it with: pip install "deepsep[tune]", or use the settings as they are '

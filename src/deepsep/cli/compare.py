@@ -1,0 +1,146 @@
+"""``deepsep compare``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepsep.cli._console import console
+from deepsep.cli._options import (
+    Debug,
+    Delimiter,
+    Drop,
+    Encoding,
+    Id,
+    Json,
+    Keep,
+    Label,
+    Labels,
+    On,
+    Quiet,
+    Seed,
+    Sheet,
+    TableFile,
+    Text,
+    split_names,
+)
+from deepsep.errors import DataError, ParameterError
+
+KINDS = (".csv", ".json", ".html")
+
+
+def compare(
+    table: TableFile,
+    label: Label = None,
+    labels: Labels = None,
+    on: On = None,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="See `deepsep methods`; with commas between. Otherwise seven.", show_default=False
+        ),
+    ] = "",
+    all_: Annotated[bool, typer.Option("--all", help="All methods: takes minutes to hours.")] = False,
+    folds: Annotated[int, typer.Option(help="Parts of the labelled rows, held out in turn.", min=2)] = 5,
+    repeats: Annotated[int, typer.Option(help="How often they are dealt anew.", min=1)] = 2,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.", show_default=False),
+    ] = None,
+    id: Id = None,
+    drop: Drop = "",
+    keep: Keep = "",
+    text: Text = "",
+    encoding: Encoding = None,
+    delimiter: Delimiter = None,
+    sheet: Sheet = None,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int | None, typer.Option(help="Folds at the same time; otherwise one a core.", min=1, show_default=False)
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Say which method is best for the labels you have, and whether that is more than noise.
+
+    Every method is fitted to all rows but a fold of the labelled ones, and asked for those; again and again.
+
+    Example: deepsep compare customers.csv --label segment
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        if methods and all_:
+            raise ParameterError("--methods or --all: give one of them.")
+        if output is not None and output.suffix.lower() not in KINDS:
+            raise ParameterError(f"-o {output}: the name must end with {', '.join(KINDS[:-1])} or {KINDS[-1]}.")
+        if output is not None and not output.parent.is_dir():
+            raise DataError(f"the folder {output.parent} does not exist.")
+
+        from joblib import cpu_count
+
+        from deepsep import methods as available
+        from deepsep.cli._training import read_options, read_training
+        from deepsep.experiments import compare as hold_against_each_other
+        from deepsep.experiments._compare import METHODS
+        from deepsep.experiments._verdict import as_text
+
+        data = read_training(
+            out,
+            table,
+            label=label,
+            labels=labels,
+            on=on,
+            label_weight=None,
+            weight=None,
+            id=id,
+            drop=split_names(drop),
+            how=read_options(text, encoding, delimiter, sheet),
+        )
+        names = split_names(methods) or list(available() if all_ else METHODS)
+        out.note(f"Comparing {len(names)} methods on {int(data.labelled.sum()):,} labelled rows ...")
+        with out.steps("Comparing") as on_step:
+            found = hold_against_each_other(
+                data.X,
+                data.y,
+                methods=names,
+                folds=folds,
+                repeats=repeats,
+                seed=seed,
+                keep=split_names(keep),
+                n_jobs=jobs or cpu_count(),
+                on_step=on_step,
+            )
+        for note in found["notes"]:
+            out.warn(note)
+        best = found["methods"][0]["name"]
+        where = (
+            f"--label {shlex.quote(data.label)}" if labels is None else f"--labels {shlex.quote(str(labels))} --on {on}"
+        )
+        lines = [as_text(found), "", *found["verdict"], ""]
+        if output is not None:
+            _write(found, output)
+            lines.append(f"Written: {output}")
+        lines.append(f"Next: deepsep fit {shlex.quote(str(table))} {where} --method {best} -o model")
+        out.result("\n".join(lines), {**found, "file": output})
+
+
+def _write(found: dict[str, Any], output: Path) -> None:
+    """Write the comparison as the end of the file's name says, whole or not at all."""
+    import json
+
+    from deepsep.experiments._verdict import as_frame, as_html
+
+    kind = output.suffix.lower()
+    if kind == ".csv":
+        content = as_frame(found).to_csv(index=False)
+    elif kind == ".json":
+        content = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    else:
+        content = as_html(found, shlex.join(["deepsep", *sys.argv[1:]]))
+    part = output.with_name(f".{output.name}.part")
+    part.write_text(content, encoding="utf-8", newline="\n")
+    part.replace(output)

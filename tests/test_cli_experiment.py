@@ -1,0 +1,250 @@
+"""``deepsep experiment`` and ``deepsep compare``: outputs, options, errors, and runs that are killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from deepsep._methods import TABLE
+from deepsep.cli import app
+from deepsep.cli.experiment import METHODS, SIZES
+from deepsep.experiments import _models, _protocol
+from deepsep.experiments._results import COLUMNS
+
+SHORT = ("rounds=1", "initial_epochs=2", "propensity_epochs=1", "label_epochs=1")
+QUICK = ("--validation", "12", "--no-tune", "--jobs", "1", *(f"--set=deepsep.{setting}" for setting in SHORT))
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table in which every row has its class."""
+    rng = np.random.default_rng(0)
+    k = rng.integers(0, 3, 300)
+    frame = pd.DataFrame(
+        {
+            "age": 2 * k + rng.normal(size=300),
+            "plan": np.array(["free", "pro", "team"])[(k + (rng.random(300) < 0.2)) % 3],
+            "segment": np.array(["a", "b", "c"])[k],
+        }
+    )
+    file = tmp_path / "people.parquet"
+    frame.to_parquet(file)
+    return file
+
+
+def experiment(table: Path, folder: Path, *more: object, methods: str = "knn,deepsep", labels: str = "6,9"):
+    asked = ("--table", table, "--label", "segment", "--labels", labels, "--shuffles", 2, "--methods", methods)
+    quick = QUICK if "deepsep" in methods else QUICK[:5]
+    return run("experiment", *asked, *quick, "-o", folder, *more)
+
+
+# -- experiment ----------------------------------------------------------------------------------------------
+
+
+def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
+    folder = tmp_path / "results"
+    done = experiment(table, folder, "--published", labels="6,9,5000")
+    assert done.exit_code == 0, done.stderr
+    assert "note: 5000 labels are left out: the smallest class has" in done.stderr
+    assert "8 fits." in done.stderr
+    blocks = done.stdout.split("\n\n")
+    assert sum(block.startswith(("1  ", "2  ", "Average")) for block in blocks) == 3
+    assert "DeepSep-Ensemble minus Initial NN" in done.stdout
+
+    found = pd.read_csv(folder / "table.csv")
+    assert tuple(found.columns) == COLUMNS
+    assert len(found) == 2 * 2 * 5
+    assert found.equals(found.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True))
+    assert set(found["table"]) == {"people"}
+    for name, sign in {
+        "table1.md": "|",
+        "table1.tex": "\\hline",
+        "table1.txt": "Average",
+        "claims.csv": "p_holm",
+    }.items():
+        assert sign in (folder / name).read_text(encoding="utf-8")
+    for name in ("figure4.svg", "figure5.svg"):
+        assert ElementTree.parse(folder / name).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    page = (folder / "summary.md").read_text(encoding="utf-8")
+    for words in ("12 further labels", "exactly right here", ".0625", "deepsep"):
+        assert words in page
+
+    again = experiment(table, folder)  # another choice of sizes has other test rows only if the largest differs
+    assert again.exit_code == 0
+    assert "8 fits, 8 of them done before." in again.stderr
+    pd.testing.assert_frame_equal(found, pd.read_csv(folder / "table.csv"))
+
+
+def test_json_is_alone_on_standard_output(table, tmp_path):
+    done = experiment(table, tmp_path / "r", "--json", "--quiet", methods="knn,tsvm", labels="6")
+    content = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert content["cells"] == 4
+    assert set(content["averages"]) == {"knn", "TSVM (raw features)"}
+    assert content["claims"] == []
+
+
+def test_an_ablation_has_a_table_of_its_own(tmp_path):
+    rng = np.random.default_rng(0)
+    k = np.repeat([0, 1], 200)
+    pd.DataFrame({"x": k + rng.normal(size=400), "z": rng.normal(size=400), "label": k}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    asked = ("--table", tmp_path / "t.csv", "--labels", "125", "--shuffles", 1, "--methods", "deepsep", "--ablation")
+    done = run("experiment", *asked, *QUICK, "-o", tmp_path / "r")
+    assert done.exit_code == 0, done.stderr
+    ablation = pd.read_csv(tmp_path / "r" / "ablation.csv").set_index("what")
+    assert {"initial network", "last network", "without balancing", "with autoencoder"} <= set(ablation.index)
+    assert ablation.loc["moving average (published)", "difference"] == 0
+    assert "without balancing" not in done.stdout
+    assert "without balancing: DeepSep-Ensemble" in pd.read_csv(tmp_path / "r" / "table.csv")["method"].tolist()
+    assert "Nothing can be tested" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--table", "nhaness"), "neither a file nor a table that deepsep knows: nhanes, hotel"),
+        (("--methods", "knm"), "did you mean 'knn'"),
+        (("--methods", "knn,knn"), "names knn twice"),
+        (("--methods", "knn", "--ablation"), "add deepsep to --methods"),
+        (("--labels", "35;50"), "write numbers with commas between"),
+        (("--set", "deepsep.turns=2"), "no setting 'turns'"),
+        (("--set", "rounds=2"), "write METHOD.NAME=VALUE"),
+        (("--address", "auto"), "--address belongs to --engine ray"),
+        (("--label", "segmnt"), "did you mean 'segment'"),
+        (("--drop", "segment"), "this is the column of classes"),
+        (("--labels", "2"), "fits no size"),
+    ],
+)
+def test_options_that_cannot_work(table, tmp_path, options, words):
+    done = experiment(table, tmp_path / "r", *options)
+    assert done.exit_code == 2
+    assert words in done.stderr
+    assert not (tmp_path / "r" / "table.csv").exists()
+
+
+def test_what_is_done_is_kept_when_some_fits_fail(table, tmp_path):
+    done = experiment(table, tmp_path / "r", "--set", "knn.n_neighbors=-1")
+    assert done.exit_code == 2
+    assert "4 of 8 cells failed" in done.stderr
+    assert set(pd.read_csv(tmp_path / "r" / "table.csv")["method"]) == set(_models.ORDER[3:4] + _models.ORDER[5:])
+
+
+def test_defaults_are_those_of_the_paper():
+    assert tuple(map(int, SIZES.split(","))) == _protocol.SIZES
+    assert tuple(METHODS.split(",")) == _models.METHODS
+    options = {option.name: option.default for option in _command("experiment").params}
+    assert (options["shuffles"], options["validation"]) == (_protocol.SHUFFLES, _protocol.VALIDATION)
+    assert options["test_per_class"] == _protocol.TEST_PER_CLASS
+    assert not options["no_tune"]
+
+
+def _command(name: str):
+    import typer.main
+
+    return typer.main.get_command(app).commands[name]
+
+
+def kill_group(process: subprocess.Popen) -> None:
+    os.killpg(process.pid, signal.SIGKILL)  # the workers too: nobody has a chance to tidy up
+    process.wait()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_several_times_ends_with_the_same_table(table, tmp_path):
+    asked = ("--table", table, "--label", "segment", "--labels", "6,9,12", "--shuffles", 3, "--methods", "knn,deepsep")
+    whole = run("experiment", *asked, *QUICK, "-o", tmp_path / "whole")
+    assert whole.exit_code == 0, whole.stderr
+    folder = tmp_path / "killed"
+    arguments = [*map(str, asked), *QUICK, "-o", str(folder)]
+    done, kills = 0, 0
+    for attempt in range(40):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "deepsep", "experiment", *arguments],
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        # Twice before anything is done, then after a few cells more each time.
+        enough, deadline = (0, time.monotonic() + 1 + 2 * attempt) if attempt < 2 else (done + 3, np.inf)
+        while process.poll() is None and (done < enough or not enough) and time.monotonic() < deadline:
+            time.sleep(0.01)
+            done = len(list(folder.glob("cells/*/DONE")))
+        if process.poll() is not None:
+            break
+        kill_group(process)
+        kills += 1
+    assert process.returncode == 0
+    assert kills >= 4
+    first, second = (pd.read_csv(tmp_path / name / "table.csv").drop(columns="seconds") for name in ("whole", "killed"))
+    pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+# -- compare -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def partly(table: Path) -> Path:
+    frame = pd.read_parquet(table)
+    frame.loc[60:, "segment"] = None
+    file = table.with_suffix(".csv")
+    frame.to_csv(file, index=False)
+    return file
+
+
+def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tmp_path):
+    asked = ("compare", partly, "--label", "segment", "--methods", "tsvm,knn", "--folds", 3, "--jobs", 1)
+    done = run(*asked, "-o", tmp_path / "c.json")
+    assert done.exit_code == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert {line.split()[0] for line in lines[1:3]} == {"tsvm", "knn"}
+    assert "Take " in done.stdout
+    assert "unlabelled rows helped cannot be told" in done.stdout or "The unlabelled rows h" in done.stdout
+    assert f"Next: deepsep fit {partly} --label segment --method" in done.stdout
+
+    content = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
+    assert content["verdict"][0] in done.stdout
+    quick = ("--methods", "knn", "--folds", 2, "--repeats", 1, "--jobs", 1)
+    for kind in ("csv", "html"):
+        assert run("compare", partly, "--label", "segment", *quick, "-o", tmp_path / f"c.{kind}", "-q").exit_code == 0
+    frame = pd.read_csv(tmp_path / "c.csv")
+    assert frame["accuracy_low"][0] <= frame["accuracy"][0] <= frame["accuracy_high"][0]
+    assert "Take knn" in (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert json.loads(run("compare", partly, "--label", "segment", *quick, "--json").stdout)["labelled"] == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--methods", "knn", "--all"), "give one of them"),
+        (("-o", "c.xlsx"), "must end with .csv, .json or .html"),
+        (("-o", "nowhere/c.csv"), "does not exist"),
+        (("--methods", "knn,knn"), "each once"),
+        (("--methods", "knm"), "did you mean 'knn'"),
+    ],
+)
+def test_compare_options_that_cannot_work(partly, options, words):
+    done = run("compare", partly, "--label", "segment", *options)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_help_names_every_default():
+    text = run("experiment", "--help").stdout
+    assert "nhanes" in text
+    assert "956" in text
+    assert all(name in TABLE for name in METHODS.split(","))
