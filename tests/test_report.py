@@ -164,6 +164,25 @@ def test_held_out_rows_are_predicted_by_models_that_have_not_seen_them(data: tup
 # -- the summary -------------------------------------------------------------------------------------------------
 
 
+def test_calibrated_models_are_measured_as_calibrated_without_further_fits(
+    data: tuple[pd.DataFrame, np.ndarray],
+) -> None:
+    table, y = data
+    raw, tempered = (
+        evaluate(for_table(DeepSep(**FAST, calibrate=calibrate)), table, read_labels(y), rivals=False, repeats=0)
+        for calibrate in (False, True)
+    )
+    assert not isinstance(raw, str)
+    assert not isinstance(tempered, str)
+    p, q = raw.p["model"], tempered.p["model"]
+    np.testing.assert_array_equal(p.argmax(axis=1), q.argmax(axis=1))
+    # One temperature a fold: log-odds of a row shrink by it, whichever two classes they are of.
+    with np.errstate(divide="ignore"):
+        ratio = np.log(p[:, 0] / p[:, 1]) / np.log(q[:, 0] / q[:, 1])
+    assert len(np.unique(ratio.round(4))) <= raw.n_folds
+    assert (ratio > 1 - 1e-6).all()
+
+
 def test_summary_is_plain_json(summary: dict[str, Any]) -> None:
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
 

@@ -33,12 +33,18 @@ def _value(text: str) -> Any:
         return text
 
 
+# Where the library leaves to the caller whether probabilities are worth three more fits, a command does not: they are
+# what its predictions are read for. On NHANES, calibration takes DeepSep from 50 points of error to between 2 and 8.
+HONEST = {"deepsep": {"calibrate": True}}
+
+
 def build(name: str, settings: dict[str, Any], seed: int, *, weighted: bool) -> Any:
     """Return the method with its settings and the seed, or raise if it cannot do what is wanted."""
     from sklearn.utils.validation import has_fit_parameter
 
     from deepsep import method
 
+    settings = {**HONEST.get(name, {}), **settings}
     estimator = method(name, **settings)
     if "random_state" in estimator.get_params(deep=False) and "random_state" not in settings:
         estimator.set_params(random_state=seed)

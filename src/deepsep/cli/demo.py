@@ -54,7 +54,7 @@ def demo(
 def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
     """Run the story in a folder and return its figures, and the last lines of its telling."""
     from deepsep import demo as story
-    from deepsep import method
+    from deepsep.cli._estimator import build
     from deepsep.cli._outputs import save_model
     from deepsep.cli._training import read_training
     from deepsep.cli.fit import fit_and_measure
@@ -87,7 +87,7 @@ def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str
     out.note("3. The model.")
     fitted = fit_and_measure(
         out,
-        method("deepsep", random_state=0),
+        build("deepsep", {}, 0, weighted=False),
         data,
         method="deepsep",
         keep=[],

@@ -89,7 +89,8 @@ def fit(
 ) -> None:
     """Learn from the labelled rows of a table and all others, and predict the others.
 
-    The folder holds the model, predictions.parquet (every unlabelled row) and report.html.
+    The folder holds the model, predictions.parquet (every unlabelled row) and report.html. DeepSep's probabilities are
+    calibrated, with three more fits; --set calibrate=false leaves that out.
 
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """

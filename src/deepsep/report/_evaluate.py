@@ -15,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep._labels import Labels
 from deepsep._methods import TABLE, method
-from deepsep._targets import round_weights
+from deepsep._targets import fit_temperature, round_weights, temper
 from deepsep.errors import DeepSepWarning
 from deepsep.model_selection import LabelledFold
 from deepsep.report._frames import in_batches, take
@@ -261,9 +261,12 @@ def _fold(data: _Data, i: int, train: Array, test: Array) -> dict[str, Any]:
 
 
 def _fit(estimator: Any, X: Any, y: Array, weight: Array | None, seed: int) -> Any:
-    """Return a fresh copy of the estimator, fitted, that is silent and depends on the seed only."""
+    """Return a fresh copy of the estimator, fitted, that is silent and depends on the seed only.
+
+    It is not calibrated: :func:`_tempered` does that with what the other folds said, without further fits.
+    """
     fresh = clone(estimator)
-    quiet = {"verbose": 0, "callback": None}
+    quiet = {"verbose": 0, "callback": None, "calibrate": False}
     settings = fresh.get_params(deep=False)
     changes = {name: value for name, value in quiet.items() if name in settings}
     if "random_state" in settings and settings["random_state"] is None:
@@ -337,6 +340,8 @@ def _join(results: list[dict[str, Any]], rows: Array, data: _Data, n_folds: int,
     test = np.concatenate([result["test"] for result in results])
     codes = data.codes[test]
     p = {name: np.concatenate([result["p"][name] for result in results]) for name in results[0]["p"]}
+    if getattr(split_model(data.model)[1], "calibrate", False):
+        p["model"] = _tempered(p["model"], codes, np.repeat(np.arange(n_folds), [len(r["test"]) for r in results]))
     networks = averages = None
     if "networks" in results[0]:
         last = min(len(result["networks"]) for result in results)  # rounds may end early
@@ -352,6 +357,16 @@ def _join(results: list[dict[str, Any]], rows: Array, data: _Data, n_folds: int,
         curve.append({"labels": n_training, "right": whole})
     permuted = join([result["permuted"] for result in results]) if data.repeats else None
     return Evaluation(rows[test], codes, p, networks, averages, curve, permuted, n_folds, n_training, notes)
+
+
+def _tempered(p: Array, codes: Array, fold: Array) -> Array:
+    """Return probabilities as a calibrated method would say them: each fold with the temperature of the others."""
+    tempered = p.copy()
+    for k in np.unique(fold):
+        others = fold != k
+        T = fit_temperature(p[others], codes[others], np.ones(others.sum()))
+        tempered[~others] = temper(p[~others], T)
+    return tempered
 
 
 def _join_curve(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
