@@ -202,6 +202,17 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path):
     assert {cell.method for cell in broken.pending} == {"knn"}
 
 
+@pytest.mark.slow
+def test_ray_finds_the_same(tmp_path):
+    pytest.importorskip("ray")
+    asked = {"methods": ("knn",), "labels": (6,)}
+    here, there = small_experiment(tmp_path / "here", **asked), small_experiment(tmp_path / "there", **asked)
+    run(here)
+    run(there, engine="ray")
+    tables = [_results.collect(one.cells, one.cells_folder).drop(columns="seconds") for one in (here, there)]
+    pd.testing.assert_frame_equal(*tables)
+
+
 def test_an_unfinished_cell_is_not_done(tmp_path):
     cell = Cell("t", "0", "label", 0, 10, "knn")
     assert not is_done(cell, tmp_path)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Scale = Callable[[float], float]
-# Told apart by most people who do not see all colours (Okabe and Ito), darkest first.
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f")
+# Told apart by most people who do not see all colours (Okabe and Ito); the last of the paper's models is black.
+COLOURS = ("#7f7f7f", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 DASHES = ("", "6 3", "2 3")  # after the colours are used up
 GRID, INK = "#d9d9d9", "#333333"
 SIZE = 12
@@ -49,10 +49,9 @@ def figure_4(results: pd.DataFrame) -> str:
         y = top + 16 + 20 * j
         parts.append(_path([(right + 14, y), (right + 40, y)], **look))
         parts.append(_text(name, right + 46, y + 4))
-    most, least = mean.groupby("labels").idxmax(), sizes[0]
-    alt = f"Accuracy against labelled rows. Best on average: {most[least][0]} with {least}, " + (
-        f"{most[sizes[-1]][0]} with {sizes[-1]}."
-    )
+    best = mean.groupby("labels").idxmax()
+    named = ", ".join(f"{best[size][0]} with {size}" for size in dict.fromkeys((sizes[0], sizes[-1])))
+    alt = f"Accuracy against labelled rows. Best on average: {named}."
     return _file(right + 230, max(bottom + 52, top + 40 + 20 * len(names)), alt, parts)
 
 
@@ -65,7 +64,7 @@ def figure_5(rounds: pd.DataFrame) -> str:
     parts = []
     for i, size in enumerate(sizes):
         own = rounds[rounds["labels"] == size]
-        left, top = 44 + (i % columns) * wide, 64 + (i // columns) * high
+        left, top = 44 + (i % columns) * wide, 78 + (i // columns) * high
         right, bottom = left + wide - 56, top + high - 56
         values = own[["network", "average"]].to_numpy() * 100
         marks = ticks(float(values.min()), float(values.max()), 5)
@@ -90,7 +89,7 @@ def figure_5(rounds: pd.DataFrame) -> str:
         x += 92
     rows = -(-len(sizes) // columns)
     alt = f"Accuracy of network and moving average in rounds 0 to {last}, for {len(sizes)} numbers of labels."
-    return _file(max(30 + columns * wide, x + 10), 64 + rows * high, alt, parts)
+    return _file(max(30 + columns * wide, x + 10), 70 + rows * high, alt, parts)
 
 
 def _scale(values: Sequence[float], first: float, last: float) -> Scale:

@@ -200,13 +200,18 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
         raise ImportError('the engine "ray" needs Ray. Install it with: pip install "deepsep[ray]"') from error
 
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        if not ray.is_initialized():
+        ours = not ray.is_initialized()
+        if ours:
             ray.init(address=address, runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}}, log_to_driver=False)
-        remote = ray.remote(num_cpus=1)(attempt)
-        waiting = [remote.remote(*task) for task in tasks]
-        while waiting:
-            ready, waiting = ray.wait(waiting)
-            yield from ray.get(ready)
+        try:
+            remote = ray.remote(num_cpus=1)(attempt)
+            waiting = [remote.remote(*task) for task in tasks]
+            while waiting:
+                ready, waiting = ray.wait(waiting)
+                yield from ray.get(ready)
+        finally:
+            if ours:
+                ray.shutdown()
 
     return fit
 

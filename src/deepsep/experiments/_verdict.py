@@ -35,7 +35,7 @@ def _next(best: dict[str, Any], second: dict[str, Any]) -> str:
     words = f"{points(gap['difference'])} points, 95 % interval {points(low)} to {points(high)}"
     if high < 0:
         return f"{second['name']} comes next, and the difference is more than noise: {words}."
-    cheaper = second["seconds"] < best["seconds"] / 5
+    cheaper = best["seconds"] >= 1 and second["seconds"] < best["seconds"] / 5
     also = f" It takes {second['seconds']:.1f} s a fit instead of {best['seconds']:.1f}." if cheaper else ""
     return f"{second['name']} comes next, and the difference may be noise: {words}.{also}"
 
@@ -109,13 +109,16 @@ PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Which method for these labels?</title><style>{{ css }}
 table.compared { border-collapse: collapse }
-table.compared td, table.compared th { padding: .3em .8em; text-align: right }
-table.compared td:first-child, table.compared th:first-child { text-align: left }</style></head><body><main>
+table.compared td, table.compared th { padding: .3em .6em; text-align: right; white-space: nowrap }
+table.compared td:first-child, table.compared th:first-child { text-align: left }
+</style></head><body><main>
 <h1>Which method for these labels?</h1>
 {% for sentence in found.verdict %}<p>{{ sentence }}</p>{% endfor %}
 {{ figure }}
-<table class="compared"><thead><tr>{% for name in frame.columns %}<th>{{ name }}</th>{% endfor %}</tr></thead><tbody>
-{% for row in frame.itertuples(index=False) %}<tr>{% for value in row %}<td>{{ value }}</td>{% endfor %}</tr>
+<table class="compared"><thead><tr><th>method</th><th>unlabelled rows</th><th>accuracy, %</th>
+<th>balanced accuracy, %</th><th>log loss</th><th>calibration error, %</th><th>to the best, points</th>
+<th>seconds</th></tr></thead><tbody>
+{% for row in rows %}<tr>{% for value in row %}<td>{{ value }}</td>{% endfor %}</tr>
 {% endfor %}</tbody></table>
 <p>{{ found.labelled }} labelled and {{ found.unlabelled_rows }} unlabelled rows, {{ found.folds }} folds, dealt
 {{ found.repeats }} times. Intervals are of 95 %, for one dealing.</p>
@@ -140,5 +143,16 @@ def as_html(found: dict[str, Any], command: str) -> str:
         for entry in found["methods"]
     ]
     page = Environment(autoescape=True, keep_trailing_newline=True).from_string(PAGE)
-    shown = as_frame(found).round(3)
-    return page.render(css=Markup(css), found=found, figure=intervals(lines), frame=shown, command=command)
+    rows = []
+    for entry in found["methods"]:
+        shown = [f"{100 * entry[metric]['value']:.1f} ({_ends(entry[metric], 100)})" for metric in METRICS]
+        shown[2] = f"{entry['log_loss']['value']:.2f} ({_ends(entry['log_loss'], 1)})"
+        gap = f"{points(entry['against_best']['difference'])}" if entry is not first else ""
+        used = "used" if entry["uses_unlabelled"] else ""
+        rows.append([entry["name"], used, *shown, gap, f"{entry['seconds']:.2f}"])
+    return page.render(css=Markup(css), found=found, figure=intervals(lines), rows=rows, command=command)
+
+
+def _ends(score: dict[str, Any], times: float) -> str:
+    low, high = (times * end for end in score["interval"])
+    return f"{low:.1f}–{high:.1f}" if times > 1 else f"{low:.2f}–{high:.2f}"

@@ -203,8 +203,12 @@ def _tuning(trials: int) -> str:
 def _markdown(frame: pd.DataFrame, note: str) -> str:
     names = [str(name) for name in frame.columns]
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    lines += [f"| {' | '.join(str(value) for value in row)} |" for row in frame.itertuples(index=False)]
+    lines += [f"| {' | '.join(map(_shown, row))} |" for row in frame.itertuples(index=False)]
     return "\n".join([*lines, *(["", note] if note else [])])
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def as_json(found: Findings) -> Mapping[str, Any]:
