@@ -1,0 +1,119 @@
+"""Labels that are no fair sample, and rare classes: what shares and weights do for DeepSep, TSVM and a random forest.
+
+    python benchmarks/sampling.py --draws 8
+
+Populations of 2,000 come from `deepsep.datasets.make_survey`, with segments thinned to given shares. "Quota": 30 labels
+of each class. "Rare": 300 labels drawn at random where one class is 5 %. Accuracy is counted on the unlabelled rows.
+"""
+
+import argparse
+import warnings
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import average_precision_score, balanced_accuracy_score, precision_score, recall_score
+
+from deepsep import TSVM, DeepSep, for_table, method
+from deepsep.datasets import make_survey
+
+N = 2_000
+
+
+def population(shares, seed):
+    """Return profiles and true classes with these shares; classes are called a, b, c, ..."""
+    survey = make_survey(N * len(shares) * 2, n_segments=len(shares), separation=0.7, random_state=seed)
+    rng = np.random.default_rng(seed)
+    rows = np.concatenate(
+        [
+            rng.choice(np.flatnonzero(survey.segment == f"segment {k}"), round(N * share), replace=False)
+            for k, share in enumerate(shares)
+        ]
+    )
+    rng.shuffle(rows)
+    truth = np.array([chr(97 + int(name.split()[-1])) for name in survey.segment[rows]])
+    return survey.profile.iloc[rows].reset_index(drop=True), truth, rng
+
+
+def quota(shares, seed):
+    X, truth, rng = population(shares, seed)
+    known = np.zeros(len(X), bool)
+    for name in np.unique(truth):
+        known[rng.choice(np.flatnonzero(truth == name), 30, replace=False)] = True
+    y = np.where(known, truth, None)
+    priors = {chr(97 + k): share for k, share in enumerate(shares)}
+    weight = np.where(known, [priors[name] * len(shares) for name in truth], 1.0)
+    models = {
+        "DeepSep": (DeepSep(random_state=0), None),
+        "DeepSep, priors": (DeepSep(random_state=0, priors=priors), None),
+        "DeepSep, labels weighted": (DeepSep(random_state=0), weight),
+        "TSVM": (TSVM(), None),
+        "TSVM, balance=False": (TSVM(balance=False), None),
+        "TSVM, priors": (TSVM(priors=priors), None),
+        "random forest": (method("random-forest", random_state=0), None),
+        "random forest, labels weighted": (method("random-forest", random_state=0), weight),
+    }
+    for name, model in fitted(models, X, y):
+        said = model.predict(X[~known])
+        gap = np.abs([np.mean(said == label) - share for label, share in priors.items()]).sum() / 2
+        yield {
+            "case": "quota, " + "/".join(f"{share:.0%}" for share in shares),
+            "method": name,
+            "accuracy": np.mean(said == truth[~known]),
+            "shares off by": gap,
+        }
+
+
+def rare(seed):
+    X, truth, _ = population((0.05, 0.95), seed)
+    known = np.arange(len(X)) < 300
+    y = np.where(known, truth, None)
+    weight = np.where(known, np.where(truth == "a", 0.5 / 0.05, 0.5 / 0.95), 1.0)
+    models = {
+        "DeepSep": (DeepSep(random_state=0), None),
+        "DeepSep, classes weighted alike": (DeepSep(random_state=0), weight),
+        "random forest": (method("random-forest", random_state=0), None),
+        "random forest, classes weighted alike": (method("random-forest", random_state=0), weight),
+    }
+    for name, model in fitted(models, X, y):
+        said, right = model.predict(X[~known]) == "a", truth[~known] == "a"
+        first = np.argsort(-model.predict_proba(X[~known])[:, 0])[: right.sum()]
+        yield {
+            "case": "rare, 5 %",
+            "method": name,
+            "accuracy": np.mean(said == right),
+            "balanced accuracy": balanced_accuracy_score(right, said),
+            "found": recall_score(right, said),
+            "of those named": precision_score(right, said, zero_division=0),
+            "of the surest": right[first].mean(),
+            "average precision": average_precision_score(right, model.predict_proba(X[~known])[:, 0]),
+        }
+
+
+def fitted(models, X, y):
+    for name, (estimator, weight) in models.items():
+        pipeline = for_table(estimator)
+        step = pipeline.steps[-1][0]
+        yield name, pipeline.fit(X, y, **({} if weight is None else {f"{step}__sample_weight": weight}))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--draws", type=int, default=8)
+    draws = parser.parse_args().draws
+    warnings.simplefilter("ignore")
+    rows = []
+    for seed in range(draws):
+        for shares in ((0.85, 0.15), (0.6, 0.25, 0.15), (0.95, 0.05)):
+            rows += quota(shares, seed)
+        rows += rare(seed)
+    table = pd.DataFrame(rows)
+    for case, part in table.groupby("case", sort=False):
+        means = part.drop(columns="case").groupby("method", sort=False).mean().dropna(axis=1)
+        print(f"\n{case}: per cent, means of {draws} draws\n")
+        print("| method | " + " | ".join(means.columns) + " |\n|" + "---|" * (means.shape[1] + 1))
+        for name, values in means.iterrows():
+            print(f"| {name} | " + " | ".join(f"{100 * value:.1f}" for value in values) + " |")
+
+
+if __name__ == "__main__":
+    main()
