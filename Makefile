@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow check lint types doctest format bench constraints clean
+.PHONY: help demo test slow check lint types doctest docs format bench constraints clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ test: $(READY)  ## run the fast tests, one worker per core
 slow: $(READY)  ## run the slow tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m slow
 
-check: lint types test doctest  ## all that CI runs
+check: lint types test doctest docs  ## all that CI runs
 
 lint: $(READY)  ## ruff: rules and formatting
 	$(BIN)/ruff check
@@ -35,8 +35,12 @@ lint: $(READY)  ## ruff: rules and formatting
 types: $(READY)  ## mypy, strict, on the library
 	$(BIN)/mypy
 
-doctest: $(READY)  ## run the examples in docstrings and in the README
-	$(ONE_THREAD) $(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' src/deepsep README.md
+doctest: $(READY)  ## run the examples in docstrings, the README and the documentation
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "" --doctest-modules src/deepsep tests/test_docs.py
+
+docs: $(VENV)/.installed-docs  ## build the documentation site in site/; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "Open site/index.html. For the search: $(BIN)/python -m http.server --directory site"
 
 format: $(READY)  ## apply ruff's fixes and formatting
 	$(BIN)/ruff check --fix
@@ -56,7 +60,7 @@ constraints:  ## re-resolve every pin in constraints.txt
 	rm -rf build/resolve
 
 clean:  ## remove the environment, the caches and what was built
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
