@@ -31,6 +31,7 @@ SHORT = {
     "estimator__n_estimators": 20,
     "estimator__learning_rate": 0.2,
     "n_cuts": 5,
+    "folds": 2,
 }
 # The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
 RIVALS = [name for name in methods() if name not in ("deepsep", "tsvm")]
