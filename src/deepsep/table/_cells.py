@@ -89,8 +89,9 @@ def _numbers(cells: Any, given: Any, name: str, wanted: str | None, delimiter: s
         )
     notice(
         f"column {name!r} holds {len(given) - int(strays.sum()):,} numbers and {int(strays.sum()):,} other values such "
-        f"as {', '.join(map(repr, words))} ({row}), which are taken as missing. If it is a column of names or codes, "
-        f"pass types={{{name!r}: 'text'}}."
+        f"as {', '.join(map(repr, words))} ({row}), which are taken as missing."
+        # A type that was asked for, or that a model brings along, is not up for choice.
+        + ("" if wanted else f" If it is a column of names or codes, pass types={{{name!r}: 'text'}}.")
     )
     return pa.chunked_array([pa.array(numbers.to_numpy(float), from_pandas=True)])
 

@@ -15,7 +15,7 @@ from deepsep.table._evidence import Leak, drift, leaks
 from deepsep.table._files import find_column
 
 RARE = 5  # labels below which a class is rare
-MANY_LEVELS = 1_000
+MANY_LEVELS = 100
 MOSTLY_MISSING = 0.5
 MIXED = 0.5  # part of numbers from which on a column of text is a suspicious mixture
 SHOWN = 5

@@ -14,7 +14,7 @@ from deepsep.table._scores import NormalScores
 
 LEVELS = 40  # columns that a category becomes at most; rarer levels share one
 RARE = 0.003  # of the rows
-NAMES = 1_000  # levels from which on a category is a text
+NAMES = 100  # levels from which on a category is a text
 
 
 def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
@@ -22,7 +22,7 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
 
     Numbers go to normal scores by their ranks, so that outliers do not matter, and gaps in them are filled and marked;
     categories become one column a level, rare levels and those not seen in training one together; dates become their
-    parts; texts, and names with a thousand levels or more, become 30 numbers by the letters they are made of. For
+    parts; texts, and names with a hundred levels or more, become 30 numbers by the letters they are made of. For
     forests and boosted trees, numbers stay as they are and categories become codes. Identifiers and constant columns
     are left out, with one warning that names them (see ``model[0].left_out_``).
 
