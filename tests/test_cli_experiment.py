@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from deepsep._methods import TABLE
 from deepsep.cli import app
 from deepsep.cli.experiment import METHODS, SIZES
+from deepsep.datasets import list_tables
 from deepsep.experiments import _models, _protocol
 from deepsep.experiments._results import COLUMNS
 
@@ -89,10 +90,14 @@ def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
 
 
 def test_json_is_alone_on_standard_output(table, tmp_path):
+    frame = pd.read_parquet(table)
+    frame.loc[:9, "segment"] = None
+    frame.to_parquet(table)
     done = experiment(table, tmp_path / "r", "--json", "--quiet", methods="knn,tsvm", labels="6")
     content = json.loads(done.stdout)
     assert done.stderr == ""
     assert content["cells"] == 4
+    assert content["warnings"] == ["10 of 300 rows have no class in 'segment' and take no part."]
     assert set(content["averages"]) == {"knn", "TSVM (raw features)"}
     assert content["claims"] == []
 
@@ -245,6 +250,6 @@ def test_compare_options_that_cannot_work(partly, options, words):
 
 def test_help_names_every_default():
     text = run("experiment", "--help").stdout
-    assert "nhanes" in text
+    assert all(name in text for name in list_tables())
     assert "956" in text
     assert all(name in TABLE for name in METHODS.split(","))

@@ -83,7 +83,7 @@ def experiment(
     Every option's default is the paper's value. A run that was stopped or killed goes on with the same command: what
     is done is not done again. Tables that do not ship with deepsep are downloaded once.
 
-    Example: deepsep experiment --table nhanes --labels 35,50 --shuffles 2 --no-tune -o results
+    Example: deepsep experiment --labels 35,50 --shuffles 2 --no-tune -o results
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         names = split_names(methods)
@@ -203,6 +203,9 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
         out.note(f"Reading {table} ...")
         label = find_column(TableFile(file).names, label, "label column")
         name, frame, about = file.stem, read_table(file, label=label), ""
+    without = int(frame[label].isna().sum())
+    if without:
+        out.warn(f"{without:,} of {len(frame):,} rows have no class in {label!r} and take no part.")
     apart = [find_column(frame.columns, column, "--drop: column") for column in drop]
     if label in apart:
         raise ParameterError(f"--drop {label}: this is the column of classes.")
