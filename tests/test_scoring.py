@@ -87,9 +87,9 @@ def test_the_same_bits_in_whatever_company(model, table):
     whole = score_frame(model, table, id="user")
     for size in (1, 7, 1_000):
         parts = [score_frame(model, table[at : at + size], id="user") for at in range(0, min(3 * size, 2_500), size)]
-        pd.testing.assert_frame_equal(
-            pd.concat(parts, ignore_index=True), whole[: min(3 * size, 2_500)], check_exact=True
-        )
+        # Of a kernel's many products the last digit may depend on where in its block a row stands.
+        exact = {"rtol": 1e-13} if getattr(model[-1], "kernel", "") == "rbf" else {"check_exact": True}
+        pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole[: min(3 * size, 2_500)], **exact)
     assert ("confidence" in whole) is hasattr(model, "predict_proba")
 
 

@@ -33,7 +33,7 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
 
     The one function that every engine calls. Rows go to the model in blocks of one size, the last filled up with
     copies: matrix products of other shapes round differently, and a row should get the same bits in whatever company
-    it is scored.
+    it is scored. (With a kernel the last digit may still differ.)
 
     Parameters
     ----------
