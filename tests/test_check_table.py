@@ -258,3 +258,20 @@ def test_what_does_not_fit_is_reported():
 def test_labels_that_cannot_be_joined(labels, options, message):
     with pytest.raises(DataError, match=message):
         join_labels(everyone(), labels, **({"on": "user"} | options))
+
+
+def test_joined_integer_labels_stay_integers_and_minus_one_is_none():
+    people = pd.DataFrame({"user": [1, 2, 3, 4]})
+    survey = pd.DataFrame({"user": [1, 2, 3], "segment": [0, 1, -1]})
+    frame, summary = join_labels(people, survey, on="user")
+    assert frame["segment"].tolist() == [0, 1, pd.NA, pd.NA]
+    assert str(frame["segment"].dtype) == "Int64"
+    assert summary["labelled"] == 2
+
+
+@pytest.mark.parametrize("odd", [None, "low"])
+def test_a_label_without_a_weight_is_an_error(odd):
+    people = pd.DataFrame({"user": [1, 2, 3]})
+    survey = pd.DataFrame({"user": [1, 2], "segment": ["a", "b"], "probability": pd.Series([0.5, odd], dtype=object)})
+    with pytest.raises(DataError, match="'probability' of the labels must hold"):
+        join_labels(people, survey, on="user", weight="probability")

@@ -489,3 +489,29 @@ def test_bonett_price_solves_its_equation() -> None:
         lambda d: (d - (up - down)) / np.sqrt((up + down - (up - down) ** 2) / 42) - stats.norm.ppf(0.975), 0, 1
     )
     assert found["interval"][1] == pytest.approx(end)
+
+
+def test_explanations_ask_only_about_columns_that_the_model_uses(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    table = table.assign(row_number=range(len(table)))
+    model = for_table(method("logistic-regression")).fit(table, y)
+    assert "row_number" in model[0].left_out_
+    summary = summarize(model, table, y, seed=0)
+    assert "row_number" not in json.dumps([summary["profiles"], summary["explanation"]])
+
+
+def test_a_table_of_texts_and_rows_of_weight_0_are_reported() -> None:
+    rng = np.random.default_rng(0)
+    words = {"a": ["good", "fine", "great"], "b": ["bad", "poor", "awful"]}
+    kind = rng.choice(["a", "b"], 240)
+    notes = [f"{rng.choice(words[k])} {rng.choice(words[k])} number {i}" for i, k in enumerate(kind)]
+    y = np.where(np.arange(240) < 40, kind, None)
+    weight = np.where(np.arange(240) < 30, 1.0, 0.5)
+    weight[:4] = 0
+    table = pd.DataFrame({"note": notes})
+    model = for_table(method("logistic-regression"), keep=["note"])
+    model.fit(table, y, supervised__sample_weight=weight)
+    summary = summarize(model, table, y, sample_weight=weight, seed=0)
+    assert summary["accuracy"]["held_out"] == 36
+    assert summary["explanation"]["tree"]["depth"] == 0
+    assert render(summary)

@@ -550,3 +550,9 @@ def test_the_benchmark_runs_resumes_and_sums_up(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit):
         run(*command, "knn,no-such")
     assert "no-such" in capsys.readouterr().err
+
+
+def test_a_setting_that_makes_no_sense_is_a_parameter_error():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), ["a", "b"] * 10
+    with pytest.raises(ParameterError, match="'C' parameter of LogisticRegression"):
+        baseline("logistic-regression", C="banana").fit(X, y)

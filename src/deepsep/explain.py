@@ -11,7 +11,7 @@ from deepsep._labels import read_labels
 from deepsep.errors import DataError
 from deepsep.report._evaluate import OnStep, evaluate, predict_all
 from deepsep.report._format import join_words, percent, span
-from deepsep.report._frames import column_names, take
+from deepsep.report._frames import column_names, take, used_columns
 from deepsep.report._importance import Permuted, permute
 from deepsep.report._intervals import Z
 from deepsep.report._tree import MOST_ROWS, imitate
@@ -158,7 +158,7 @@ def tree(model: Any, table: Any, classes: list[str], *, depth: int = DEPTH, seed
     """Return a shallow tree that imitates the model on (a sample of) the rows of the table."""
     if len(table) > MOST_ROWS:
         table = take(table, np.sort(np.random.default_rng(seed).choice(len(table), MOST_ROWS, replace=False)))
-    return imitate(table, predict_all(model, table).argmax(axis=1), classes, depth, seed)
+    return imitate(used_columns(model, table), predict_all(model, table).argmax(axis=1), classes, depth, seed)
 
 
 def as_text(explanation: dict[str, Any]) -> str:

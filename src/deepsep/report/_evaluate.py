@@ -189,6 +189,8 @@ def evaluate(
     Evaluation or str
         A string says why there is none.
     """
+    if sample_weight is not None:  # a row of weight 0 is absent, and so is its label
+        labels = Labels(np.where(np.asarray(sample_weight) > 0, labels.codes, -1), labels.classes)
     tests, notes = held_out_rows(labels, folds, seed)
     if not tests:
         return notes[0]

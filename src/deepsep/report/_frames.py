@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 Array = NDArray[Any]
@@ -17,6 +18,13 @@ BATCH = 20_000  # rows that are predicted together
 def take(table: Any, rows: Array) -> Any:
     """Return some rows of a table."""
     return _safe_indexing(table, rows)
+
+
+def used_columns(model: Any, table: Any) -> Any:
+    """Return the table without the columns that a pipeline of ``for_table`` leaves out."""
+    first = model[0] if isinstance(model, Pipeline) else model
+    schema = getattr(first, "schema_", None)
+    return table if schema is None else table[list(schema)]
 
 
 def column_names(table: Any) -> list[str]:

@@ -29,7 +29,7 @@ from deepsep.report._evaluate import (
     split_model,
     uses_unlabelled,
 )
-from deepsep.report._frames import column_names, take
+from deepsep.report._frames import column_names, take, used_columns
 from deepsep.report._intervals import paired_difference, reliability, scores_with_intervals, wilson
 from deepsep.report._map import draw_map
 from deepsep.report._profiles import MOST_ROWS as PROFILE_ROWS
@@ -152,7 +152,7 @@ def summarize(
     step.say(folds + 2, "profiles")
     summary["least_certain"] = _least_certain(rows, p, known, ids)
     part = _sample(len(rows), PROFILE_ROWS, seed)
-    summary["profiles"] = profiles(take(table, rows[part]), predicted[part], classes)
+    summary["profiles"] = profiles(take(used_columns(model, table), rows[part]), predicted[part], classes)
     if len(rows) < n:
         summary["notes"].append(
             f"Shares, profiles and the least certain rows are of {len(rows):,} rows drawn at random."

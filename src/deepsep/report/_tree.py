@@ -56,7 +56,9 @@ def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int)
     from sklearn.tree import DecisionTreeClassifier
 
     features = features_of(table)
-    X = np.stack([feature.values for feature in features], axis=1).astype(np.float32)
+    # Without a column that can be asked about, such as in a table of texts, the tree is one leaf.
+    parts = [feature.values for feature in features] or [np.zeros(len(codes))]
+    X = np.stack(parts, axis=1).astype(np.float32)
     order = np.random.default_rng(seed).permutation(len(codes))
     held = max(1, round(HELD_OUT * len(codes)))
     test, train = order[:held], order[held:]

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils import get_tags
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep._scaling import Scaling
@@ -278,7 +279,10 @@ def _fit(estimator: Any, X: Any, codes: Array, weight: Array | None) -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # Rival has said it
         warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade
-        return estimator.fit(X, codes) if weight is None else estimator.fit(X, codes, sample_weight=weight)
+        try:
+            return estimator.fit(X, codes) if weight is None else estimator.fit(X, codes, sample_weight=weight)
+        except InvalidParameterError as error:
+            raise ParameterError(str(error)) from None
 
 
 def _scores(estimator: Any, X: Any) -> Array:

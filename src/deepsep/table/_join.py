@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.errors import DataError
+from deepsep.table._cells import labels_of
 from deepsep.table._columns import _word, as_frame
 from deepsep.table._files import find_column
 from deepsep.table._notice import notice
@@ -78,7 +79,7 @@ def join_labels(
             raise DataError(
                 f"the population has a column {name!r} already. Rename or drop it before joining the labels."
             )
-    given = given[given[label].notna()]
+    given = given[_is_label(given[label])]
     if not len(given):
         raise DataError(f"the labels have no label in column {label!r}.")
     left, right = _keys(people[on], given[on])
@@ -108,7 +109,7 @@ def join_labels(
     if lost:
         notice(f"{len(lost)} of {len(by_id)} labels have no row in the population, such as {on} {_some(lost)}.")
     frame = people.copy()
-    frame[label] = left.map(by_id[label])
+    frame[label] = labels_of(left.map(by_id[label]), typed=True)
     duplicates = int((left.duplicated() & left.notna()).sum())
     if duplicates:
         example = people.loc[left.duplicated() & left.notna(), on].iloc[0]
@@ -116,7 +117,7 @@ def join_labels(
             f"{duplicates} rows of the population repeat an identifier, such as {on} {example!r}; all get its label."
         )
     if weight is not None:
-        frame[weight] = left.map(by_id[weight]).astype(float).fillna(1.0)
+        frame[weight] = left.map(_weights(by_id[weight])).where(frame[label].notna(), 1.0)
     return frame, {
         "label": label,
         "weight": weight,
@@ -126,6 +127,22 @@ def join_labels(
         "unmatched_examples": [_plain(value) for value in lost[:5]],
         "duplicate_ids": duplicates,
     }
+
+
+def _is_label(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Whether each cell holds a label: -1 among integers is the mark of none."""
+    tidy = labels_of(column, typed=True)
+    return tidy.notna() & (tidy != -1) if pd.api.types.is_integer_dtype(tidy) else tidy.notna()
+
+
+def _weights(column: pd.Series[Any]) -> pd.Series[Any]:
+    numbers = pd.to_numeric(column, errors="coerce").astype(float)
+    if numbers.isna().any():
+        raise DataError(
+            f"column {column.name!r} of the labels must hold the weight of every label, but "
+            f"{int(numbers.isna().sum())} of {len(numbers)} are no numbers, such as {_some(column[numbers.isna()])}. Fill them in."
+        )
+    return numbers
 
 
 def _label_column(labels: pd.DataFrame, on: str, label: str | None, weight: str | None) -> str:
