@@ -140,7 +140,8 @@ def _weights(column: pd.Series[Any]) -> pd.Series[Any]:
     if numbers.isna().any():
         raise DataError(
             f"column {column.name!r} of the labels must hold the weight of every label, but "
-            f"{int(numbers.isna().sum())} of {len(numbers)} are no numbers, such as {_some(column[numbers.isna()])}. Fill them in."
+            f"{int(numbers.isna().sum())} of {len(numbers)} are no numbers, such as {_some(column[numbers.isna()])}. "
+            "Fill them in."
         )
     return numbers
 
