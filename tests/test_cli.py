@@ -497,6 +497,41 @@ def test_a_number_of_segments_that_makes_no_sense(answers: Path, k: str) -> None
     assert not (answers.parent / "segments").exists()
 
 
+def test_segments_do_not_replace_foreign_files(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = answers.parent / "project"
+    (folder / "model").mkdir(parents=True)
+    (folder / "model" / "mine.txt").write_text("mine")
+    (folder / "summary.json").write_text('{"deepsep": "is nice"}')
+    result = run("segments", "no-such-table.csv", "-o", folder)
+    assert result.exit_code == 2
+    assert "holds files that are no segments of deepsep" in result.stderr
+    assert (folder / "model" / "mine.txt").read_text() == "mine"
+    monkeypatch.chdir(folder / "model")
+    for target in (".", ".."):
+        result = run("segments", "no-such-table.csv", "-o", target)
+        assert result.exit_code == 2
+        assert "is the current folder or holds it" in result.stderr
+
+
+def test_names_that_somebody_set_are_not_replaced(answers: Path) -> None:
+    folder, own = answers.parent / "segments", answers.parent / "own.json"
+    command = ("segments", answers, "-k", 2, "-o", folder, "--drop", "who")
+    for _ in range(2):  # what was only suggested may go
+        assert run(*command).exit_code == 0
+    (folder / "names.json").write_text('{"0": "Ours"}')
+    own.write_text('{"0": "Theirs"}')
+    for options in ((), ("--names", own)):
+        result = run(*command, *options)
+        assert result.exit_code == 2
+        assert f"--names {folder / 'names.json'}" in result.stderr
+        assert json.loads((folder / "names.json").read_text()) == {"0": "Ours"}
+    assert run(*command, "--names", folder / "names.json").exit_code == 0
+    assert run(*command).exit_code == 2  # they are still not the suggested ones
+    assert json.loads((folder / "names.json").read_text())["0"] == "Ours"
+    assert run(*command, "--names", own).exit_code == 0  # nothing was edited since the last run
+    assert json.loads((folder / "names.json").read_text())["0"] == "Theirs"
+
+
 def test_explain_names_the_columns_that_drive_the_classes(people: Path, model: Path) -> None:
     result = run("explain", model, people, "--label", "segment", "--json")
     assert result.exit_code == 0, result.output

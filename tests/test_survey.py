@@ -468,6 +468,13 @@ def test_a_second_run_replaces_the_first_and_keeps_other_files(people, model, tm
     assert load(tmp_path / "s" / "model").segment_names_[0] == "Zero"
 
 
+def test_a_foreign_folder_is_left_alone(people, model, tmp_path):
+    (tmp_path / "names.json").write_text("mine")
+    with pytest.raises(DataError, match="no segments of deepsep"):
+        write_segments(model, people.answers, tmp_path)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("names.json", "mine")]
+
+
 @pytest.mark.parametrize("ids", [[1, 2], [1, 1, 2]])
 def test_wrong_identifiers_are_refused_and_nothing_is_written(people, model, tmp_path, ids):
     with pytest.raises(DataError, match=r"identifiers and 3 respondents|=1 stands for several"):

@@ -53,14 +53,14 @@ def segments(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         n_segments = _number(k)
-        if output.is_file():
-            raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
-
         from deepsep.cli._training import read_options
         from deepsep.survey import SurveySegments, read_names, write_segments
+        from deepsep.survey._write import check_folder
         from deepsep.table import read_table
         from deepsep.table._files import find_column
 
+        check_folder(output)
+        _check_names(output, names)
         given = None if names is None else read_names(names)
         out.note(f"Reading {answers} ...")
         frame = read_table(answers, id=id, **read_options("", encoding, delimiter, sheet))
@@ -82,6 +82,24 @@ def _number(k: str) -> int | str:
     if not k.isdecimal() or int(k) < 2:
         raise ParameterError(f"-k {k}: write a number of at least 2, or auto.")
     return int(k)
+
+
+def _check_names(output: Path, given: Path | None) -> None:
+    """Raise if the run would replace names that somebody wrote into the file of an earlier one."""
+    from deepsep.survey import read_names
+    from deepsep.survey._write import NAMES, read_summary
+
+    file, summary = output / NAMES, read_summary(output)
+    if summary is None or not file.exists() or (given is not None and given.resolve() == file.resolve()):
+        return
+    # With --names the names of the last run may go, but not what was edited since; without, no name of a person's may.
+    ours = "suggested" if given is None else "name"
+    written = {segment["segment"]: segment.get(ours, segment["name"]) for segment in summary["segments"]}
+    if any(written.get(k) != name for k, name in read_names(file).items()):
+        raise DataError(
+            f"{file} holds names that were not suggested but set. To use them, add --names {shlex.quote(str(file))}; "
+            "to do without, delete or move that file."
+        )
 
 
 def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:

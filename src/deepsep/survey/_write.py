@@ -17,6 +17,7 @@ from deepsep._version import __version__
 from deepsep.errors import DataError
 from deepsep.persist import save
 from deepsep.survey._names import dump_names
+from deepsep.survey._profiles import suggest_names
 from deepsep.survey._segments import SurveySegments
 
 TELLING = 5  # answers of a segment in the summary
@@ -58,7 +59,13 @@ def write_segments(
     -------
     dict
         What summary.json holds.
+
+    Raises
+    ------
+    DataError
+        If the folder holds other files than those of an earlier run, or is the current one: nothing is touched.
     """
+    target = check_folder(folder)
     respondents = respondents_table(model, answers, ids=ids, id_name=id_name)
     summary = summarize_segments(model)
     names = model.segment_names_
@@ -77,11 +84,33 @@ def write_segments(
         for file in sorted((Path(place) / MODEL).rglob("*")):
             if file.is_file():
                 files[f"{MODEL}/{file.relative_to(Path(place) / MODEL).as_posix()}"] = file.read_bytes()
-    target = Path(folder).resolve()
-    if target.exists() and not target.is_dir():
-        raise DataError(f"{target} is a file, which deepsep does not overwrite. Write to another folder.")
     install(files, target, own=(RESPONDENTS, PROFILES, NAMES, SUMMARY, MODEL))
     return summary
+
+
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return the resolved path, if segments may be written there."""
+    target, here = Path(folder).resolve(), Path.cwd()
+    if target == here or target in here.parents:  # it is replaced as a whole, and a shell in it would stand nowhere
+        raise DataError(f"{target} is the current folder or holds it. Write to a folder of its own, such as segments.")
+    if target.exists() and not target.is_dir():
+        raise DataError(f"{target} is a file, which deepsep does not overwrite. Write to another folder.")
+    if target.is_dir() and any(target.iterdir()) and read_summary(target) is None:
+        raise DataError(
+            f"{target} holds files that are no segments of deepsep, which does not overwrite them. Write to another "
+            "folder, or empty this one."
+        )
+    return target
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """Return the summary that an earlier run left in a folder; None if there was none."""
+    try:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    known = isinstance(summary, dict) and {"deepsep", "n_segments", "segments"} <= summary.keys()
+    return summary if known and (folder / RESPONDENTS).is_file() else None
 
 
 def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, id_name: str = "row") -> pd.DataFrame:
@@ -105,13 +134,14 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
 
 def summarize_segments(model: SurveySegments) -> dict[str, Any]:
     """Return the segments in plain values: what a command line shows and what summary.json holds."""
-    segments = []
+    segments, suggested = [], suggest_names(model.profiles_, model.n_segments_)
     for k, name in enumerate(model.segment_names_):
         top = model.profiles_[model.profiles_["segment"] == k].head(TELLING)
         segments.append(
             {
                 "segment": k,
                 "name": name,
+                "suggested": suggested[k],
                 "size": int(model.sizes_[k]),
                 "share": float(model.sizes_[k] / len(model.labels_)),
                 "mean_probability": float(model.probability_[model.labels_ == k].mean()) if model.sizes_[k] else None,
