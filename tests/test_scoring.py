@@ -146,6 +146,27 @@ def test_a_folder_of_parts_goes_to_a_folder_of_parts(fitted, table, scored, tmp_
         score_file(fitted, place, tmp_path / "out")
 
 
+def test_the_users_own_files_are_never_replaced(fitted, table, tmp_path):
+    source = write(table, tmp_path / "data")
+    other = tmp_path / "other"
+    other.mkdir()
+    table[:5].assign(label="mine", confidence=1.0).to_parquet(other / "part-0.parquet")
+    (tmp_path / "folder.csv").mkdir()
+    files = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    for target, message in (
+        (tmp_path, "lie in each other"),
+        (source / "part-0.parquet", "lie in each other"),
+        (source / "scores", "lie in each other"),
+        (other, "more than Parquet parts of an earlier scoring: part-0.parquet"),
+        (tmp_path / "folder.csv", "is a folder"),
+    ):
+        with pytest.raises(DataError, match=message):
+            score_file(fitted, source, target)
+        assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == files
+    score_file(fitted, source / "part-0.parquet", source / "scores.parquet")  # beside a file is where it may be
+    assert (source / "scores.parquet").exists()
+
+
 def test_identifiers_keep_their_type(fitted, table, tmp_path):
     frame = table[:50].assign(number=range(50))
     place = write(frame, tmp_path / "t.csv")

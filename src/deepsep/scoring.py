@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from deepsep.engines import Part
+from deepsep.engines.local import is_result
 from deepsep.errors import DataError, ParameterError
 from deepsep.table._batches import TableFile
 from deepsep.table._cells import ColumnType
@@ -129,8 +130,8 @@ def score_file(
         CSV, TSV, Parquet, Feather or Excel, or a folder of Parquet parts.
     target : str or path
         A file that ends in ``.parquet``, ``.csv`` or ``.tsv``, which is replaced if it exists. For a folder of parts
-        also a folder, which gets a part of the same name for each; it may hold parts of an earlier run, which are
-        replaced, but nothing else.
+        also a folder, which gets a part of the same name for each; it may hold parts of an earlier scoring, which are
+        replaced, but nothing else. Neither may lie in the other.
     id : str, optional
         The column that tells the rows apart, kept in the result. None: the number of the row.
     engine : {"local", "ray"}, default="local"
@@ -173,10 +174,7 @@ def score_file(
         raise ParameterError(
             "engine='ray' scores a folder of Parquet parts to a folder; use engine='local' for a file."
         )
-    if place.resolve() == goal.resolve():
-        raise DataError(f"source and target are both {goal}. Name another target.")
-    if to_folder:
-        _check_folder(goal)
+    _check_target(place, goal, to_folder)
     options = {"id": id, "batch_rows": batch_rows, "encoding": encoding, "delimiter": delimiter}
     goal.parent.mkdir(parents=True, exist_ok=True)
     scratch = goal.with_name(f".{goal.name}.{secrets.token_hex(4)}.new{'' if to_folder else goal.suffix}")
@@ -231,11 +229,25 @@ def _others(names: Iterable[str], id: str | None) -> list[str]:
     return [name for name in names if name != id]
 
 
-def _check_folder(goal: Path) -> None:
-    if goal.exists() and not (
-        goal.is_dir() and all(item.suffix == ".parquet" for item in goal.rglob("*") if item.is_file())
-    ):
-        raise DataError(f"{goal} exists and holds more than Parquet parts. Name another folder, or empty it.")
+def _check_target(source: Path, goal: Path, to_folder: bool) -> None:
+    """Raise if the result would replace anything but an earlier result."""
+    here, there = source.resolve(), goal.resolve()
+    if here == there:
+        raise DataError(f"source and target are both {goal}. Name another target.")
+    if here in there.parents or there in here.parents:
+        raise DataError(f"the source {source} and the target {goal} lie in each other. Name a target elsewhere.")
+    if not goal.exists():
+        return
+    if goal.is_dir() is not to_folder:
+        raise DataError(f"the target {goal} is a {'folder' if goal.is_dir() else 'file'}. Name another target.")
+    strange = (
+        [file for file in sorted(goal.rglob("*")) if not file.is_dir() and not is_result(file)] if to_folder else []
+    )
+    if strange:
+        raise DataError(
+            f"the target {goal} exists and holds more than Parquet parts of an earlier scoring: "
+            f"{strange[0].relative_to(goal)}. Name another folder, or empty it."
+        )
 
 
 def _move(scratch: Path, goal: Path) -> None:

@@ -15,6 +15,8 @@ import pyarrow.parquet as pq
 
 from deepsep.engines import Part, Report
 
+MARK = {b"deepsep": b"scores"}  # in the metadata of a Parquet file: ours, to be replaced by the next scoring
+
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Counter[Any]]:
     """Score the parts in order and return how many rows of each got which label."""
@@ -54,17 +56,26 @@ class Writer:
         """Add rows; the first ones set the types of the columns."""
         table = pa.Table.from_pandas(frame, preserve_index=False)
         if self._writer is None:
+            self._schema = table.schema.with_metadata((table.schema.metadata or {}) | MARK)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if self.path.suffix.lower() == ".parquet":
-                self._writer = pq.ParquetWriter(self.path, table.schema)
+                self._writer = pq.ParquetWriter(self.path, self._schema)
             else:
                 style = pacsv.WriteOptions(
                     delimiter="\t" if self.path.suffix.lower() == ".tsv" else ",", quoting_style="needed"
                 )
-                self._writer = pacsv.CSVWriter(self.path, table.schema, write_options=style)
-            self._schema = table.schema
+                self._writer = pacsv.CSVWriter(self.path, self._schema, write_options=style)
         self._writer.write_table(table.cast(self._schema))
 
     def __exit__(self, *_: object) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+def is_result(path: Path) -> bool:
+    """Whether a file is a Parquet file that was written here."""
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+    except (pa.ArrowException, OSError):
+        return False
+    return MARK.items() <= metadata.items()
