@@ -497,6 +497,28 @@ def test_a_number_of_segments_that_makes_no_sense(answers: Path, k: str) -> None
     assert not (answers.parent / "segments").exists()
 
 
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+def test_none_is_an_answer(answers: Path, suffix: str) -> None:
+    frame = pd.read_csv(answers, dtype=str)
+    early = frame["Gets up"] == "early"
+    frame["Pets"] = np.where(early, " None ", "dog")
+    frame["Home"] = pd.Series([True if up else "NA" for up in early], dtype=object)
+    frame["Sport"] = frame["Sport"].astype(int).astype(object)
+    frame.loc[3, ["Pets", "Home"]] = ""
+    frame.loc[4, "Sport"] = "null"  # a scale stays one
+    file = answers.with_name(f"words.{suffix}")
+    frame.to_csv(file, index=False) if suffix == "csv" else frame.to_excel(file, index=False)
+    result = run("segments", file, "-k", 2, "--id", "who", "-o", answers.parent / "segments")
+    assert result.exit_code == 0, result.output
+    assert f"{len(frame) - 1} cells with" in result.stderr
+    assert "1 cells with 'null' in columns of numbers are taken as missing" in result.stderr
+    found = pd.read_csv(answers.parent / "segments" / "profiles.csv", keep_default_na=False)
+    given = {name: set(part["answer"]) for name, part in found.groupby("question")}
+    assert given["Pets"] == {"None", "dog"}
+    assert given["Home"] == {"Yes", "NA"}
+    assert given["Sport"] == set("12345")
+
+
 def test_segments_do_not_replace_foreign_files(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = answers.parent / "project"
     (folder / "model").mkdir(parents=True)

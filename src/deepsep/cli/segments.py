@@ -47,23 +47,22 @@ def segments(
     """Find segments in the answers to a questionnaire, and say what is telling about each.
 
     The folder holds respondents.parquet (the segment of each, and its probability), profiles.csv, names.json to edit,
-    and the model.
+    and the model. Only an empty cell is a missing answer: "None" and "NA" are answers like any other.
 
     Example: deepsep segments answers.csv -k 5 --id user_id -o segments
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         n_segments = _number(k)
-        from deepsep.cli._training import read_options
+        from deepsep.cli._answers import read_answers
         from deepsep.survey import SurveySegments, read_names, write_segments
         from deepsep.survey._write import check_folder
-        from deepsep.table import read_table
         from deepsep.table._files import find_column
 
         check_folder(output)
         _check_names(output, names)
         given = None if names is None else read_names(names)
         out.note(f"Reading {answers} ...")
-        frame = read_table(answers, id=id, **read_options("", encoding, delimiter, sheet))
+        frame = read_answers(out, answers, id=id, encoding=encoding, delimiter=delimiter, sheet=sheet)
         apart = [find_column(frame.columns, name, "--drop: column") for name in split_names(drop)]
         ids = None if id is None else frame[id]
         X = frame.drop(columns=[*apart, *([] if id is None else [id])])
