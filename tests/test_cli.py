@@ -290,6 +290,15 @@ def test_bad_priors(people: Path, content: str, words: str) -> None:
     assert words in result.stderr
 
 
+@pytest.mark.parametrize("name", ["label", "confidence", "probability_gold"])
+def test_an_identifier_named_like_a_result_is_refused(people: Path, name: str) -> None:
+    pd.read_csv(people).rename(columns={"customer": name}).to_csv(people, index=False)
+    result = run("fit", people, "--label", "segment", "--id", name, "-o", people.parent / "m", "--method", "tsvm")
+    assert result.exit_code == 2
+    assert f"the id column is named '{name}', like a column of the result" in result.stderr
+    assert "Fitting" not in result.stderr
+
+
 # -- outputs: whole or not at all ------------------------------------------------------------------------------
 
 
@@ -533,6 +542,15 @@ def test_segments_do_not_replace_foreign_files(answers: Path, monkeypatch: pytes
         result = run("segments", "no-such-table.csv", "-o", target)
         assert result.exit_code == 2
         assert "is the current folder or holds it" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["segment", "probability"])
+def test_a_respondent_named_like_a_result_is_refused(answers: Path, name: str) -> None:
+    pd.read_csv(answers).rename(columns={"who": name}).to_csv(answers, index=False)
+    result = run("segments", answers, "-k", 2, "--id", name, "-o", answers.parent / "segments")
+    assert result.exit_code == 2
+    assert f"the id column is named '{name}', like a column of the result" in result.stderr
+    assert "Looking for" not in result.stderr
 
 
 def test_names_that_somebody_set_are_not_replaced(answers: Path) -> None:

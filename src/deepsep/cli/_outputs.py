@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from deepsep._folder import install
+from deepsep.errors import DataError
 from deepsep.persist import ARRAYS, MANIFEST, PARTS, STEPS, _target, save
 
 PREDICTIONS, REPORT, SUMMARY = "predictions.parquet", "report.html", "report.json"
@@ -41,10 +42,21 @@ def parquet_bytes(frame: Any) -> bytes:
     return buffer.getvalue()
 
 
+def check_id(id: Any, names: Iterable[str]) -> None:
+    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
+    if id in names:
+        raise DataError(f"the id column is named {id!r}, like a column of the result. Rename it.")
+
+
+def predicted_names(classes: Any) -> list[str]:
+    """Return the names of the columns of predictions, but for the identifier."""
+    return ["label", *(f"probability_{name}" for name in classes), "confidence"]
+
+
 def predictions(classes: Any, proba: Any, ids: Any) -> Any:
     """Return a DataFrame with identifier, label, probability of each class, and confidence."""
     import pandas as pd
 
-    columns = {f"probability_{name}": proba[:, k] for k, name in enumerate(classes)}
-    label = classes[proba.argmax(axis=1)]
-    return pd.DataFrame({ids.name: ids.to_numpy(), "label": label, **columns, "confidence": proba.max(axis=1)})
+    columns = [classes[proba.argmax(axis=1)], *proba.T, proba.max(axis=1)]
+    named = dict(zip(predicted_names(classes), columns, strict=True))
+    return pd.DataFrame({ids.name: ids.to_numpy(), **named})

@@ -148,10 +148,12 @@ def fit_and_measure(
     import json
 
     from deepsep import for_table
+    from deepsep._labels import read_labels
     from deepsep._methods import TABLE
-    from deepsep.cli._outputs import PREDICTIONS, REPORT, SUMMARY, parquet_bytes, predictions
+    from deepsep.cli._outputs import PREDICTIONS, REPORT, SUMMARY, check_id, parquet_bytes, predicted_names, predictions
 
     n, labelled = len(data.X), data.labelled
+    check_id(data.ids.name, predicted_names(read_labels(data.y).classes))
     out.note(f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({TABLE[method].cost}) ...")
     began = time.perf_counter()
     model = _fit_pipeline(out, for_table(estimator, keep=keep), data)

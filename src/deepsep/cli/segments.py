@@ -55,10 +55,11 @@ def segments(
         n_segments = _number(k)
         from deepsep.cli._answers import read_answers
         from deepsep.survey import SurveySegments, read_names, write_segments
-        from deepsep.survey._write import check_folder
+        from deepsep.survey._write import check_folder, check_id_name
         from deepsep.table._files import find_column
 
         check_folder(output)
+        check_id_name(id or "row")
         _check_names(output, names)
         given = None if names is None else read_names(names)
         out.note(f"Reading {answers} ...")

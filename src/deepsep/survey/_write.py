@@ -6,6 +6,7 @@ import io
 import json
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,7 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
     ids = pd.Series(np.arange(len(labels)) if ids is None else ids).reset_index(drop=True)
     if len(ids) != len(labels):
         raise DataError(f"there are {len(ids)} identifiers and {len(labels)} respondents; pass one for each.")
+    check_id_name(id_name, model.segment_names_)
     repeated = ids.duplicated()
     if repeated.any():
         raise DataError(
@@ -130,6 +132,12 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
     for k, name in enumerate(model.segment_names_):
         table[f"probability_{name}"] = proportions[:, k]
     return table
+
+
+def check_id_name(id_name: str, segments: Iterable[str] = ()) -> None:
+    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
+    if id_name in ("segment", "probability", *(f"probability_{name}" for name in segments)):
+        raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
 
 
 def summarize_segments(model: SurveySegments) -> dict[str, Any]:
