@@ -491,6 +491,16 @@ def test_from_answers_to_segments_to_everyone(answers: Path) -> None:
     assert list(deepsep.load(folder / "model")[0].feature_names_in_) == ["age", "visits"]
 
 
+def test_a_class_may_be_called_na_in_a_column_of_any_name(answers: Path) -> None:
+    labels = answers.with_name("types.csv")
+    labels.write_text("who,sure,type\n" + "".join(f"{i:04d},1,{'NA' if i % 2 else 'null'}\n" for i in range(40)))
+    result = run("fit", answers.parent / "everyone.csv", "--labels", labels, "--on", "who", "--label-weight", "sure",
+                 "-o", answers.parent / "m", "--method", "tsvm", "--no-report", "--json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["classes"] == ["NA", "null"]
+    assert json.loads(result.stdout)["labelled"] == 40
+
+
 def test_labels_of_nobody_are_refused(answers: Path) -> None:
     other = answers.parent / "other.csv"
     other.write_text("who,segment\nx1,a\nx2,b\n")

@@ -124,7 +124,10 @@ def _join(
 ) -> tuple[pd.DataFrame, str]:
     """Return the table with the labels of another one, and the name of their column."""
     names = TableFile(file).names
-    label = label or next((name for name in USUAL if name in names), None)
+    others = [name for name in names if name not in (on, weight)]
+    usual = [name for name in USUAL if name in others]
+    # Before the values are read: a class may be called "NA" in the column of labels, and only there.
+    label = label or next(iter(usual or (others if len(others) == 1 else [])), None)
     known = read_table(file, label=label, id=find_column(names, on, "--on: column"))
     joined, summary = join_labels(frame, known, on=on, label=label, weight=weight)
     out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
