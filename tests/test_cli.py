@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import deepsep
 from deepsep.cli import app
+from deepsep.cli._estimator import parse_settings
 
 HEAVY = {"torch", "sklearn", "pandas", "numpy", "scipy", "pyarrow", "skrub", "matplotlib", "lightgbm", "rich"}
 COMMANDS = ("demo", "check", "segments", "fit", "score", "explain", "methods")
@@ -193,6 +194,19 @@ def test_bad_weights_name_the_row(people: Path, value: str, word: str) -> None:
     )
     assert result.exit_code == 2
     assert "weight column 'weight': row 3" in result.stderr
+
+
+def test_a_text_is_no_weight(people: Path) -> None:
+    result = run("fit", people, "--label", "segment", "--weight", "plan", "-o", people.parent / "m", "--method", "tsvm")
+    assert result.exit_code == 2
+    assert "weight column 'plan' holds no numbers but text, such as" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "value", ["banana", "{[]: 1}", "(" * 5000, "-" * 50_000 + "1"], ids=["word", "key", "open", "deep"]
+)
+def test_a_setting_that_is_no_value_of_python_is_text(value: str) -> None:
+    assert parse_settings([f"C={value}"]) == {"C": value}
 
 
 def test_settings_reach_the_method(people: Path) -> None:

@@ -74,7 +74,14 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     """Return a column as weights, or raise with the first row that has none."""
     import pandas as pd
 
-    values = pd.to_numeric(frame[find_column(frame.columns, column, "weight column")], errors="coerce").to_numpy(float)
+    cells = frame[find_column(frame.columns, column, "weight column")]
+    numbers = pd.to_numeric(cells, errors="coerce")
+    if numbers.isna().all() and cells.notna().any():
+        raise DataError(
+            f"weight column {column!r} holds no numbers but text, such as {cells.dropna().iloc[0]!r}. Name a column "
+            "of numbers."
+        )
+    values = numbers.to_numpy(float)
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         row = int(bad.argmax())
