@@ -206,6 +206,15 @@ def test_identifiers_stay_as_they_stand(tmp_path):
     assert read_table(file, id="n")["n"].tolist() == [3, 4]
 
 
+def test_identifiers_of_typed_files_keep_their_type(tmp_path):
+    frame = pd.DataFrame({"text": ["1", "2"], "n": pd.array([2**60 + 1, None], dtype="Int64"), "x": [1.5, 2]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_feather(tmp_path / "t.feather")
+    for name in ("t.parquet", "t.feather"):
+        assert read_table(tmp_path / name, id="text")["text"].tolist() == ["1", "2"]
+        assert read_table(tmp_path / name, id="n")["n"].tolist()[0] == 2**60 + 1
+
+
 def test_a_few_words_among_numbers_are_missing_values_with_a_warning(tmp_path):
     lines = [f"{i},{i / 2}" for i in range(40)]
     lines[16] = "16,unknown"

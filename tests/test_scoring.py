@@ -175,6 +175,66 @@ def test_identifiers_keep_their_type(fitted, table, tmp_path):
         assert {type(v) for v in pd.read_parquet(tmp_path / "out.parquet")[id].tolist()} == {kind}
 
 
+@pytest.mark.parametrize("source", ["t.parquet", "t.feather", "t.xlsx", "parts"])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        pd.array([*map(str, range(1, 59)), "007", "A1"], dtype="str"),
+        pd.array([None] * 30 + ["1"] * 30, dtype="str"),
+        pd.array([None, *range(2**60 + 1, 2**60 + 60)], dtype="Int64"),
+        pd.array(["b", "a"] * 30, dtype="category"),
+    ],
+    ids=["text", "gaps", "integers", "category"],
+)
+def test_identifiers_of_typed_files_stay_as_they_are(fitted, table, tmp_path, source, ids):
+    place, frame = tmp_path / source, table[:60].assign(key=ids)
+    if source == "parts":
+        place.mkdir()
+        for i in range(3):
+            frame[20 * i : 20 * i + 20].to_parquet(place / f"{i}.parquet")
+    else:
+        if source == "t.xlsx":
+            pytest.importorskip("openpyxl")
+            if ids.dtype == "Int64":
+                pytest.skip("Excel has no integers of that size")
+        write(frame, place)
+    score_file(fitted, place, tmp_path / "out.parquet", id="key", batch_rows=17)
+    again = pq.read_table(tmp_path / "out.parquet")["key"].to_pylist()
+    assert again == [None if pd.isna(v) else v for v in ids]
+    score_file(fitted, place, tmp_path / "out.csv", id="key", batch_rows=17)
+    assert (tmp_path / "out.csv").read_text().count("\n") == 61
+
+
+@pytest.mark.parametrize("source", ["t.csv", "t.parquet", "t.feather"])
+@pytest.mark.parametrize("id", ["user", None])
+def test_a_table_without_rows_gives_one_without_rows(fitted, table, scored, tmp_path, source, id):
+    place = write(table[:0], tmp_path / source)
+    for target in ("out.parquet", "out.csv"):
+        assert score_file(fitted, place, tmp_path / target, id=id)["rows"] == 0
+    assert pd.read_parquet(tmp_path / "out.parquet").columns.tolist() == [id or "row", *scored.columns[1:]]
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 1
+
+
+def test_identifiers_of_two_kinds_are_refused(fitted, table, tmp_path):
+    (tmp_path / "parts").mkdir()
+    table[:5].assign(key=range(5)).to_parquet(tmp_path / "parts" / "0.parquet")
+    table[:5].assign(key=list("abcde")).to_parquet(tmp_path / "parts" / "1.parquet")
+    with pytest.raises(DataError, match="'key' is int64 in one part and large_string in another"):
+        score_file(fitted, tmp_path / "parts", tmp_path / "out.parquet", id="key")
+    assert [file.name for file in tmp_path.iterdir()] == ["parts"]
+
+
+def test_a_part_without_rows_gives_a_part_without_rows(fitted, table, scored, tmp_path):
+    place = write(table, tmp_path / "parts")
+    table[:0].to_parquet(place / "part-.parquet")
+    score_file(fitted, place, tmp_path / "out", id="user")
+    schemas = [pq.read_schema(tmp_path / "out" / part.name).remove_metadata() for part in place.iterdir()]
+    assert len(schemas) == 6
+    assert all(schema == schemas[0] for schema in schemas)
+    score_file(fitted, place, tmp_path / "out.parquet", id="user")
+    assert pd.read_parquet(tmp_path / "out.parquet")["label"].tolist() == scored["label"].tolist()
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("target", ["out.parquet", "out.csv", "out"])
 def test_nothing_half_written_stays(fitted, table, tmp_path, monkeypatch, target, error):

@@ -69,7 +69,7 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
     if id is None:
         out: dict[str, Any] = {"row": np.arange(first_row, first_row + len(rows))}
     else:
-        out = {id: rows[find_column(rows.columns, id, "id column")].to_numpy()}
+        out = {id: rows[find_column(rows.columns, id, "id column")].array}
     classes = np.asarray(model.classes_)
     names = ["label", *(f"probability_{name}" for name in classes), "confidence"]
     if id in names:
@@ -211,7 +211,7 @@ def _plan(
     left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
     parts, first, ignored = [], 0, []
     for file in files:
-        table = TableFile(file, encoding=options["encoding"], delimiter=options["delimiter"])
+        table = TableFile(file, id=id, encoding=options["encoding"], delimiter=options["delimiter"])
         try:
             check_names(schema, left_out, table.names)
         except DataError as error:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from deepsep.table._cells import WHOLE, ColumnType, identifiers_of
 from deepsep.table._files import Kind, kind_of, readable
-from deepsep.table._read import damaged, read_table, text_frame, to_frame
+from deepsep.table._read import damaged, plain, read_table, text_frame, to_frame
 from deepsep.table._text import TextFormat, check_unique, stream_text
 
 
@@ -28,12 +28,15 @@ class TableFile:
         None for a text file, where counting would mean reading.
     """
 
-    def __init__(self, path: Path, *, encoding: str | None = None, delimiter: str | None = None) -> None:
+    def __init__(
+        self, path: Path, *, id: str | None = None, encoding: str | None = None, delimiter: str | None = None
+    ) -> None:
         self.path = path
         self.kind: Kind = kind_of(path)
         self.n_rows: int | None = None
         self._form: TextFormat | None = None
         self._frame: pd.DataFrame | None = None
+        self._schema: Any = None
         self._integers: dict[str, bool] = {}
         with readable(path):
             try:
@@ -42,13 +45,14 @@ class TableFile:
                     self.names = self._form.names
                 elif self.kind == "parquet":
                     with pq.ParquetFile(path) as file:
-                        self.names, self.n_rows = file.schema_arrow.names, file.metadata.num_rows
+                        self._schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
+                        self.names = self._schema.names
                 elif self.kind == "feather":
                     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
-                        self.names = file.schema.names
+                        self._schema, self.names = file.schema, file.schema.names
                         self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
                 else:  # an Excel sheet has at most a million rows, and cannot be read in part
-                    self._frame = read_table(path)
+                    self._frame = read_table(path, id=id)
                     self.names, self.n_rows = self._frame.columns.tolist(), len(self._frame)
             except pa.ArrowException as error:
                 raise damaged(path, error) from error
@@ -66,14 +70,22 @@ class TableFile:
             for table, share in self._tables(rows, columns):
                 if self._form is not None:
                     frame = text_frame(table, self._form.delimiter, types, (id,), first_row=first)
+                    if id is not None and self._plain_integers(id):
+                        frame[id] = identifiers_of(frame[id])
                 else:
-                    frame = table if isinstance(table, pd.DataFrame) else to_frame(table)
-                if id is not None and (self._form is None or self._plain_integers(id)):
-                    frame[id] = identifiers_of(frame[id])
+                    frame = table if isinstance(table, pd.DataFrame) else to_frame(table, id)
                 yield frame, share
                 first += len(frame)
         except pa.ArrowException as error:
             raise damaged(self.path, error) from error
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers: of the whole file, whatever its first rows look like."""
+        if self._form is not None:
+            return pa.int64() if self._plain_integers(name) else pa.string()
+        if self._frame is not None:
+            return pa.Schema.from_pandas(self._frame[[name]]).field(name).type
+        return plain(self._schema.empty_table()[name]).type
 
     def _plain_integers(self, name: str) -> bool:
         """Whether a whole column of a text file holds plain integers, so that every batch has them as such."""

@@ -18,6 +18,11 @@ from deepsep.table._files import GROWTH, check_memory, find_column, kind_of, par
 from deepsep.table._text import TextFormat, check_unique, load_bytes, read_text
 
 TYPES = ("number", "boolean", "date", "text")
+NULLABLE = {
+    getattr(pa, f"{kind}{bits}")(): pd.api.types.pandas_dtype(f"{name}{bits}")
+    for kind, name in (("int", "Int"), ("uint", "UInt"))
+    for bits in (8, 16, 32, 64)
+}
 
 
 def read_table(
@@ -49,7 +54,8 @@ def read_table(
     label : str, optional
         The column of labels.
     id : str, optional
-        The column of identifiers, kept as it stands ("007" stays "007").
+        The column of identifiers, kept as it stands: "007" stays "007", and text of a Parquet, Feather or Excel file
+        stays text.
     types : dict {column: "number", "boolean", "date" or "text"}, optional
         For text files and Excel, where a column is not what it looks like.
     encoding, delimiter : str, optional
@@ -98,7 +104,7 @@ def read_table(
             check_memory(place, place.stat().st_size * GROWTH["excel"], max_bytes)
             frame = _read_excel(place, label, id, types, sheet)
         else:
-            frame = _read_arrow(place, kind, max_bytes)
+            frame = _read_arrow(place, kind, id, max_bytes)
     check_unique(place, frame.columns.astype(str).tolist())
     if not len(frame):
         raise DataError(f"{place} has {frame.shape[1]} columns and no rows.")
@@ -106,7 +112,9 @@ def read_table(
         typed_file = kind not in ("text", "excel")
         frame[find_column(frame.columns, label, "label column")] = labels_of(frame[label], typed=typed_file)
     if id is not None:
-        frame[find_column(frame.columns, id, "id column")] = identifiers_of(frame[id])
+        find_column(frame.columns, id, "id column")
+        if kind == "text":  # elsewhere the file says what is a number, and what is text
+            frame[id] = identifiers_of(frame[id])
     return frame
 
 
@@ -207,7 +215,7 @@ def _as_text(value: Any) -> str:
 # -- Parquet and Feather ---------------------------------------------------------------------------------------
 
 
-def _read_arrow(path: Path, kind: str, max_bytes: int | None) -> pd.DataFrame:
+def _read_arrow(path: Path, kind: str, id: str | None, max_bytes: int | None) -> pd.DataFrame:
     try:
         if kind == "feather":
             check_memory(path, path.stat().st_size * GROWTH["feather"], max_bytes)
@@ -229,7 +237,7 @@ def _read_arrow(path: Path, kind: str, max_bytes: int | None) -> pd.DataFrame:
     except pa.ArrowException as error:
         raise damaged(path, error) from error
     check_unique(path, table.column_names)
-    return to_frame(table)
+    return to_frame(table, id)
 
 
 def damaged(path: Path, error: Exception) -> DataError:
@@ -238,9 +246,17 @@ def damaged(path: Path, error: Exception) -> DataError:
     return DataError(f"{path} is damaged or incomplete ({reason}). Write it again.")
 
 
-def to_frame(table: Any) -> pd.DataFrame:
-    """Return an Arrow table as a DataFrame; a named index becomes columns."""
+def to_frame(table: Any, id: str | None = None) -> pd.DataFrame:
+    """Return an Arrow table as a DataFrame; a named index becomes columns, and identifiers keep every digit."""
     frame: pd.DataFrame = table.to_pandas()
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
-    return frame.reset_index(drop=True)
+    frame = frame.reset_index(drop=True)
+    if id in table.column_names:  # integers with gaps would become floats, and lose digits
+        frame[id] = plain(table[id]).to_pandas(types_mapper=NULLABLE.get)
+    return frame
+
+
+def plain(column: Any) -> Any:
+    """Return an Arrow column without a dictionary of its values."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
