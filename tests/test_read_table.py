@@ -154,6 +154,9 @@ def test_a_folder_of_parts_is_one_table_in_the_order_of_names(tmp_path):
         (["yes", "no", "None"], ["yes", "no", None]),
         ([" 7", "8 ", "9"], [7, 8, 9]),
         (["A1", "17", "B2"], ["A1", "17", "B2"]),
+        (["E1", "E10", "E2"], ["E1", "E10", "E2"]),
+        (["+", "-", "+"], ["+", "-", "+"]),
+        (["+1,5", ",5", "2"], [1.5, 0.5, 2]),
     ],
 )
 def test_what_cells_mean(tmp_path, cells, wanted):
@@ -167,6 +170,21 @@ def test_thousands_and_quoted_newlines(tmp_path):
     frame = read_table(write(tmp_path, 'note,n\n"two\nlines, and ""quotes""","1,200"\nplain,"35"\n'))
     assert frame["n"].tolist() == [1200, 35]
     assert frame["note"][0] == 'two\nlines, and "quotes"'
+
+
+def test_thousands_between_tabs(tmp_path):
+    with pytest.warns(DeepSepWarning, match="'x' holds numbers such as '2,107'.*between thousands"):
+        frame = read_table(write(tmp_path, "i\tx\n0\t1\n1\t2,107\n"))
+    assert frame["x"].tolist() == [1, 2107]
+    assert read_table(write(tmp_path, "i\tx\n0\t0,125\n1\t2,107\n"))["x"].tolist() == [0.125, 2.107]
+
+
+def test_a_wanted_number_is_refused_only_if_there_is_none(tmp_path):
+    file = write(tmp_path, "i,x\n0,1\n1,low\n2,high\n")
+    with pytest.warns(DeepSepWarning, match="1 numbers and 2 other values"):
+        assert read_table(file, types={"x": "number"})["x"].isna().tolist() == [False, True, True]
+    with pytest.raises(DataError, match="must hold numbers, but none of 2 values is one, such as 'low', 'high'"):
+        read_table(write(tmp_path, "i,x\n0,low\n1,high\n"), types={"x": "number"})
 
 
 def test_excels_own_first_line_and_nameless_columns(tmp_path):

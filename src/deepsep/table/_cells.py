@@ -20,8 +20,8 @@ MISSING = (
 )
 MOSTLY = 0.9  # a column with at least this part of numbers is one of numbers; other words in it are missing values
 LEADING_ZERO = r"^[+-]?0\d"
-DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*)?(,\d+)?([eE][+-]?\d+)?$"
-THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})*(\.\d+)?$"
+DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*(,\d+)?|,\d+)([eE][+-]?\d+)?$"
+THOUSANDS = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
 ISO_DATE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 WHOLE = r"^-?(0|[1-9]\d{0,17})$"
 WHOLE_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.0+)?$"
@@ -70,10 +70,17 @@ def _numbers(cells: Any, given: Any, name: str, wanted: str | None, delimiter: s
             return pc.cast(cells, target)
         except pa.ArrowInvalid:
             continue
+    bare = pc.replace_substring_regex(cells, r"^\+", "")
+    if delimiter != ";" and _all(pc.match_substring_regex(given, THOUSANDS)):
+        commas = given.filter(pc.match_substring(given, ","))
+        if delimiter != "," and len(commas):
+            notice(
+                f"column {name!r} holds numbers such as {commas[0].as_py()!r}, whose comma is taken for one between "
+                "thousands. If it is a decimal comma, write the file with decimal points."
+            )
+        return pc.cast(pc.replace_substring(bare, ",", ""), pa.float64())
     if delimiter != "," and _all(pc.match_substring_regex(given, DECIMAL_COMMA)):
-        return pc.cast(pc.replace_substring(pc.replace_substring(cells, ".", ""), ",", "."), pa.float64())
-    if delimiter == "," and _all(pc.match_substring_regex(given, THOUSANDS)):
-        return pc.cast(pc.replace_substring(cells, ",", ""), pa.float64())
+        return pc.cast(pc.replace_substring(pc.replace_substring(bare, ".", ""), ",", "."), pa.float64())
     text = cells.to_pandas()
     numbers = pd.to_numeric(text, errors="coerce")
     strays = numbers.isna() & text.notna()
@@ -82,9 +89,9 @@ def _numbers(cells: Any, given: Any, name: str, wanted: str | None, delimiter: s
     at = int(strays.to_numpy().argmax())
     words = text[strays].value_counts().index[:3].tolist()
     row = f"first in row {first_row + at}"
-    if wanted == "number" and strays.sum() > (1 - MOSTLY) * len(given):
+    if wanted == "number" and strays.sum() == len(given):  # a share would depend on which rows come together
         raise DataError(
-            f"column {name!r} must hold numbers, but {int(strays.sum())} of {len(given)} values are not, such as "
+            f"column {name!r} must hold numbers, but none of {len(given)} values is one, such as "
             f"{', '.join(map(repr, words))} ({row})."
         )
     notice(
