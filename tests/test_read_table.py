@@ -12,7 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from deepsep import TSVM, for_table
 from deepsep.errors import DataError, DeepSepWarning
+from deepsep.scoring import score_file
 from deepsep.table import read_table
 
 CSV = "name,age,joined,pro,segment\nAnna,31,2024-01-05,true,gold\nBjörn,,2024-02-01,false,\nChloé,47,NA,NA,blue\n"
@@ -185,6 +187,27 @@ def test_a_wanted_number_is_refused_only_if_there_is_none(tmp_path):
         assert read_table(file, types={"x": "number"})["x"].isna().tolist() == [False, True, True]
     with pytest.raises(DataError, match="must hold numbers, but none of 2 values is one, such as 'low', 'high'"):
         read_table(write(tmp_path, "i,x\n0,low\n1,high\n"), types={"x": "number"})
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather", "t.xlsx"])
+def test_codes_of_digits_are_text_if_that_is_wanted(tmp_path, name):
+    frame = pd.DataFrame({"zip": [1010, 8000] * 15, "x": np.linspace(0, 1, 30) ** 2})
+    place = tmp_path / name
+    if name == "t.csv":
+        frame.to_csv(place, index=False)
+    elif name == "t.xlsx":
+        pytest.importorskip("openpyxl")
+        frame.to_excel(place, index=False)
+    else:
+        frame.to_parquet(place) if name == "t.parquet" else frame.to_feather(place)
+    read = read_table(place, types={"zip": "text"})
+    assert read["zip"].tolist() == ["1010", "8000"] * 15
+    model = for_table(TSVM()).fit(read, [*"ab", *[None] * 28])
+    assert model[0].schema_ == {"zip": "text", "x": "number"}
+    assert score_file(model, place, tmp_path / "out.csv")["rows"] == 30
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["probability_a"], model.predict_proba(read)[:, 0])
+    with pytest.raises(DataError, match="column 'zp' not found; did you mean 'zip'"):
+        read_table(place, types={"zp": "text"})
 
 
 def test_excels_own_first_line_and_nameless_columns(tmp_path):

@@ -57,7 +57,8 @@ def read_table(
         The column of identifiers, kept as it stands: "007" stays "007", and text of a Parquet, Feather or Excel file
         stays text.
     types : dict {column: "number", "boolean", "date" or "text"}, optional
-        For text files and Excel, where a column is not what it looks like.
+        Where a column of a text file or of Excel is not what it looks like. "text" goes for every kind of file: codes
+        that look like numbers become categories.
     encoding, delimiter : str, optional
         Of a text file. None: found.
     sheet : str or int, default=0
@@ -115,7 +116,18 @@ def read_table(
         find_column(frame.columns, id, "id column")
         if kind == "text":  # elsewhere the file says what is a number, and what is text
             frame[id] = identifiers_of(frame[id])
+    for name, wanted in types.items():
+        find_column(frame.columns, name)
+        if wanted == "text" and name not in (label, id):
+            frame[name] = _categories(frame[name])
     return frame
+
+
+def _categories(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as text that nobody takes for numbers again, even if it is one of digits."""
+    from deepsep.table._columns import convert
+
+    return convert(column, "text").astype("category")
 
 
 def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]:
