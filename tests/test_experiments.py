@@ -16,7 +16,7 @@ from deepsep.experiments import _compare, _published, _results, compare
 from deepsep.experiments._cells import Cell, is_done, read_report
 from deepsep.experiments._models import ENSEMBLE, INITIAL, LAST
 from deepsep.experiments._protocol import Plan, deal, plan
-from deepsep.experiments._run import prepare, run
+from deepsep.experiments._run import attempt, prepare, run
 from deepsep.experiments._verdict import verdict
 
 # -- protocol ------------------------------------------------------------------------------------------------
@@ -193,6 +193,14 @@ def test_a_run_resumes_and_is_the_same_whatever_the_workers(tmp_path):
     np.testing.assert_array_equal(last["network"], last["accuracy"])
     last = by_round[by_round["round"] == 2].merge(found[found["method"] == ENSEMBLE], on=["shuffle", "labels"])
     np.testing.assert_allclose(last["average"], last["accuracy"], atol=0.005)
+
+
+def test_a_cell_that_another_run_has_finished_is_not_fitted_again(tmp_path):
+    one = small_experiment(tmp_path, methods=("knn",), labels=(6,), shuffles=1)
+    run(one)
+    before = read_report(one.cells[0], one.cells_folder)
+    assert attempt(one.cells[0], tmp_path / "no such table", one.cells_folder) is None
+    assert read_report(one.cells[0], one.cells_folder) == before
 
 
 def test_a_cell_that_fails_does_not_stop_the_others(tmp_path):

@@ -170,7 +170,9 @@ Task = tuple[Cell, Path, Path]
 
 
 def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
-    """Run a cell, and return what went wrong, so that it does not stop the others."""
+    """Run a cell, unless another run was faster, and return what went wrong, so that it does not stop the others."""
+    if is_done(cell, folder):
+        return None
     try:
         run_cell(cell, table, folder)
     except ImportError:
