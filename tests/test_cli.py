@@ -19,7 +19,7 @@ from deepsep.cli import app
 from deepsep.cli._estimator import parse_settings
 
 HEAVY = {"torch", "sklearn", "pandas", "numpy", "scipy", "pyarrow", "skrub", "matplotlib", "lightgbm", "rich"}
-COMMANDS = ("demo", "check", "segments", "fit", "score", "explain", "methods")
+COMMANDS = ("demo", "check", "segments", "fit", "score", "explain", "compare", "experiment", "methods")
 SHORT = ("--set", "rounds=1", "--set", "initial_epochs=5")
 
 

@@ -378,3 +378,14 @@ def test_text_labels_of_a_parquet_file_stay_text(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     assert read_table(tmp_path / "t.parquet", label="code")["code"].tolist()[0] == "1"
     assert read_table(tmp_path / "t.csv", label="code")["code"].tolist()[0] == 1
+
+
+@pytest.mark.parametrize("name", ["t.parquet", "t.feather", "t.csv"])
+def test_a_misspelt_column_is_named_in_every_kind_of_file(tmp_path, name):
+    frame = pd.DataFrame({"user": [1, 2], "segment": ["a", None]})
+    write = {"parquet": frame.to_parquet, "feather": frame.to_feather, "csv": lambda f: frame.to_csv(f, index=False)}
+    write[name.partition(".")[2]](tmp_path / name)
+    with pytest.raises(DataError, match="'segmnt' not found; did you mean 'segment'"):
+        read_table(tmp_path / name, label="segmnt")
+    with pytest.raises(DataError, match="'usr' not found; did you mean 'user'"):
+        read_table(tmp_path / name, id="usr")

@@ -110,8 +110,8 @@ def read_table(
     if not len(frame):
         raise DataError(f"{place} has {frame.shape[1]} columns and no rows.")
     if label is not None:
-        typed_file = kind not in ("text", "excel")
-        frame[find_column(frame.columns, label, "label column")] = labels_of(frame[label], typed=typed_file)
+        find_column(frame.columns, label, "label column")
+        frame[label] = labels_of(frame[label], typed=kind not in ("text", "excel"))
     if id is not None:
         find_column(frame.columns, id, "id column")
         if kind == "text":  # elsewhere the file says what is a number, and what is text
