@@ -120,6 +120,9 @@ def compare(
         where = (
             f"--label {shlex.quote(data.label)}" if labels is None else f"--labels {shlex.quote(str(labels))} --on {on}"
         )
+        # What must not become a feature here must not become one there.
+        for option, value in (("--id", id), ("--drop", drop), ("--keep", keep)):
+            where += f" {option} {shlex.quote(value)}" if value else ""
         lines = [as_text(found), "", *found["verdict"], ""]
         if output is not None:
             _write(found, output)
