@@ -389,3 +389,14 @@ def test_a_misspelt_column_is_named_in_every_kind_of_file(tmp_path, name):
         read_table(tmp_path / name, label="segmnt")
     with pytest.raises(DataError, match="'usr' not found; did you mean 'user'"):
         read_table(tmp_path / name, id="usr")
+
+
+def test_numbers_that_excel_holds_as_text_are_numbers(tmp_path):
+    pytest.importorskip("openpyxl")
+    frame = pd.DataFrame({"income": ["10.5", "NA", "7"], "plan": ["free", "pro", "free"], "age": [30, 40, None]})
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    read = read_table(tmp_path / "t.xlsx")
+    assert read["income"].isna().tolist() == [False, True, False]
+    assert read["income"].tolist()[::2] == [10.5, 7.0]
+    assert read["plan"].tolist() == ["free", "pro", "free"]
+    assert read["age"].tolist()[:2] == [30, 40]

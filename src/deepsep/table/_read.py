@@ -212,11 +212,12 @@ def _read_excel(
         raise DataError(f"{path}: sheet {sheet!r} has a header ({', '.join(names[:5])}) and no rows.")
     body = cells.iloc[1:].reset_index(drop=True).set_axis(names, axis=1)
     for name in names:
-        column = body[name].infer_objects()
-        if column.dtype == object and column.map(lambda value: isinstance(value, str)).any():
-            text = pa.chunked_array([pa.array([None if v is None else _as_text(v) for v in column], pa.string())])
-            column = text_frame(pa.table({name: text}), ",", types, (label, id))[name]
-        body[name] = column
+        column = body[name]
+        if column.map(lambda value: isinstance(value, str)).any():
+            text = pa.chunked_array([pa.array([None if pd.isna(v) else _as_text(v) for v in column], pa.string())])
+            body[name] = text_frame(pa.table({name: text}), ",", types, (label, id))[name]
+        else:
+            body[name] = column.infer_objects()
     return body
 
 
