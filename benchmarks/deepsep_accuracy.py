@@ -23,6 +23,7 @@ from sklearn.ensemble import RandomForestClassifier
 from tables import load, split, table_names
 
 from deepsep import DeepSep
+from deepsep._metrics import calibration_error
 from deepsep._targets import round_weights
 
 PRESETS = {
@@ -53,9 +54,7 @@ def cell(name, folder, labels, seed, preset, settings, equal):
     network = np.array([(p.argmax(axis=1) == truth).mean() for p in rounds]) * 100
     average = np.array([(p.argmax(axis=1) == truth).mean() for p in averages]) * 100
     p = averages[-1]
-    confidence, right = p.max(axis=1), p.argmax(axis=1) == truth
-    bins = np.minimum((confidence * 10).astype(int), 9)
-    ece = sum(abs(confidence[bins == b].sum() - right[bins == b].sum()) for b in range(10)) / len(p) * 100
+    ece = calibration_error(p, truth) * 100
     steady = [np.abs(np.diff(path[-4:])).mean() for path in (network, average)]
     forest = RandomForestClassifier(500, random_state=seed).fit(X[labelled], codes[labelled])
     trees = (forest.predict(test) == truth).mean() * 100
