@@ -219,7 +219,10 @@ def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tm
     assert {line.split()[0] for line in lines[1:3]} == {"tsvm", "knn"}
     assert "Take " in done.stdout
     assert "unlabelled rows helped cannot be told" in done.stdout or "The unlabelled rows h" in done.stdout
-    assert f"Next: deepsep fit {partly} --label segment --method" in done.stdout
+    best = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["methods"][0]["name"]
+    assert (
+        f"Next: deepsep fit {partly} --label segment --method {best} --comparison {tmp_path / 'c.json'}" in done.stdout
+    )
 
     content = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
     assert content["verdict"][0] in done.stdout
@@ -230,6 +233,41 @@ def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tm
     assert frame["accuracy_low"][0] <= frame["accuracy"][0] <= frame["accuracy_high"][0]
     assert "Take knn" in (tmp_path / "c.html").read_text(encoding="utf-8")
     assert json.loads(run("compare", partly, "--label", "segment", *quick, "--json").stdout)["labelled"] == 60
+
+
+def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path, monkeypatch):
+    monkeypatch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
+    file, other = tmp_path / "c.json", tmp_path / "other.csv"
+    frame = pd.read_csv(partly).assign(weight=1.5)
+    frame.to_csv(partly, index=False)
+    quick = ("--methods", "logistic-regression,tsvm", "--folds", 2, "--repeats", 1, "--jobs", 1)
+    done = run("compare", partly, "--label", "segment", "--weight", "weight", "--seed", 3, *quick, "-o", file)
+    assert "--label segment --weight weight --seed 3 --method" in done.stdout
+
+    fit = ("fit", partly, "--label", "segment", "--method", "tsvm", "-o", tmp_path / "model", "--comparison")
+    done = run(*fit, file, "--weight", "weight")
+    assert done.exit_code == 0, done.stderr
+    assert "Of 2 methods compared on these labels, " in done.stdout
+    content = json.loads(file.read_text(encoding="utf-8"))
+    page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    assert all(sentence in page for sentence in content["verdict"])
+
+    frame.loc[50:, "segment"] = None
+    frame.to_csv(other, index=False)
+    (tmp_path / "no.json").write_text("{", encoding="utf-8")
+    for options, words in (
+        ((file,), f"--comparison {file}: the comparison is of another table: 2 columns there, 3 here."),
+        ((tmp_path / "none.json",), "there is no such file. Make it with deepsep compare -o"),
+        ((tmp_path / "no.json",), "cannot be read as JSON"),
+        ((file, "--no-report"), "--comparison is for the report: leave out --no-report."),
+    ):
+        done = run(*fit, *options)
+        assert done.exit_code == 2
+        assert words in done.stderr
+    done = run("fit", other, *fit[2:], file, "--weight", "weight")
+    assert done.exit_code == 2
+    assert "another table: 60 labelled rows there, 50 here. Run deepsep compare again" in done.stderr
 
 
 @pytest.mark.parametrize(

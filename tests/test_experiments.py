@@ -290,6 +290,28 @@ def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabelled_rows
     assert low <= asked_about["without"]["difference"] <= high
 
 
+def test_compare_counts_by_weight():
+    frame, y = partly_labelled()
+    weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
+    weight[:3] = 0
+    asked = {"methods": ["logistic-regression", "label-spreading"], "folds": 3, "repeats": 1, "seed": 4}
+    found = compare(frame, y, sample_weight=weight, **asked)
+    assert found["weighted"]
+    assert found["notes"] == ["label-spreading is left out, as it failed: it takes no weights."]
+    kept, right, counted = weight > 0, [], []
+    some, known, w = frame[kept].reset_index(drop=True), y[kept], weight[kept]
+    for train, test in LabelledFold(3, random_state=4).split(some, known):
+        model = for_table(method("logistic-regression"))
+        model.fit(some.iloc[train], known[train], supervised__sample_weight=w[train])
+        right += (model.predict(some.iloc[test]) == known[test]).tolist()
+        counted += w[test].tolist()
+    entry = next(entry for entry in found["methods"] if entry["name"] == "logistic-regression")
+    assert entry["accuracy"]["value"] == pytest.approx(np.average(right, weights=counted))
+    assert len(right) == 57
+    assert (found["labelled"], sum(found["labels_per_class"]), found["columns"]) == (60, 60, frame.shape[1])
+    assert not compare(frame, y, **asked)["weighted"]
+
+
 def test_compare_leaves_out_what_fails_and_says_so(monkeypatch):
     frame, y = partly_labelled()
     monkeypatch.setattr(_compare, "_build", lambda name, job: method(name, **({"k": -1} if "label" in name else {})))

@@ -12,16 +12,25 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize, stats
-from sklearn.metrics import accuracy_score, confusion_matrix
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, log_loss
 
 from deepsep import TSVM, DeepSep, for_table, method
 from deepsep._labels import read_labels
-from deepsep.errors import DataError
-from deepsep.report import render, summarize, write_report
+from deepsep._metrics import scores
+from deepsep.errors import DataError, DeepSepWarning
+from deepsep.report import render, render_comparison, summarize, write_report
 from deepsep.report._evaluate import evaluate, held_out_rows, method_name
 from deepsep.report._format import number, percent, shorten
 from deepsep.report._frames import take_mixed
-from deepsep.report._intervals import paired_difference, reliability, scores_with_intervals, wilson
+from deepsep.report._importance import columns_of, permute
+from deepsep.report._intervals import (
+    effective,
+    paired_difference,
+    reliability,
+    scores_with_intervals,
+    share_right,
+    wilson,
+)
 from deepsep.report._profiles import profiles
 from deepsep.report._readable import features_of
 from deepsep.report._svg import ticks
@@ -114,6 +123,61 @@ def test_scores_have_intervals_around_them() -> None:
     assert found["accuracy"]["value"] == accuracy_score(codes, p.argmax(axis=1))
     assert found["ece"]["value"] < 2 * found["ece_if_calibrated"]
     assert sum(group["n"] for group in reliability(p, codes)) == 90
+
+
+def test_weighted_scores_are_those_of_scikit_learn_and_of_repeated_rows() -> None:
+    rng = np.random.default_rng(2)
+    p, weight = rng.dirichlet(np.ones(3), 60), rng.integers(1, 5, 60).astype(float)
+    codes = rng.integers(3, size=60)
+    plain, found = scores_with_intervals(p, codes, 0), scores_with_intervals(p, codes, 0, weight)
+    for name, value in scores(p, codes).items():
+        assert plain[name]["value"] == pytest.approx(value)
+    for name, value in scores(np.repeat(p, weight.astype(int), axis=0), np.repeat(codes, weight.astype(int))).items():
+        assert found[name]["value"] == pytest.approx(value)
+    said = p.argmax(axis=1)
+    assert found["accuracy"]["value"] == pytest.approx(accuracy_score(codes, said, sample_weight=weight))
+    assert found["balanced_accuracy"]["value"] == pytest.approx(
+        balanced_accuracy_score(codes, said, sample_weight=weight)
+    )
+    assert found["log_loss"]["value"] == pytest.approx(log_loss(codes, p, sample_weight=weight))
+    # Only ratios of weights matter.
+    for alike, expected in ((7 * weight, found), (np.full(60, 3.0), plain)):
+        again = scores_with_intervals(p, codes, 0, alike)
+        for name in ("accuracy", "balanced_accuracy", "log_loss", "ece"):
+            assert again[name]["value"] == pytest.approx(expected[name]["value"])
+            assert again[name]["interval"] == pytest.approx(expected[name]["interval"])
+
+
+def test_weighted_intervals_are_those_of_the_effective_number_of_rows() -> None:
+    # 40 rows of weight 3 and 60 of weight 1 tell as much as (120 + 60)² / (40 · 9 + 60 · 1) rows.
+    weight = np.repeat([3.0, 1.0], [40, 60])
+    right = np.tile([True, True, False, True], 25)
+    n = 180**2 / 420
+    assert effective(weight, 100) == pytest.approx(n)
+    share = (3 * 30 + 45) / 180
+    found, interval = share_right(right, weight)
+    assert found == pytest.approx(share)
+    # Wilson's ends solve (share - x)² = z² x (1 - x) / n.
+    for end in interval:
+        assert (share - end) ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * end * (1 - end) / n)
+    other = np.roll(right, 1)
+    paired = paired_difference(right, other, weight)
+    assert paired["difference"] == pytest.approx(share - weight @ other / 180)
+    assert paired["gained"] == int((right & ~other).sum())
+    plain = paired_difference(right, other)
+    alike = paired_difference(right, other, np.full(100, 0.3))
+    assert [alike["difference"], *alike["interval"]] == pytest.approx([plain["difference"], *plain["interval"]])
+    assert np.diff(paired["interval"]) > np.diff(plain["interval"])
+
+
+def test_weighted_intervals_cover_the_truth() -> None:
+    rng = np.random.default_rng(0)
+    inside = 0
+    for _ in range(500):
+        weight = rng.uniform(0.2, 5, 80)
+        _, (low, high) = share_right(rng.random(80) < 0.7, weight)
+        inside += low <= 0.7 <= high
+    assert 0.92 <= inside / 500 <= 0.98
 
 
 # -- folds -------------------------------------------------------------------------------------------------------
@@ -216,6 +280,26 @@ def test_summary_has_all_parts(summary: dict[str, Any], data: tuple[pd.DataFrame
     assert summary["made"]["command"] == "deepsep fit x.csv"
 
 
+def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
+    model = for_table(method("logistic-regression"))
+    found = summarize(model.fit(table, y, supervised__sample_weight=weight), table, y, sample_weight=weight)
+    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, rivals=False, repeats=0)
+    assert not isinstance(by_hand, str)
+    own, w = found["accuracy"]["methods"][0], weight[by_hand.rows]
+    right = by_hand.p["model"].argmax(axis=1) == by_hand.codes
+    assert own["accuracy"]["value"] == pytest.approx(np.average(right, weights=w))
+    assert found["accuracy"]["effective"] == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    assert found["curve"]["methods"][0]["accuracy"][-1] == pytest.approx(own["accuracy"]["value"])
+    assert "of the unlabelled rows, counted by their weights, the right class" in " ".join(found["verdict"])
+    page = render(found)
+    assert "Rows count by their weights" in page
+    assert "Rows count by their weights" not in render(
+        summarize(model, table, y, sample_weight=np.full(len(y), 2.0), explained=False)
+    )
+
+
 def test_confusion_has_true_classes_in_rows() -> None:
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(0, 1, (60, 3)), rng.normal(2, 1, (60, 3))])
@@ -295,6 +379,120 @@ def test_polars_tables_work(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     assert mixed["plan"].to_list() == frame["plan"].gather(other).to_list()
     found = summarize(for_table(TSVM()).fit(frame, y), frame, y, folds=2)
     assert found["accuracy"]["methods"][0]["accuracy"]["value"] > 0.8
+
+
+# -- a comparison of methods -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compared(data: tuple[pd.DataFrame, np.ndarray]) -> dict[str, Any]:
+    from deepsep.experiments import compare
+
+    return compare(*data, methods=["tsvm", "knn", "logistic-regression"], folds=2, repeats=1)
+
+
+@pytest.fixture(scope="module")
+def with_comparison(data: tuple[pd.DataFrame, np.ndarray], compared: dict[str, Any]) -> dict[str, Any]:
+    table, y = data
+    return summarize(for_table(TSVM()).fit(table, y), table, y, comparison=compared, explained=False, folds=2)
+
+
+def test_report_shows_the_comparison_and_its_verdict(
+    with_comparison: dict[str, Any], compared: dict[str, Any], summary: dict[str, Any]
+) -> None:
+    found = with_comparison["comparison"]
+    assert found | {"own": 0, "beside": 0} == compared | {"own": 0, "beside": 0}
+    assert json.loads(json.dumps(with_comparison, allow_nan=False)) == with_comparison
+    # Both estimates of the same method are named, and that they are estimates.
+    there = next(entry for entry in compared["methods"] if entry["name"] == "tsvm")["accuracy"]["value"]
+    here = with_comparison["accuracy"]["methods"][0]["accuracy"]["value"]
+    assert f"tsvm has {percent(there, 1)}" in found["beside"][0]
+    assert f"and {percent(here, 1)}" in found["beside"][0]
+    assert "Both are estimates" in found["beside"][0]
+    assert sum(sentence.startswith("Of 3 methods compared") for sentence in with_comparison["verdict"]) == 1
+    page, alone = render(with_comparison), render_comparison(compared, command="deepsep compare <x>")
+    for text in (page, alone):
+        for sentence in compared["verdict"]:
+            assert sentence in text
+        parsed = outline(text)
+        assert parsed.unnamed == []
+        assert parsed.headings.count(1) == 1
+    assert page.count("How to read it") == page.count("<figcaption>") == page.count("<figure")
+    section = re.search(r'<section aria-labelledby="methods">.*?</section>', alone, re.S)
+    assert section is not None
+    assert '<a href="#methods">' in page
+    assert "deepsep compare &lt;x&gt;" in alone
+    # One look: what the page of the comparison has, the report has too, but for what concerns the report's own method.
+    own = re.search(r'<section aria-labelledby="methods">.*?</section>', page, re.S)
+    assert own is not None
+    mine = re.sub(r' <span class="tag">this report</span>|<p class="note">.*?</p>\n', "", own[0])
+    assert mine == section[0]
+    assert 'id="methods"' not in render(summary)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"labelled": 12}, r"another table: 12 labelled rows there, 48 here. Run deepsep compare again"),
+        ({"unlabelled_rows": 7}, r"7 unlabelled rows there, 192 here"),
+        ({"columns": 9}, r"9 columns there, 4 here"),
+        ({"labels_per_class": [1, 1, 46]}, r"1 labels of 'middle' there"),
+        ({"classes": ["a", "b"]}, r"other classes: a, b there, middle, old, young here"),
+    ],
+)
+def test_comparison_of_another_table_is_refused(
+    data: tuple[pd.DataFrame, np.ndarray], compared: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    table, y = data
+    with pytest.raises(DataError, match=words):
+        summarize(TSVM(), table, y, comparison=compared | changes)
+
+
+def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray], compared: dict[str, Any]) -> None:
+    table, y = data
+    for wrong in ([], {"accuracy": 1}, {k: v for k, v in compared.items() if k != "methods"}):
+        with pytest.raises(DataError, match="no comparison of methods: it lacks"):
+            summarize(TSVM(), table, y, comparison=wrong)  # type: ignore[arg-type]
+
+
+def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, Any], compared: dict[str, Any]) -> None:
+    from deepsep.report._comparison import beside_report
+    from deepsep.report._words import verdict
+
+    def said(names: list[str], gap: list[float]) -> list[str]:
+        entries = [
+            {**entry, "name": name, "against_best": {"difference": -0.2 * (i > 0), "interval": gap}}
+            for i, (name, entry) in enumerate(zip(names, compared["methods"], strict=True))
+        ]
+        found = beside_report({**compared, "methods": entries}, with_comparison)
+        return verdict({**with_comparison, "comparison": found})
+
+    clear, noise = [-0.3, -0.1], [-0.45, 0.05]
+    better = said(["knn", "tsvm", "svm"], clear)[0]
+    assert better.startswith("Of 3 methods compared on these labels, knn comes first, 20.0 points ahead of tsvm")
+    assert "(95 % interval +10.0 to +30.0): more than noise, so use it instead." in better
+    assert any(
+        text.endswith("(95 % interval −5.0 to +45.0), which may be noise.")
+        for text in said(["knn", "tsvm", "svm"], noise)[1:]
+    )
+    assert any(
+        "tsvm comes first, ahead of knn by more than noise." in text for text in said(["tsvm", "knn", "svm"], clear)[1:]
+    )
+    assert any("by what may be noise" in text for text in said(["tsvm", "knn", "svm"], noise)[1:])
+    assert any("this report's method was not among them" in text for text in said(["knn", "svm", "qda"], clear)[1:])
+
+
+def test_comparison_of_other_settings_and_weights_says_so(
+    with_comparison: dict[str, Any], compared: dict[str, Any]
+) -> None:
+    from deepsep.report._comparison import beside_report
+
+    asked = {**with_comparison["asked"], "settings": {"C": 3.0, "calibrate": True}}
+    weighted = {**with_comparison["accuracy"], "effective": 30.0}
+    text = " ".join(beside_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
+    assert "The comparison counts labelled rows once each, and this report does not." in text
+    assert "probabilities are calibrated and those of the comparison are not" in text
+    assert "tsvm with its own settings, this report with C = 3.0." in text
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------
@@ -470,6 +668,41 @@ def test_numbers_read_well() -> None:
     assert [number(v) for v in (0.0, 99.95, 1234.5, float("nan"), -0.5)] == ["0", "100", "1,234", "–", "−0.5"]
     assert percent(0.12345, 1) == "12.3\u00a0%"
     assert shorten("日本語の長い名前", 8) == "日本語…"
+
+
+@pytest.mark.parametrize("name", ["logistic-regression", "lightgbm-few-labels"])
+def test_shuffling_what_columns_became_is_shuffling_columns(name: str) -> None:
+    # Numbers with gaps, categories, dates, text, and a column that the model leaves out.
+    table, y = customers(120, 60)
+    table = table.assign(note=[f"a note of some words about {i % 9}" for i in range(120)], same=1)
+    with pytest.warns(DeepSepWarning, match="left out 'same'"):
+        model = for_table(method(name)).fit(table, y)
+    encoder, codes = model[:-1], np.arange(120) % 3
+    groups = columns_of(encoder, list(table.columns))
+    assert groups is not None
+    assert sorted(i for group in groups for i in group) == list(range(encoder.transform(table).shape[1]))
+    assert groups[-1] == []
+    slow = permute(model.predict_proba, table, codes, 2, np.random.default_rng(0))
+    fast = permute(model[-1].predict_proba, encoder.transform(table), codes, 2, np.random.default_rng(0), groups)
+    np.testing.assert_allclose(fast.loss, slow.loss, atol=1e-12)
+    np.testing.assert_array_equal(fast.accuracy, slow.accuracy)
+    np.testing.assert_allclose(fast.per_class, slow.per_class, atol=1e-12)
+
+
+def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
+    from sklearn.decomposition import PCA
+    from sklearn.pipeline import make_pipeline
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    y = np.where(X[:, 0] > 0, "a", "b").astype(object)
+    y[60:] = None
+    model = make_pipeline(PCA(), TSVM()).fit(X, y)
+    assert columns_of(model[:-1], ["x0", "x1", "x2"]) is None
+    found = evaluate(model, X, read_labels(y), folds=2, rivals=False, repeats=2)
+    assert not isinstance(found, str)
+    assert found.permuted is not None
+    assert found.permuted.loss.mean(axis=1).argmax() == 0
 
 
 def test_methods_are_named() -> None:

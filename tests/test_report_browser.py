@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from deepsep import TSVM
-from deepsep.report import render, summarize
+from deepsep.experiments import compare
+from deepsep.report import render, render_comparison, summarize
 
 pytestmark = pytest.mark.skipif(browser.find() is None, reason="no Chromium is installed")
 
@@ -25,9 +26,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
         ids = [f"person {i}" for i in range(160)]
-        summary = summarize(TSVM().fit(X, y), X, y, ids=ids, command="deepsep fit people.csv", folds=2)
+        compared = compare(X, y, methods=["tsvm", "logistic-regression"], folds=2, repeats=1)
+        asked = {"ids": ids, "command": "deepsep fit people.csv", "comparison": compared, "folds": 2}
+        summary = summarize(TSVM().fit(X, y), X, y, **asked)
     place = tmp_path_factory.mktemp("report") / "report.html"
     place.write_text(render(summary), encoding="utf-8")
+    place.with_name("comparison.html").write_text(render_comparison(compared), encoding="utf-8")
     return place
 
 
@@ -63,6 +67,18 @@ def test_page_fits_its_width(page: browser.Page, report: Path, width: int) -> No
         ".filter(([, own, box]) => own.left < box.left || own.right > box.right).map(([words]) => words)"
     )
     assert outside == []
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_page_of_a_comparison_is_quiet_and_fits(page: browser.Page, report: Path, width: int) -> None:
+    place = report.with_name("comparison.html")
+    page.open(place, width=width)
+    assert page.requests() == [place.as_uri()]
+    assert page.complaints() == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width > 1000:  # no column of the table is cut off
+        box = "document.querySelector('.scroll')"
+        assert page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
 
 
 def where(page: browser.Page, selector: str) -> dict[str, Any]:

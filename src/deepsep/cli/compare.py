@@ -20,12 +20,14 @@ from deepsep.cli._options import (
     Keep,
     Label,
     Labels,
+    LabelWeight,
     On,
     Quiet,
     Seed,
     Sheet,
     TableFile,
     Text,
+    Weight,
     split_names,
 )
 from deepsep.errors import DataError, ParameterError
@@ -51,6 +53,8 @@ def compare(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.", show_default=False),
     ] = None,
+    weight: Weight = None,
+    label_weight: LabelWeight = None,
     id: Id = None,
     drop: Drop = "",
     keep: Keep = "",
@@ -70,7 +74,9 @@ def compare(
 
     Every method is fitted to all rows but a fold of the labelled ones, and asked for those; again and again.
 
-    Example: deepsep compare customers.csv --label segment
+    Write the result to a .json file, and deepsep fit --comparison shows it in the report.
+
+    Example: deepsep compare customers.csv --label segment -o comparison.json
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         if methods and all_:
@@ -94,8 +100,8 @@ def compare(
             label=label,
             labels=labels,
             on=on,
-            label_weight=None,
-            weight=None,
+            label_weight=label_weight,
+            weight=weight,
             id=id,
             drop=split_names(drop),
             how=read_options(text, encoding, delimiter, sheet),
@@ -111,23 +117,37 @@ def compare(
                 repeats=repeats,
                 seed=seed,
                 keep=split_names(keep),
+                sample_weight=data.weight,
                 n_jobs=jobs or cpu_count(),
                 on_step=on_step,
             )
         for note in found["notes"]:
             out.warn(note)
         best = found["methods"][0]["name"]
-        where = (
-            f"--label {shlex.quote(data.label)}" if labels is None else f"--labels {shlex.quote(str(labels))} --on {on}"
-        )
-        # What must not become a feature here must not become one there.
-        for option, value in (("--id", id), ("--drop", drop), ("--keep", keep)):
-            where += f" {option} {shlex.quote(value)}" if value else ""
+        # The same table, read in the same way: what must not become a feature here must not become one there.
+        same = {
+            "--labels": labels,
+            "--on": on,
+            "--label": label,
+            "--weight": weight,
+            "--label-weight": label_weight,
+            "--id": id,
+            "--drop": drop,
+            "--keep": keep,
+            "--text": text,
+            "--encoding": encoding,
+            "--delimiter": delimiter,
+            "--sheet": sheet,
+            "--seed": seed,
+            "--method": best,
+            "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
+        }
+        given = [word for option, value in same.items() if value for word in (option, str(value))]
         lines = [as_text(found), "", *found["verdict"], ""]
         if output is not None:
             _write(found, output)
             lines.append(f"Written: {output}")
-        lines.append(f"Next: deepsep fit {shlex.quote(str(table))} {where} --method {best} -o model")
+        lines.append(f"Next: {shlex.join(['deepsep', 'fit', str(table), *given, '-o', 'model'])}")
         out.result("\n".join(lines), {**found, "file": output})
 
 
@@ -135,7 +155,8 @@ def _write(found: dict[str, Any], output: Path) -> None:
     """Write the comparison as the end of the file's name says, whole or not at all."""
     import json
 
-    from deepsep.experiments._verdict import as_frame, as_html
+    from deepsep.experiments._verdict import as_frame
+    from deepsep.report import render_comparison
 
     kind = output.suffix.lower()
     if kind == ".csv":
@@ -143,7 +164,7 @@ def _write(found: dict[str, Any], output: Path) -> None:
     elif kind == ".json":
         content = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
     else:
-        content = as_html(found, shlex.join(["deepsep", *sys.argv[1:]]))
+        content = render_comparison(found, command=shlex.join(["deepsep", *sys.argv[1:]]))
     part = output.with_name(f".{output.name}.part")
     part.write_text(content, encoding="utf-8", newline="\n")
     part.replace(output)

@@ -35,6 +35,7 @@ from deepsep.cli._options import (
     Weight,
     split_names,
 )
+from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,6 +84,12 @@ def fit(
     sheet: Sheet = None,
     seed: Seed = 0,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
+    comparison: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="What deepsep compare wrote, .json: the report shows it.", show_default=False
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -100,6 +107,8 @@ def fit(
         from deepsep.cli._training import read_options, read_training
 
         check_model_folder(output)
+        if comparison is not None and not report:
+            raise ParameterError("--comparison is for the report: leave out --no-report.")
         estimator = build(method, parse_settings(settings or []), seed, weighted=bool(weight or label_weight))
         data = read_training(
             out,
@@ -116,10 +125,40 @@ def fit(
         if priors is not None:
             set_priors(estimator, method, priors, data.y)
         fitted = fit_and_measure(
-            out, estimator, data, method=method, keep=split_names(keep), seed=seed, report=report, command=None
+            out,
+            estimator,
+            data,
+            method=method,
+            keep=split_names(keep),
+            seed=seed,
+            report=report,
+            command=None,
+            comparison=None if comparison is None else _read_comparison(comparison, data),
         )
         save_model(fitted.model, fitted.files, output)
         _tell(out, fitted, data, output, method)
+
+
+def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
+    """Return the comparison in a file, or raise if there is none, or one of another table."""
+    import json
+
+    from deepsep._labels import read_labels
+    from deepsep.report._comparison import check_comparison
+
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"--comparison {file}: there is no such file. Make it with deepsep compare -o {file}."
+        ) from None
+    except (ValueError, OSError) as error:
+        raise DataError(f"--comparison {file} cannot be read as JSON: {error}") from None
+    try:
+        check_comparison(found, read_labels(data.y), data.X.shape[1])
+    except DataError as error:
+        raise DataError(f"--comparison {file}: {error}") from None
+    return found
 
 
 @dataclass(frozen=True)
@@ -143,6 +182,7 @@ def fit_and_measure(
     seed: int,
     report: bool,
     command: str | None,
+    comparison: dict[str, Any] | None = None,
 ) -> Fitted:
     """Fit to the rows, predict those without a label, and measure how far the model can be trusted."""
     import json
@@ -177,6 +217,7 @@ def fit_and_measure(
                 proba=proba,
                 label=data.label,
                 command=command or shlex.join(["deepsep", *sys.argv[1:]]),
+                comparison=comparison,
                 seed=seed,
                 sample_weight=data.weight,
                 n_jobs=min(FOLDS, cpu_count()),

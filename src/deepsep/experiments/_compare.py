@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import has_fit_parameter
 
 from deepsep._checks import is_integer
 from deepsep._labels import Labels, read_labels
@@ -18,7 +19,7 @@ from deepsep.errors import DataError, DeepSepWarning, LabelError, ParameterError
 from deepsep.experiments._verdict import verdict
 from deepsep.report._evaluate import MOST_UNLABELLED, held_out_rows, uses_unlabelled
 from deepsep.report._frames import to_pandas
-from deepsep.report._intervals import paired_difference, scores_with_intervals
+from deepsep.report._intervals import METRICS, paired_difference, scores_with_intervals
 
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
@@ -30,7 +31,6 @@ METHODS = (
     *("random-forest", "lightgbm-few-labels", "logistic-regression"),
 )
 FOLDS, REPEATS = 5, 2
-METRICS = ("accuracy", "balanced_accuracy", "log_loss", "ece")
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,21 @@ class _Job:
     table: Any
     codes: Array
     classes: Array
+    weight: Array | None
     names: tuple[str, ...]
     keep: tuple[str, ...]
     alone: bool  # without the unlabelled rows
     seed: int
     train: Array
     test: Array
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """Classes of the held-out rows of a repeat, and their weights."""
+
+    codes: Array
+    weight: Array | None
 
 
 def compare(
@@ -57,6 +66,7 @@ def compare(
     repeats: int = REPEATS,
     seed: int = 0,
     keep: Iterable[str] = (),
+    sample_weight: Any = None,
     n_jobs: int | None = None,
     on_step: OnStep | None = None,
 ) -> dict[str, Any]:
@@ -79,6 +89,9 @@ def compare(
         Seed of everything.
     keep : iterable of str
         Columns to use even if they look useless; see :func:`deepsep.for_table`.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows, in training and when held-out rows are counted. A row of weight 0 is left out, and so is a
+        method that takes no weights; a note names it.
     n_jobs : int, optional
         Folds that are fitted at the same time.
     on_step : callable, optional
@@ -93,7 +106,8 @@ def compare(
         ``unlabelled`` : whether unlabelled rows helped: the best method that uses them, without them and against the
         best one from labels alone;
         ``verdict`` : list of sentences; ``notes`` : what limits them;
-        ``labelled``, ``unlabelled_rows``, ``folds``, ``repeats``.
+        ``labelled``, ``unlabelled_rows``, ``columns``, ``classes``, ``labels_per_class``, ``weighted``, ``folds``,
+        ``repeats``. :func:`deepsep.report.summarize` takes it as ``comparison``, for the report to show.
 
     Notes
     -----
@@ -116,14 +130,17 @@ def compare(
     if len(table) != len(known.codes):
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
     _check(methods, folds, repeats)
-    rows, splits, notes = _deal(known, folds, repeats, seed)
+    weight = None if sample_weight is None else np.asarray(sample_weight, float)
+    rows, splits, notes = _deal(known, weight, folds, repeats, seed)
     frame, codes = to_pandas(table).iloc[rows], known.codes[rows]
+    if weight is not None:
+        weight = weight[rows]
     semi = [name for name in methods if uses_unlabelled(method(name))]
     passes = 2 if semi and (codes < 0).any() else 1
 
     def ask(names: Sequence[str], alone: bool) -> list[dict[str, Any]]:
         jobs = [
-            _Job(frame, codes, known.classes, tuple(names), tuple(keep), alone, seed, train, test)
+            _Job(frame, codes, known.classes, weight, tuple(names), tuple(keep), alone, seed, train, test)
             for repeat in splits
             for train, test in repeat
         ]
@@ -141,7 +158,8 @@ def compare(
     names = [name for name in methods if name not in failed]
     if not names:
         raise LabelError(f"no method could be fitted. {' '.join(notes)}")
-    truth = [codes[np.concatenate([test for _, test in repeat])] for repeat in splits]
+    held_out = [np.concatenate([test for _, test in repeat]) for repeat in splits]
+    truth = [_Truth(codes[test], None if weight is None else weight[test]) for test in held_out]
     said = {name: _join(answers, name, splits) for name in names}
     entries = [
         {
@@ -171,7 +189,10 @@ def compare(
     found = {
         "labelled": int((known.codes >= 0).sum()),
         "unlabelled_rows": int((known.codes < 0).sum()),
+        "columns": frame.shape[1],
         "classes": [str(name) for name in known.classes],
+        "labels_per_class": np.bincount(known.codes[known.labelled], minlength=len(known.classes)).tolist(),
+        "weighted": weight is not None and bool(np.ptp(weight[codes >= 0]) > 0),
         "folds": len(splits[0]),
         "repeats": repeats,
         "methods": entries,
@@ -192,13 +213,16 @@ def _check(methods: Sequence[str], folds: int, repeats: int) -> None:
 
 
 def _deal(
-    known: Labels, folds: int, repeats: int, seed: int
+    known: Labels, weight: Array | None, folds: int, repeats: int, seed: int
 ) -> tuple[Array, list[list[tuple[Array, Array]]], list[str]]:
     """Return the rows that take part, and for each repeat the (training, test) places among them."""
+    rows = np.arange(len(known.codes))
+    if weight is not None:  # a row of weight 0 is absent, and so is its label
+        rows, known = rows[weight > 0], Labels(np.where(weight > 0, known.codes, -1), known.classes)
     tests, notes = held_out_rows(known, folds, seed)
     if not tests:
         raise LabelError(f"{notes[0]} Label more rows.")
-    rows, unlabelled = np.arange(len(known.codes)), np.flatnonzero(~known.labelled)
+    unlabelled = rows[~known.labelled[rows]]
     if len(unlabelled) > MOST_UNLABELLED:
         drawn = np.random.default_rng(seed).choice(unlabelled, MOST_UNLABELLED, replace=False)
         rows = np.sort(np.concatenate([np.flatnonzero(known.labelled), drawn]))
@@ -235,7 +259,7 @@ def _fold(job: _Job) -> dict[str, Any]:
         for name in job.names:
             began = time.perf_counter()
             try:
-                fitted = _build(name, job).fit(X, job.codes[at])
+                fitted = _fit(_build(name, job), X, job.codes[at], None if job.weight is None else job.weight[at])
                 p = np.zeros((len(job.test), len(job.classes)))
                 p[:, fitted.classes_] = fitted.predict_proba(X_test)
             except ValueError as error:
@@ -243,6 +267,14 @@ def _fold(job: _Job) -> dict[str, Any]:
                 continue
             result["p"][name], result["seconds"][name] = p, time.perf_counter() - began
     return result
+
+
+def _fit(estimator: Any, X: Any, y: Array, weight: Array | None) -> Any:
+    if weight is None:
+        return estimator.fit(X, y)
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise ParameterError("it takes no weights.")
+    return estimator.fit(X, y, sample_weight=weight)
 
 
 def _build(name: str, job: _Job) -> Any:
@@ -262,15 +294,15 @@ def _join(answers: list[dict[str, Any]], name: str, splits: list[list[Any]]) -> 
     return [np.concatenate([next(each)["p"][name] for _ in repeat]) for repeat in splits]
 
 
-def _scores(said: list[Array], truth: list[Array], seed: int) -> dict[str, Any]:
-    found = [scores_with_intervals(p, codes, seed) for p, codes in zip(said, truth, strict=True)]
+def _scores(said: list[Array], truth: list[_Truth], seed: int) -> dict[str, Any]:
+    found = [scores_with_intervals(p, true.codes, seed, true.weight) for p, true in zip(said, truth, strict=True)]
     return {metric: _mean([one[metric] for one in found], "value") for metric in METRICS}
 
 
-def _against(said: list[Array], other: list[Array], truth: list[Array]) -> dict[str, Any]:
+def _against(said: list[Array], other: list[Array], truth: list[_Truth]) -> dict[str, Any]:
     found = [
-        paired_difference(p.argmax(axis=1) == codes, q.argmax(axis=1) == codes)
-        for p, q, codes in zip(said, other, truth, strict=True)
+        paired_difference(p.argmax(axis=1) == true.codes, q.argmax(axis=1) == true.codes, true.weight)
+        for p, q, true in zip(said, other, truth, strict=True)
     ]
     return _mean(found, "difference")
 

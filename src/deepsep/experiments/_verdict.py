@@ -1,15 +1,14 @@
-"""A comparison in words, as a table, and as a page."""
+"""A comparison in words and as a table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from deepsep.report._format import join_words, percent, points, span
+from deepsep.report._intervals import METRICS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-METRICS = ("accuracy", "balanced_accuracy", "log_loss", "ece")
 
 
 def verdict(found: dict[str, Any]) -> list[str]:
@@ -103,56 +102,3 @@ def as_text(found: dict[str, Any]) -> str:
             f"{entry['seconds']:7.2f}"
         )
     return "\n".join([*lines, "+ learns from the unlabelled rows too. Accuracies, calibration error, differences: %."])
-
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Which method for these labels?</title><style>{{ css }}
-table.compared { border-collapse: collapse }
-table.compared td, table.compared th { padding: .3em .6em; text-align: right; white-space: nowrap }
-table.compared td:first-child, table.compared th:first-child { text-align: left }
-</style></head><body><main>
-<h1>Which method for these labels?</h1>
-{% for sentence in found.verdict %}<p>{{ sentence }}</p>{% endfor %}
-{{ figure }}
-<table class="compared"><thead><tr><th>method</th><th>unlabelled rows</th><th>accuracy, %</th>
-<th>balanced accuracy, %</th><th>log loss</th><th>calibration error, %</th><th>to the best, points</th>
-<th>seconds</th></tr></thead><tbody>
-{% for row in rows %}<tr>{% for value in row %}<td>{{ value }}</td>{% endfor %}</tr>
-{% endfor %}</tbody></table>
-<p>{{ found.labelled }} labelled and {{ found.unlabelled_rows }} unlabelled rows, {{ found.folds }} folds, dealt
-{{ found.repeats }} times. Intervals are of 95 %, for one dealing.</p>
-{% for note in found.notes %}<p>{{ note }}</p>{% endfor %}
-<p>Made with: <code>{{ command }}</code></p></main></body></html>
-"""
-
-
-def as_html(found: dict[str, Any], command: str) -> str:
-    """Return one page that needs nothing else."""
-    from importlib import resources
-
-    from jinja2 import Environment
-    from markupsafe import Markup
-
-    from deepsep.report._figures import intervals
-
-    css = resources.files("deepsep.report").joinpath("templates", "report.css").read_text(encoding="utf-8")
-    first = found["methods"][0]
-    lines = [
-        {"key": "model" if entry is first else entry["name"], "name": entry["name"], "accuracy": entry["accuracy"]}
-        for entry in found["methods"]
-    ]
-    page = Environment(autoescape=True, keep_trailing_newline=True).from_string(PAGE)
-    rows = []
-    for entry in found["methods"]:
-        shown = [f"{100 * entry[metric]['value']:.1f} ({_ends(entry[metric], 100)})" for metric in METRICS]
-        shown[2] = f"{entry['log_loss']['value']:.2f} ({_ends(entry['log_loss'], 1)})"
-        gap = f"{points(entry['against_best']['difference'])}" if entry is not first else ""
-        used = "used" if entry["uses_unlabelled"] else ""
-        rows.append([entry["name"], used, *shown, gap, f"{entry['seconds']:.2f}"])
-    return page.render(css=Markup(css), found=found, figure=intervals(lines), rows=rows, command=command)
-
-
-def _ends(score: dict[str, Any], times: float) -> str:
-    low, high = (times * end for end in score["interval"])
-    return f"{low:.1f}–{high:.1f}" if times > 1 else f"{low:.2f}–{high:.2f}"

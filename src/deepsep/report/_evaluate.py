@@ -18,8 +18,8 @@ from deepsep._methods import TABLE, method
 from deepsep._targets import fit_temperature, round_weights, temper
 from deepsep.errors import DeepSepWarning
 from deepsep.model_selection import LabelledFold
-from deepsep.report._frames import in_batches, take
-from deepsep.report._importance import Permuted, join, permute
+from deepsep.report._frames import column_names, in_batches, take
+from deepsep.report._importance import Permuted, columns_of, join, permute
 
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
@@ -53,6 +53,8 @@ class Evaluation:
         The labelled rows, in the order of the folds.
     codes : array (m,)
         Their classes.
+    weight : array (m,) or None
+        How much each counts; None if all count alike.
     p : dict of str to array (m, c)
         Probabilities by method: "model", "majority", "start", and the baselines by name.
     networks, averages : array (rounds + 1, m, c) or None
@@ -69,6 +71,7 @@ class Evaluation:
 
     rows: Array
     codes: Array
+    weight: Array | None
     p: dict[str, Array]
     networks: Array | None
     averages: Array | None
@@ -174,7 +177,7 @@ def evaluate(
     seed : int, default=0
         Seed of everything.
     sample_weight : array (n,), optional
-        Of the rows in training.
+        Of the rows, in training and when they are held out.
     rivals : bool, default=True
         Whether to fit the baselines, and to fewer labels, too.
     repeats : int, default=5
@@ -240,11 +243,11 @@ def _fold(data: _Data, i: int, train: Array, test: Array) -> dict[str, Any]:
         warnings.simplefilter("ignore", DeepSepWarning)  # the fit to all rows has said what there is to say
         encoder, estimator = split_model(data.model)
         train_rows, test_rows = take(data.table, train), take(data.table, test)
-        encode: Callable[[Any], Any] = lambda some: some  # noqa: E731
+        X, X_test = train_rows, test_rows
         if encoder is not None:
-            encoder = clone(encoder).fit(train_rows, data.y(train))
-            encode = encoder.transform
-        X, X_test = encode(train_rows), encode(test_rows)
+            encoder = clone(encoder)
+            X = encoder.fit_transform(train_rows, data.y(train))
+            X_test = encoder.transform(test_rows)
         weight = None if data.weight is None else data.weight[train]
         fitted = _fit(estimator, X, data.y(train), weight, data.seed)
         result: dict[str, Any] = {"test": test, "training": int((data.codes[train] >= 0).sum())}
@@ -255,10 +258,13 @@ def _fold(data: _Data, i: int, train: Array, test: Array) -> dict[str, Any]:
             _ask_rivals(data, train, estimator, X, X_test, weight, result)
             result["curve"] = _ask_with_fewer_labels(data, i, train, test, estimator, X, X_test, weight)
         if data.repeats:
-            rng = np.random.default_rng([data.seed, i])
-            result["permuted"] = permute(
-                lambda some: fitted.predict_proba(encode(some)), test_rows, data.codes[test], data.repeats, rng
-            )
+            rng, codes = np.random.default_rng([data.seed, i]), data.codes[test]
+            groups = None if encoder is None else columns_of(encoder, column_names(data.table))
+            if encoder is None or groups is not None:
+                result["permuted"] = permute(fitted.predict_proba, X_test, codes, data.repeats, rng, groups)
+            else:
+                ask = lambda some: fitted.predict_proba(encoder.transform(some))  # noqa: E731
+                result["permuted"] = permute(ask, test_rows, codes, data.repeats, rng)
     return result
 
 
@@ -341,9 +347,11 @@ def _spread(codes: Array, rng: np.random.Generator) -> Array:
 def _join(results: list[dict[str, Any]], rows: Array, data: _Data, n_folds: int, notes: list[str]) -> Evaluation:
     test = np.concatenate([result["test"] for result in results])
     codes = data.codes[test]
+    weight = None if data.weight is None or np.ptp(data.weight[test]) == 0 else data.weight[test]
     p = {name: np.concatenate([result["p"][name] for result in results]) for name in results[0]["p"]}
     if getattr(split_model(data.model)[1], "calibrate", False):
-        p["model"] = _tempered(p["model"], codes, np.repeat(np.arange(n_folds), [len(r["test"]) for r in results]))
+        fold = np.repeat(np.arange(n_folds), [len(result["test"]) for result in results])
+        p["model"] = _tempered(p["model"], codes, fold, np.ones(len(codes)) if weight is None else weight)
     networks = averages = None
     if "networks" in results[0]:
         last = min(len(result["networks"]) for result in results)  # rounds may end early
@@ -358,15 +366,15 @@ def _join(results: list[dict[str, Any]], rows: Array, data: _Data, n_folds: int,
         whole = {name: p[name].argmax(axis=1) == codes for name in curve[0]["right"]}
         curve.append({"labels": n_training, "right": whole})
     permuted = join([result["permuted"] for result in results]) if data.repeats else None
-    return Evaluation(rows[test], codes, p, networks, averages, curve, permuted, n_folds, n_training, notes)
+    return Evaluation(rows[test], codes, weight, p, networks, averages, curve, permuted, n_folds, n_training, notes)
 
 
-def _tempered(p: Array, codes: Array, fold: Array) -> Array:
+def _tempered(p: Array, codes: Array, fold: Array, weight: Array) -> Array:
     """Return probabilities as a calibrated method would say them: each fold with the temperature of the others."""
     tempered = p.copy()
     for k in np.unique(fold):
         others = fold != k
-        T = fit_temperature(p[others], codes[others], np.ones(others.sum()))
+        T = fit_temperature(p[others], codes[others], weight[others])
         tempered[~others] = temper(p[~others], T)
     return tempered
 

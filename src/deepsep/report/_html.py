@@ -12,6 +12,7 @@ from typing import Any
 from deepsep import explain
 from deepsep.report import _figures as figures
 from deepsep.report._format import number, percent, points, span
+from deepsep.report._made import made
 from deepsep.report._summary import summarize
 
 IMPORTANT = 12  # columns in the figure of the importance
@@ -30,6 +31,40 @@ def render(summary: dict[str, Any]) -> str:
     -------
     str
     """
+    return _page(
+        "report.html.jinja",
+        {
+            **summary,
+            "drawn": draw(summary),
+            "segments": _segments(summary),
+            "key": figures.key,
+            "difference": figures.difference,
+            "how": explain.how,
+            "fidelity_sentence": explain.fidelity_sentence,
+        },
+    )
+
+
+def render_comparison(found: dict[str, Any], *, command: str | None = None) -> str:
+    """Return a comparison of methods as one HTML page that loads nothing from anywhere.
+
+    Parameters
+    ----------
+    found : dict
+        What :func:`deepsep.experiments.compare` returned.
+    command : str, optional
+        The command that made it, to be shown at its end.
+
+    Returns
+    -------
+    str
+    """
+    title = f"{len(found['methods'])} methods on {found['labelled']:,} labels"
+    drawn = {"comparison": _compared(found)}
+    return _page("comparison.html.jinja", {"title": title, "comparison": found, "drawn": drawn, "made": made(command)})
+
+
+def _page(template: str, context: dict[str, Any]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -40,19 +75,8 @@ def render(summary: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "points": points, "span": span, "number": number, "loss": _loss}
-    made = datetime.fromisoformat(summary["made"]["date"])
-    page: str = environment.get_template("report.html.jinja").render(
-        {
-            **summary,
-            "drawn": draw(summary),
-            "segments": _segments(summary),
-            "date": f"{made.day} {made:%B %Y, %H:%M} UTC",
-            "key": figures.key,
-            "difference": figures.difference,
-            "how": explain.how,
-            "fidelity_sentence": explain.fidelity_sentence,
-        }
-    )
+    when = datetime.fromisoformat(context["made"]["date"])
+    page: str = environment.get_template(template).render({**context, "date": f"{when.day} {when:%B %Y, %H:%M} UTC"})
     return page
 
 
@@ -66,6 +90,8 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
         drawn["intervals"] = figures.intervals(summary["accuracy"]["methods"])
         drawn["confusion"] = figures.confusion(summary["confusion"], summary["classes"])
         drawn["reliability"] = figures.reliability(summary["reliability"]["groups"])
+    if summary["comparison"] is not None:
+        drawn["comparison"] = _compared(summary["comparison"])
     if summary["rounds"] is not None:
         drawn["rounds"] = _rounds(summary["rounds"])
     if summary["curve"] is not None:
@@ -83,6 +109,16 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
         columns = [line for line in explanation["importance"]["columns"] if line["loss"] > 0][:IMPORTANT]
         drawn["importance"] = figures.importance(columns) if columns else None
     return drawn
+
+
+def _compared(found: dict[str, Any]) -> Any:
+    """Draw the accuracy of the methods of a comparison, the best one marked."""
+    keys = ["model", *(entry["name"] for entry in found["methods"][1:])]
+    lines = [
+        {"key": key, "name": entry["name"], "accuracy": entry["accuracy"]}
+        for key, entry in zip(keys, found["methods"], strict=True)
+    ]
+    return figures.intervals(lines)
 
 
 def _rounds(rounds: dict[str, Any]) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,12 @@ class Permuted:
 
 
 def permute(
-    predict_proba: Callable[[Any], Array], table: Any, codes: Array, repeats: int, rng: np.random.Generator
+    predict_proba: Callable[[Any], Array],
+    table: Any,
+    codes: Array,
+    repeats: int,
+    rng: np.random.Generator,
+    groups: Sequence[Sequence[int]] | None = None,
 ) -> Permuted:
     """Shuffle each column of the table in turn and see what becomes of the predictions.
 
@@ -52,15 +57,21 @@ def permute(
         How often each column is shuffled.
     rng : numpy.random.Generator
         Source of the shuffling.
+    groups : sequence of sequences of int, optional
+        Which columns of the table are shuffled together and count as one; without it, each is alone.
     """
-    n, d = len(codes), table.shape[1]
+    groups = [[j] for j in range(table.shape[1])] if groups is None else groups
+    n, d = len(codes), len(groups)
     before = _losses(predict_proba(table), codes)
     sums = [np.zeros((d, *part.shape)) for part in before]
     jobs = [(j, rng.permutation(n)) for j in range(d) for _ in range(repeats)]
+    jobs = [(j, order) for j, order in jobs if len(groups[j])]  # without a column, nothing changes
     per_call = max(1, BATCH // n)
     for start in range(0, len(jobs), per_call):
         some = jobs[start : start + per_call]
-        after = _losses(predict_proba(_shuffled(table, some)), np.tile(codes, len(some)))
+        after = _losses(
+            predict_proba(_shuffled(table, [(groups[j], order) for j, order in some])), np.tile(codes, len(some))
+        )
         for i, (j, _) in enumerate(some):
             for total, now, was in zip(sums, after, before, strict=True):
                 total[j] += now[i * n : (i + 1) * n] - was
@@ -68,13 +79,33 @@ def permute(
     return Permuted(loss, wrong, per_class)
 
 
-def _shuffled(table: Any, jobs: list[tuple[int, Array]]) -> Any:
-    """Return one copy of the table for each job, with the job's column shuffled."""
+def columns_of(encoder: Any, names: Sequence[str]) -> list[list[int]] | None:
+    """Return which columns of the encoded table come from each column of the table; None if that cannot be told.
+
+    The encoding of ``for_table`` is made column by column and row by row. So what it makes of a shuffled column is what
+    it makes of the column, shuffled, and a table need not be encoded again for each column.
+    """
+    origin = getattr(getattr(encoder, "named_steps", {}).get("tablevectorizer"), "output_to_input_", None)
+    if origin is None:
+        return None
+    place = {name: j for j, name in enumerate(names)}
+    found: list[list[int]] = [[] for _ in names]
+    for i, name in enumerate(encoder.get_feature_names_out()):
+        source = name if name in origin else name.removeprefix("missingindicator_")  # of scikit-learn's imputer
+        if origin.get(source) not in place:
+            return None
+        found[place[origin[source]]].append(i)
+    return found
+
+
+def _shuffled(table: Any, jobs: list[tuple[Sequence[int], Array]]) -> Any:
+    """Return one copy of the table for each job, with the job's columns shuffled."""
     n = len(jobs[0][1])
     rows = np.tile(np.arange(n), len(jobs))
     other: dict[int, Array] = {}
-    for i, (j, order) in enumerate(jobs):
-        other.setdefault(j, rows.copy())[i * n : (i + 1) * n] = order
+    for i, (columns, order) in enumerate(jobs):
+        for j in columns:
+            other.setdefault(j, rows.copy())[i * n : (i + 1) * n] = order
     return take_mixed(table, rows, other)
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from deepsep._labels import Labels, read_labels
-from deepsep._version import __version__
 from deepsep.errors import DataError
 from deepsep.report import _words
+from deepsep.report._comparison import beside_report, check_comparison
 from deepsep.report._evaluate import (
     BASELINES,
     FOLDS,
@@ -30,17 +27,24 @@ from deepsep.report._evaluate import (
     uses_unlabelled,
 )
 from deepsep.report._frames import column_names, take, used_columns
-from deepsep.report._intervals import paired_difference, reliability, scores_with_intervals, wilson
+from deepsep.report._intervals import (
+    effective,
+    paired_difference,
+    reliability,
+    scores_with_intervals,
+    share_right,
+)
+from deepsep.report._made import made
 from deepsep.report._map import draw_map
 from deepsep.report._profiles import MOST_ROWS as PROFILE_ROWS
 from deepsep.report._profiles import profiles
+from deepsep.report._shares import shares
 
 Array = NDArray[Any]
 
 FORMAT = 1
 MOST_PREDICTED = 100_000  # rows that are predicted, unless their probabilities are given
 UNCERTAIN = 15
-LIBRARIES = ("numpy", "scikit-learn", "torch", "skrub", "pandas", "lightgbm")
 TITLES = {"deepsep": "DeepSep", "tsvm": "TSVM", "random-forest": "random forest", "lightgbm": "LightGBM"}
 
 
@@ -54,6 +58,7 @@ def summarize(
     label: str = "class",
     title: str | None = None,
     command: str | None = None,
+    comparison: dict[str, Any] | None = None,
     folds: int = FOLDS,
     explained: bool = True,
     seed: int = 0,
@@ -81,6 +86,8 @@ def summarize(
         Title of the report.
     command : str, optional
         The command that made it, to be shown at its end.
+    comparison : dict, optional
+        What :func:`deepsep.experiments.compare` found for this table and these labels, to be shown with its verdict.
     folds : int, default=5
         Folds of the cross-validation; fewer are used where no class has as many labels.
     explained : bool, default=True
@@ -88,7 +95,7 @@ def summarize(
     seed : int, default=0
         Seed of everything in the report; the model keeps its own.
     sample_weight : array-like of shape (n,), optional
-        Weights of the rows in training. The held-out rows count alike.
+        Weights of the rows, in training and when held-out rows are counted: scores and their intervals are weighted.
     n_jobs : int, optional
         Folds that are fitted at the same time.
     on_step : callable, optional
@@ -118,6 +125,8 @@ def summarize(
     for what, given in (("the table has", table), ("there are ids for", ids), ("proba has", proba)):
         if given is not None and len(given) != n:
             raise DataError(f"{what} {len(given)} rows and there are {n} labels; they must match.")
+    if comparison is not None:
+        check_comparison(comparison, known, len(column_names(table)))
     total = folds + 3
     step = _Steps(on_step, total)
     step.say(0, "cross-validation, fold 1")
@@ -145,7 +154,7 @@ def summarize(
     step.say(folds, "predictions")
     rows, p = _predictions(model, table, proba, n, seed)
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
-    summary["shares"] = _shares(known, rows, p)
+    summary["shares"] = shares(known, rows, p, weight)
     summary |= _accuracy(evaluation, model, known, seed)
     step.say(folds + 1, "the map")
     summary["map"] = _map(model, table, known, ids, proba, seed)
@@ -158,8 +167,9 @@ def summarize(
             f"Shares, profiles and the least certain rows are of {len(rows):,} rows drawn at random."
         )
     summary["explanation"] = _explanation(model, table, evaluation, classes, seed) if explained else None
+    summary["comparison"] = None if comparison is None else beside_report(comparison, summary)
     summary["verdict"] = _words.verdict(summary)
-    summary["made"] = _made(command, time.perf_counter() - began)
+    summary["made"] = made(command, time.perf_counter() - began)
     step.say(total, "done")
     return summary
 
@@ -228,28 +238,6 @@ def _sample(n: int, most: int, seed: int) -> Array:
     return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
 
 
-def _shares(known: Labels, rows: Array, p: Array) -> dict[str, Any]:
-    c = len(known.classes)
-    counts = np.bincount(known.codes[known.labelled], minlength=c)
-    unlabelled = known.codes[rows] < 0
-    given = np.bincount(p[unlabelled].argmax(axis=1), minlength=c) / max(unlabelled.sum(), 1)
-    labelled = (counts / counts.sum()).tolist()
-    predicted = given.tolist() if unlabelled.any() else None
-    return {
-        "lines": [
-            {
-                "class": str(name),
-                "labels": int(counts[k]),
-                "labelled": labelled[k],
-                "labelled_interval": wilson(int(counts[k]), int(counts.sum())),
-                "predicted": None if predicted is None else predicted[k],
-            }
-            for k, name in enumerate(known.classes)
-        ],
-        "caution": None if predicted is None else _words.shares_differ(labelled, predicted),
-    }
-
-
 def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: int) -> dict[str, Any]:
     """Return all that comes from the held-out rows."""
     _, estimator = split_model(model)
@@ -257,20 +245,24 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
         nothing = dict.fromkeys(("accuracy", "curve", "confusion", "reliability"))
         unknown = _words.unlabelled_rows(None, uses_unlabelled(estimator))
         return {**nothing, "rounds": _rounds(None, estimator), "unlabelled_rows": unknown}
-    codes, c = evaluation.codes, len(known.classes)
+    codes, weight, c = evaluation.codes, evaluation.weight, len(known.classes)
     right = {name: p.argmax(axis=1) == codes for name, p in evaluation.p.items()}
     names = _names(estimator)
     lines = []
     for key in sorted(evaluation.p, key=list(names).index):
-        lines.append({"key": key, "name": names[key], **scores_with_intervals(evaluation.p[key], codes, seed)})
+        lines.append({"key": key, "name": names[key], **scores_with_intervals(evaluation.p[key], codes, seed, weight)})
         if key != "model":
-            lines[-1]["against_model"] = paired_difference(right["model"], right[key])
+            lines[-1]["against_model"] = paired_difference(right["model"], right[key], weight)
     p = evaluation.p["model"]
     table = np.zeros((c, c), int)
     np.add.at(table, (codes, p.argmax(axis=1)), 1)
     start = lines[[line["key"] for line in lines].index(START)] if START in evaluation.p else None
     return {
-        "accuracy": {"held_out": len(codes), "methods": lines},
+        "accuracy": {
+            "held_out": len(codes),
+            "effective": None if weight is None else effective(weight, len(codes)),
+            "methods": lines,
+        },
         "unlabelled_rows": _words.unlabelled_rows(
             None if start is None else {**start["against_model"], "name": start["name"]}, uses_unlabelled(estimator)
         ),
@@ -278,8 +270,8 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
         "curve": _curve(evaluation, names),
         "confusion": table.tolist(),
         "reliability": {
-            "groups": reliability(p, codes),
-            **_words.calibration(lines[0], float(p.max(axis=1).mean())),
+            "groups": reliability(p, codes, weight),
+            **_words.calibration(lines[0], float(np.average(p.max(axis=1), weights=weight))),
         },
     }
 
@@ -304,12 +296,10 @@ def _rounds(evaluation: Evaluation | None, estimator: Any) -> dict[str, Any] | N
     found: dict[str, Any] = {"rounds": list(range(len(agreement))), "agreement": agreement, **dict.fromkeys(parts)}
     if evaluation is None or evaluation.networks is None or evaluation.averages is None:
         return found
-    n = len(evaluation.codes)
     found["rounds"] = list(range(len(evaluation.networks)))
     for name, said in (("network", evaluation.networks), ("average", evaluation.averages)):
-        counts = (said.argmax(axis=2) == evaluation.codes).sum(axis=1)
-        found[name] = [float(count / n) for count in counts]
-        found[f"{name}_interval"] = [wilson(int(count), n) for count in counts]
+        right = said.argmax(axis=2) == evaluation.codes
+        found[name], found[f"{name}_interval"] = _shares_right(right, evaluation.weight)
     return found
 
 
@@ -318,16 +308,15 @@ def _curve(evaluation: Evaluation, names: dict[str, str]) -> dict[str, Any] | No
         return None
     lines = []
     for key in evaluation.curve[0]["right"]:
-        right = [point["right"][key] for point in evaluation.curve]
-        lines.append(
-            {
-                "key": key,
-                "name": names[key],
-                "accuracy": [float(r.mean()) for r in right],
-                "interval": [wilson(int(r.sum()), len(r)) for r in right],
-            }
-        )
+        shares, intervals = _shares_right([point["right"][key] for point in evaluation.curve], evaluation.weight)
+        lines.append({"key": key, "name": names[key], "accuracy": shares, "interval": intervals})
     return {"labels": [point["labels"] for point in evaluation.curve], "methods": lines}
+
+
+def _shares_right(each: Iterable[Array], weight: Array | None) -> tuple[list[float], list[list[float]]]:
+    """Return the shares of rows that are right and their intervals, as two lists."""
+    found = [share_right(right, weight) for right in each]
+    return [share for share, _ in found], [interval for _, interval in found]
 
 
 def _map(model: Any, table: Any, known: Labels, ids: Sequence[Any] | None, proba: Any, seed: int) -> dict[str, Any]:
@@ -379,14 +368,3 @@ def _explanation(
     if evaluation is not None and evaluation.permuted is not None:
         found = importance(evaluation.permuted, column_names(table), classes, held_out=True)
     return {"importance": found, "tree": tree(model, table, classes, seed=seed)}
-
-
-def _made(command: str | None, seconds: float) -> dict[str, Any]:
-    versions = {"deepsep": __version__, "Python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    return {"versions": versions, "command": command, "date": now, "seconds": round(seconds, 1)}

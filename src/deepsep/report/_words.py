@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from deepsep.report._comparison import place_of_method
 from deepsep.report._format import join_words, percent, points, span
 
 APART = 0.15  # total variation between labelled and predicted shares from which on it is worth a word
@@ -18,9 +19,13 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     own, label = methods["model"], summary["asked"]["label"]
     better = best_baseline(accuracy)
     sentences = []
+    place, instead = place_of_method(summary["comparison"]) if summary["comparison"] is not None else (None, False)
+    if place is not None and instead:
+        sentences.append(place)
     if better is not None and better["accuracy"]["value"] > own["accuracy"]["value"]:
         sentences.append(_baseline_is_better(own, better))
     whom = "of the unlabelled rows" if summary["asked"]["unlabelled"] else "of rows like these"
+    whom += ", counted by their weights," if accuracy["effective"] is not None else ""
     who = own["name"] if own["name"][0].isupper() else f"the {own['name']}"
     share = f"{percent(own['accuracy']['value'])} ({span(own['accuracy']['interval'])})"
     sentences.append(f"Expect {who} to give about {share} {whom} the right {label}.")
@@ -33,6 +38,8 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     if others:
         beside += f"; on the same labels, {join_words([f'a {text}' if text[0] == 'r' else text for text in others])}"
     sentences.append(beside + ".")
+    if place is not None and not instead:
+        sentences.append(place)
     if summary["unlabelled_rows"]["verdict"] is not None:
         sentences.append(summary["unlabelled_rows"]["sentence"])
     if summary["reliability"]["verdict"] != "sound":
