@@ -90,7 +90,8 @@ def experiment(
         _check(names, ablation, engine, address, output)
 
         from deepsep.experiments import find, prepare, write
-        from deepsep.experiments._write import as_json, published_table
+        from deepsep.experiments._page import published_table
+        from deepsep.experiments._write import as_json
 
         name, frame, label, about = _read(out, table, label, split_names(drop))
         what = prepare(

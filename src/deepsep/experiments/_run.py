@@ -220,18 +220,25 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
 
 def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, str]:
     """Write the table once, and return where, and the hash of its content."""
-    import io
-
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    digest = sha256(buffer.getvalue()).hexdigest()
+    digest = _digest(frame)
     path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        part.write_bytes(buffer.getvalue())
+        frame.to_parquet(part, index=False)
         part.replace(path)
     return path.resolve(), digest
+
+
+def _digest(frame: pd.DataFrame) -> str:
+    """Return a hash of names and values, and not of the file, which another version of pandas writes differently."""
+    from pandas.util import hash_pandas_object
+
+    content = sha256()
+    for name, column in frame.items():
+        content.update(repr(name).encode())
+        content.update(hash_pandas_object(column, index=False).to_numpy().tobytes())
+    return content.hexdigest()
 
 
 def _tidy(folder: Path) -> None:

@@ -1,50 +1,19 @@
-"""What an experiment leaves behind: tables, figures, and a page that says what they mean."""
+"""What an experiment leaves behind: tables, figures, and a page that says what they mean (:mod:`._page`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepsep.experiments import _results
 from deepsep.experiments._cells import Cell, is_done, read_report
 from deepsep.experiments._figures import figure_4, figure_5
+from deepsep.experiments._page import Findings, page
 from deepsep.experiments._run import Experiment
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True)
-class Findings:
-    """What the finished cells of an experiment say.
-
-    Attributes
-    ----------
-    results : DataFrame
-        One row a model, size and shuffle; what ``table.csv`` holds.
-    table_1 : DataFrame
-        Accuracies in %, a block a shuffle, averages last.
-    claims : DataFrame
-        Paired t-tests over the shuffles.
-    sentences : list of str
-        What the tests support.
-    ablation : DataFrame
-        What is lost without each part of DeepSep; empty without an ablation.
-    rounds : DataFrame
-        Accuracy in every round of DeepSep.
-    seconds : DataFrame
-        Time per fit: mean and slowest, by method.
-    """
-
-    results: pd.DataFrame
-    table_1: pd.DataFrame
-    claims: pd.DataFrame
-    sentences: list[str]
-    ablation: pd.DataFrame
-    rounds: pd.DataFrame
-    seconds: pd.DataFrame
 
 
 def find(experiment: Experiment) -> Findings | None:
@@ -112,103 +81,15 @@ def write(
         files["figure5.svg"] = figure_5(found.rounds)
     if len(found.ablation):
         files["ablation.csv"] = found.ablation.to_csv(index=False)
-    files["summary.md"] = page(found, experiment, about=about, command=command, published=published)
+    files["summary.md"] = page(
+        found, experiment.plan, experiment.cells, len(experiment.pending), about, command, published
+    )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         part = folder / f".{name}.part"
         part.write_text(text, encoding="utf-8", newline="\n")
         part.replace(folder / name)
     return {name: folder / name for name in files}
-
-
-def page(found: Findings, experiment: Experiment, *, about: str, command: str, published: bool) -> str:
-    """Return the page: what was done, what came out, what the tests support, and what to bear in mind."""
-    what, cells = experiment.plan, experiment.cells
-    name, trials, shuffles = cells[0].table, cells[0].trials, len({cell.shuffle for cell in cells})
-    left = len(experiment.pending)
-    lines = [f"# The experiment on {name}", ""]
-    lines += [about.strip(), ""] if about else []
-    lines += ["Made with:", "", f"    {command}", ""] if command else []
-    lines += [
-        f"{shuffles} shuffles; {what.validation} validation rows; {what.test_per_class} test rows of each class, which "
-        f"are also the unlabelled rows. {_tuning(trials)}",
-        "",
-        *(f"- {notice}" for notice in what.notices),
-    ]
-    if left:
-        lines += ["", f"**{left} of {len(cells)} cells are missing.** The same command continues."]
-    averages = found.table_1.loc[["Average"]]
-    lines += [
-        "",
-        "## Average accuracy, %",
-        "",
-        _results.as_markdown(averages).strip(),
-        "",
-        "All shuffles: table1.md.",
-        "",
-    ]
-    if published:
-        lines += ["The paper's averages, on its own data, which is not public:", "", published_table(found), ""]
-    lines += ["![Accuracy against labels](figure4.svg)", ""]
-    lines += ["![Accuracy per round](figure5.svg)", ""] if len(found.rounds) else []
-    lines += ["## What the differences support", "", *(f"- {sentence}" for sentence in found.sentences)]
-    lines += (
-        ["", claims_table(found.claims), ""] if len(found.claims) else ["Nothing: no pair of models to compare.", ""]
-    )
-    if len(found.ablation):
-        lines += ["## Ablation", "", ablation_table(found.ablation), ""]
-    lines += ["## Time", "", _markdown(found.seconds, "Seconds of a fit, with the encoding of the table."), ""]
-    return "\n".join([*lines, "## To bear in mind", "", *(f"- {text}" for text in caveats(what.validation)), ""])
-
-
-def caveats(validation: int) -> list[str]:
-    """Return what every reader of such a table should know."""
-    return [
-        f"Tuning uses {validation} further labels: at 35 labels a tuned method has seen {35 + validation}.",
-        "Labels and test rows are both balanced over the classes. The balancing target of the TSVMs is therefore "
-        "exactly right here; in a population whose shares are not those of the labels it would not be.",
-        "The shuffles are drawn from one table and share rows, so that the p-values are optimistic. With five shuffles "
-        "a rank test could not go below .0625 at all.",
-    ]
-
-
-def published_table(found: Findings) -> str:
-    """Return the paper's averages for the sizes at hand, in Markdown."""
-    averages = _results.published_averages(found.table_1.columns.tolist())
-    return _markdown(averages.rename_axis("model").reset_index(), "")
-
-
-def claims_table(claims: pd.DataFrame) -> str:
-    """Return the tests in Markdown."""
-    shown = claims.assign(difference=claims["difference"].map("{:+.2f}".format))
-    for column, form in (("sd", "{:.2f}"), ("effect", "{:.2f}"), ("p", "{:.4f}"), ("p_holm", "{:.4f}")):
-        shown[column] = claims[column].map(lambda value, form=form: "–" if value != value else form.format(value))
-    return _markdown(shown, "Differences in points; effect is the mean divided by the standard deviation (Cohen's d).")
-
-
-def ablation_table(ablation: pd.DataFrame) -> str:
-    """Return the ablation in Markdown."""
-    shown = ablation.assign(
-        accuracy=ablation["accuracy"].map("{:.2f}".format), difference=ablation["difference"].map("{:+.2f}".format)
-    )
-    return _markdown(shown, "Accuracy in %, and difference to the published settings in points, over the shuffles.")
-
-
-def _tuning(trials: int) -> str:
-    if trials:
-        return f"Every method is tuned with {trials} fits on the validation rows."
-    return "Nothing is tuned: the validation rows go to no method."
-
-
-def _markdown(frame: pd.DataFrame, note: str) -> str:
-    names = [str(name) for name in frame.columns]
-    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    lines += [f"| {' | '.join(map(_shown, row))} |" for row in frame.itertuples(index=False)]
-    return "\n".join([*lines, *(["", note] if note else [])])
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def as_json(found: Findings) -> Mapping[str, Any]:

@@ -1,0 +1,68 @@
+"""The page of an experiment says what its cells found, and a table is known by its content."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deepsep.experiments._page import ablation_table, claims_table, spread_table
+from deepsep.experiments._results import claims
+from deepsep.experiments._run import _digest
+
+
+@pytest.fixture
+def results():
+    """Two models at two sizes over three shuffles, the second without its larger size."""
+    rows = [
+        ("t", shuffle, labels, method, accuracy / 100, accuracy / 100, 1.0, 0.1, 0.5)
+        for method, table in (
+            ("DeepSep-Ensemble", {35: (50, 52, 54), 125: (60, 60, 60)}),
+            ("Initial NN", {35: (49, 50, 51)}),
+        )
+        for labels, values in table.items()
+        for shuffle, accuracy in enumerate(values)
+    ]
+    columns = ["table", "shuffle", "labels", "method", "accuracy", "balanced_accuracy", "log_loss", "ece", "seconds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_spread_over_shuffles(results):
+    lines = spread_table(results, "accuracy").splitlines()
+    assert lines[0] == "| model | 35 | 125 |"
+    assert lines[2] == "| Initial NN | 50.00 ± 1.0 | – |"  # in the order of the paper's table
+    assert lines[3] == "| DeepSep-Ensemble | 52.00 ± 2.0 | 60.00 ± 0.0 |"
+    one = results[results["shuffle"] == 0]
+    assert "| DeepSep-Ensemble | 50.00 | 60.00 |" in spread_table(one, "accuracy")  # no spread of one shuffle
+
+
+def test_claims_show_what_stands_out(results):
+    tested = claims(results)
+    assert tested["difference"].tolist() == pytest.approx([2.0])
+    tested["p_holm"] = 0.0499
+    assert "| DeepSep-Ensemble over Initial NN | **+2.00** (0.050) |" in claims_table(tested)
+    tested["p_holm"] = 0.0501
+    assert "| +2.00 (0.050) |" in claims_table(tested)
+    tested["p_holm"] = np.nan
+    assert "| +2.00 |" in claims_table(tested)
+
+
+def test_ablation_has_a_column_for_each_size():
+    columns = ["labels", "what", "accuracy", "difference", "sd", "shuffles"]
+    rows = [(125, "published", 60, 0.0, 0.0, 5), (500, "published", 70, 0.0, 0.0, 5), (125, "hard", 59, -1.0, 0.25, 5)]
+    lines = ablation_table(pd.DataFrame(rows, columns=columns)).splitlines()
+    assert lines[2] == "| published | 60.00 | 70.00 |"
+    assert lines[3] == "| hard | 59.00 (-1.00 ± 0.25) | – |"
+
+
+def test_table_is_known_by_its_content(tmp_path):
+    table = pd.DataFrame({"n": [1.0, 2.0, np.nan], "c": ["a", None, "b"], "label": ["x", "y", "x"]})
+    file = tmp_path / "table.parquet"
+    table.to_parquet(file, compression="gzip")
+    assert _digest(pd.read_parquet(file)) == _digest(table)  # however it was stored
+    changes = (
+        table.rename(columns={"n": "m"}),
+        table[["c", "n", "label"]],
+        table.iloc[::-1],
+        table.assign(n=[1.0, 2.0, 3.0]),
+        table.assign(c=["a", "None", "b"]),
+    )
+    assert len({_digest(other) for other in (table, *changes)}) == 1 + len(changes)
