@@ -239,11 +239,13 @@ def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path
     monkeypatch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     file, other = tmp_path / "c.json", tmp_path / "other.csv"
-    frame = pd.read_csv(partly).assign(weight=1.5)
+    frame = pd.read_csv(partly)
+    frame["weight"] = 1 + frame.index % 3
     frame.to_csv(partly, index=False)
     quick = ("--methods", "logistic-regression,tsvm", "--folds", 2, "--repeats", 1, "--jobs", 1)
     done = run("compare", partly, "--label", "segment", "--weight", "weight", "--seed", 3, *quick, "-o", file)
     assert "--label segment --weight weight --seed 3 --method" in done.stdout
+    assert "Rows count by their weights." in done.stdout
 
     fit = ("fit", partly, "--label", "segment", "--method", "tsvm", "-o", tmp_path / "model", "--comparison")
     done = run(*fit, file, "--weight", "weight")

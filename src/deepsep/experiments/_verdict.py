@@ -101,4 +101,6 @@ def as_text(found: dict[str, Any]) -> str:
             f"{entry['log_loss']['value']:8.3f}  {100 * entry['ece']['value']:11.1f}   {behind:<20}  "
             f"{entry['seconds']:7.2f}"
         )
-    return "\n".join([*lines, "+ learns from the unlabelled rows too. Accuracies, calibration error, differences: %."])
+    weighted = " Rows count by their weights." if found["weighted"] else ""
+    below = f"+ learns from the unlabelled rows too. Accuracies, calibration error, differences: %.{weighted}"
+    return "\n".join([*lines, below])
