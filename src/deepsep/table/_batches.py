@@ -11,10 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deepsep.table._cells import WHOLE, ColumnType, identifiers_of
+from deepsep.table._cells import WHOLE, ColumnType, identifiers_of, trimmed
 from deepsep.table._files import Kind, kind_of, readable
+from deepsep.table._numbers import NumberStyle, plain_numbers
 from deepsep.table._read import damaged, plain, read_table, text_frame, to_frame
 from deepsep.table._text import TextFormat, check_unique, stream_text
+
+PIECE = 100_000  # rows that are looked at together
 
 
 class TableFile:
@@ -29,7 +32,13 @@ class TableFile:
     """
 
     def __init__(
-        self, path: Path, *, id: str | None = None, encoding: str | None = None, delimiter: str | None = None
+        self,
+        path: Path,
+        *,
+        id: str | None = None,
+        encoding: str | None = None,
+        delimiter: str | None = None,
+        sheet: str | int = 0,
     ) -> None:
         self.path = path
         self.kind: Kind = kind_of(path)
@@ -38,6 +47,7 @@ class TableFile:
         self._frame: pd.DataFrame | None = None
         self._schema: Any = None
         self._integers: dict[str, bool] = {}
+        self._counted = 0  # rows of a text file, once they have been looked at
         with readable(path):
             try:
                 if self.kind == "text":
@@ -52,7 +62,7 @@ class TableFile:
                         self._schema, self.names = file.schema, file.schema.names
                         self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
                 else:  # an Excel sheet has at most a million rows, and cannot be read in part
-                    self._frame = read_table(path, id=id)
+                    self._frame = read_table(path, id=id, sheet=sheet)
                     self.names, self.n_rows = self._frame.columns.tolist(), len(self._frame)
             except pa.ArrowException as error:
                 raise damaged(path, error) from error
@@ -63,19 +73,21 @@ class TableFile:
     ) -> Iterator[tuple[pd.DataFrame, float]]:
         """Yield DataFrames of so many rows (the last may be shorter), and the part of the file that has been read.
 
-        The cells of a text file are read as ``types`` says, so that a batch does not depend on those before.
+        The cells of a text file are read as ``types`` says, and numbers as the whole file writes them, so that a row
+        does not depend on the batch that it is in.
         """
-        first = 1
         try:
+            styles = self._number_styles([name for name in columns if types.get(name) == "number" and name != id])
+            done = 0
             for table, share in self._tables(rows, columns):
                 if self._form is not None:
-                    frame = text_frame(table, self._form.delimiter, types, (id,), first_row=first)
+                    frame = text_frame(table, self._form.delimiter, types, (id,), styles=styles)
                     if id is not None and self._plain_integers(id):
                         frame[id] = identifiers_of(frame[id])
                 else:
                     frame = table if isinstance(table, pd.DataFrame) else to_frame(table, id)
-                yield frame, share
-                first += len(frame)
+                done += len(frame)
+                yield frame, min(done / self._counted, 1.0) if self._counted else share
         except pa.ArrowException as error:
             raise damaged(self.path, error) from error
 
@@ -90,13 +102,34 @@ class TableFile:
     def _plain_integers(self, name: str) -> bool:
         """Whether a whole column of a text file holds plain integers, so that every batch has them as such."""
         if name not in self._integers:
-            assert self._form is not None
-            tables = stream_text(self._form, 1_000_000, [name], lambda done: None)
             self._integers[name] = all(
                 pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(table[name]), WHOLE)).as_py()
-                for table in tables
+                for table in self._look([name])
             )
         return self._integers[name]
+
+    def _number_styles(self, names: list[str]) -> dict[str, NumberStyle]:
+        """Return how columns of a text file write their numbers, after a look at all rows."""
+        if self._form is None:
+            return {}
+        styles = {name: NumberStyle(name, self._form.delimiter) for name in names}
+        doubtful: list[str] = []
+        self._counted = 0
+        for table in self._look(names):  # plain numbers, of which most columns are made, are quickly found
+            self._counted += len(table)
+            others = [name for name in names if name not in doubtful]
+            doubtful += [name for name in others if plain_numbers(trimmed(table[name])) is None]
+        for table in self._look(doubtful):
+            for name in doubtful:
+                styles[name].look(trimmed(table[name]))
+        for name in doubtful:
+            styles[name].tell(wanted=True)
+        return styles
+
+    def _look(self, columns: list[str]) -> Iterator[Any]:
+        """Yield some columns of a text file, piece by piece."""
+        if columns and self._form is not None:
+            yield from stream_text(self._form, PIECE, columns, lambda done: None)
 
     def _tables(self, rows: int, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         if self._form is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deepsep.errors import DataError
-from deepsep.table._notice import notice
+from deepsep.table._numbers import NumberStyle, plain_numbers
 
 ColumnType = Literal["number", "boolean", "date", "text"]
 
@@ -20,14 +21,18 @@ MISSING = (
 )
 MOSTLY = 0.9  # a column with at least this part of numbers is one of numbers; other words in it are missing values
 LEADING_ZERO = r"^[+-]?0\d"
-DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*(,\d+)?|,\d+)([eE][+-]?\d+)?$"
-THOUSANDS = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
 ISO_DATE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 WHOLE = r"^-?(0|[1-9]\d{0,17})$"
 WHOLE_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.0+)?$"
 
 
-def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, first_row: int) -> Any:
+def trimmed(cells: Any) -> Any:
+    """Return cells without blanks around them; null where a word stands for a missing value."""
+    cells = pc.utf8_trim_whitespace(cells)
+    return pc.if_else(pc.is_in(cells, pa.array(MISSING)), pa.scalar(None, pa.string()), cells)
+
+
+def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str) -> Any:
     """Return a column of text as what it holds, or as what is wanted.
 
     Parameters
@@ -39,11 +44,8 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, f
         None: what the cells look like.
     delimiter : str
         Between the values of the file: it tells a decimal comma from one between thousands.
-    first_row : int
-        Number of the first row, for messages.
     """
-    cells = pc.utf8_trim_whitespace(cells)
-    cells = pc.if_else(pc.is_in(cells, pa.array(MISSING)), pa.scalar(None, pa.string()), cells)
+    cells = trimmed(cells)
     given = pc.drop_null(cells)
     if wanted == "text" or (not len(given) and wanted is None):
         return cells
@@ -54,53 +56,32 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, f
     if wanted in (None, "date") and _all(pc.match_substring_regex(given, ISO_DATE)):
         dates = pd.to_datetime(cells.to_pandas(), format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
         return pa.chunked_array([pa.array(dates, from_pandas=True)])
+    if wanted == "date" and len(given):  # a guess at day and month would depend on which rows come together
+        some = next(cell for cell in given.to_pylist() if not re.match(ISO_DATE, cell))
+        raise DataError(
+            f"column {name!r} must hold dates such as 2024-01-31, and has {some!r}, whose order of day and month is a "
+            "guess. Write its dates with the year first."
+        )
     if wanted in (None, "number"):
-        numbers = _numbers(cells, given, name, wanted, delimiter, first_row)
+        numbers = _numbers(cells, name, wanted, delimiter)
         if numbers is not None:
             return numbers
     return cells
 
 
-def _numbers(cells: Any, given: Any, name: str, wanted: str | None, delimiter: str, first_row: int) -> Any:
+def _numbers(cells: Any, name: str, wanted: str | None, delimiter: str) -> Any:
     """Return the cells as numbers; None if they are not mostly numbers."""
-    if wanted is None and pc.any(pc.match_substring_regex(given, LEADING_ZERO)).as_py():
+    if wanted is None and pc.any(pc.match_substring_regex(cells, LEADING_ZERO)).as_py():
         return None  # a code such as 01234, not a quantity
-    for target in (pa.int64(), pa.float64()):
-        try:
-            return pc.cast(cells, target)
-        except pa.ArrowInvalid:
-            continue
-    bare = pc.replace_substring_regex(cells, r"^\+", "")
-    if delimiter != ";" and _all(pc.match_substring_regex(given, THOUSANDS)):
-        commas = given.filter(pc.match_substring(given, ","))
-        if delimiter != "," and len(commas):
-            notice(
-                f"column {name!r} holds numbers such as {commas[0].as_py()!r}, whose comma is taken for one between "
-                "thousands. If it is a decimal comma, write the file with decimal points."
-            )
-        return pc.cast(pc.replace_substring(bare, ",", ""), pa.float64())
-    if delimiter != "," and _all(pc.match_substring_regex(given, DECIMAL_COMMA)):
-        return pc.cast(pc.replace_substring(pc.replace_substring(bare, ".", ""), ",", "."), pa.float64())
-    text = cells.to_pandas()
-    numbers = pd.to_numeric(text, errors="coerce")
-    strays = numbers.isna() & text.notna()
-    if wanted is None and strays.sum() > (1 - MOSTLY) * len(given):
+    numbers = plain_numbers(cells)
+    if numbers is not None:
+        return numbers
+    style = NumberStyle(name, delimiter)
+    style.look(cells)
+    if wanted is None and style.strays > (1 - MOSTLY) * style.given:
         return None
-    at = int(strays.to_numpy().argmax())
-    words = text[strays].value_counts().index[:3].tolist()
-    row = f"first in row {first_row + at}"
-    if wanted == "number" and strays.sum() == len(given):  # a share would depend on which rows come together
-        raise DataError(
-            f"column {name!r} must hold numbers, but none of {len(given)} values is one, such as "
-            f"{', '.join(map(repr, words))} ({row})."
-        )
-    notice(
-        f"column {name!r} holds {len(given) - int(strays.sum()):,} numbers and {int(strays.sum()):,} other values such "
-        f"as {', '.join(map(repr, words))} ({row}), which are taken as missing."
-        # A type that was asked for, or that a model brings along, is not up for choice.
-        + ("" if wanted else f" If it is a column of names or codes, pass types={{{name!r}: 'text'}}.")
-    )
-    return pa.chunked_array([pa.array(numbers.to_numpy(float), from_pandas=True)])
+    style.tell(wanted=wanted is not None)
+    return style.read(cells)
 
 
 def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deepsep.errors import DataError
-from deepsep.table._cells import ColumnType, identifiers_of, labels_of, typed
+from deepsep.table._cells import ColumnType, identifiers_of, labels_of, trimmed, typed
 from deepsep.table._files import GROWTH, check_memory, find_column, kind_of, part_files, readable
+from deepsep.table._numbers import NumberStyle
 from deepsep.table._text import TextFormat, check_unique, load_bytes, read_text
 
 TYPES = ("number", "boolean", "date", "text")
@@ -170,21 +171,20 @@ def text_frame(
     types: Mapping[str, ColumnType],
     as_it_stands: Sequence[str | None],
     *,
-    first_row: int = 1,
+    styles: Mapping[str, NumberStyle] | None = None,
 ) -> pd.DataFrame:
-    """Return a table of text cells as a DataFrame of typed columns."""
+    """Return a table of text cells as a DataFrame of typed columns.
+
+    Where the table is a part of a file, ``styles`` say how the whole of it writes its numbers.
+    """
     columns = {}
     for name in table.column_names:
-        cells = table[name]
-        if name not in as_it_stands:
-            cells = typed(
-                cells,
-                name,
-                wanted=types.get(name),
-                delimiter=delimiter,
-                first_row=first_row,
-            )
-        columns[name] = cells
+        if name in as_it_stands:
+            columns[name] = table[name]
+        elif styles is not None and name in styles:
+            columns[name] = styles[name].read(trimmed(table[name]))
+        else:
+            columns[name] = typed(table[name], name, wanted=types.get(name), delimiter=delimiter)
     frame: pd.DataFrame = pa.table(columns).to_pandas()
     return frame
 
