@@ -1,0 +1,34 @@
+"""``deepsep demo``."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import run
+
+
+@pytest.mark.slow
+def test_demo_leaves_files_with_which_it_can_be_replayed(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    result = run("demo", "-o", folder, "--no-open")
+    assert result.exit_code == 0, result.output
+    assert "random forest" in result.stdout
+    assert str(folder / "model" / "report.html") in result.stdout
+    accuracy = json.loads((folder / "demo.json").read_text(encoding="utf-8"))["accuracy"]
+    assert accuracy["DeepSep"] > 0.22  # five segments
+    first = pd.read_parquet(folder / "model" / "predictions.parquet")
+    again = tmp_path / "again"
+    options = ("--labels", folder / "survey.csv", "--on", "SEQN", "--no-report")
+    assert run("fit", folder / "people.parquet", *options, "-o", again).exit_code == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(again / "predictions.parquet"), first)
+    scored = tmp_path / "scored.parquet"
+    assert run("score", again, folder / "newcomers.parquet", "--id", "SEQN", "-o", scored).exit_code == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(scored), pd.read_parquet(folder / "scored.parquet"))
+
+
+def test_demo_does_not_overwrite_other_files(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    result = run("demo", "-o", tmp_path)
+    assert result.exit_code == 2
+    assert "not of this demonstration" in result.stderr

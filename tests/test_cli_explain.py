@@ -1,0 +1,35 @@
+"""``deepsep explain``."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import fit_model, run, write_people
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    return write_people(tmp_path)
+
+
+@pytest.fixture
+def model(people: Path) -> Path:
+    return fit_model(people)
+
+
+def test_explain_names_the_columns_that_drive_the_classes(people: Path, model: Path) -> None:
+    result = run("explain", model, people, "--label", "segment", "--json")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert {line["column"] for line in content["importance"]["columns"] if line["clear"]} == {"age", "plan"}
+    assert "which column holds the labels?" in run("explain", model, people).stderr
+
+
+def test_explain_refuses_labels_of_other_classes(people: Path, model: Path) -> None:
+    frame = pd.read_csv(people)
+    frame["segment"] = frame["segment"].replace("grey", "green")
+    frame.to_csv(people, index=False)
+    result = run("explain", model, people, "--label", "segment")
+    assert result.exit_code == 2
+    assert "the model knows ['blue', 'gold', 'grey']" in result.stderr

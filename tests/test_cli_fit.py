@@ -1,0 +1,243 @@
+"""``deepsep fit``: models, options, and outputs that are whole or not there at all."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import SHORT, fit_model, run, write_people
+
+import deepsep
+from deepsep.cli._estimator import parse_settings
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    return write_people(tmp_path)
+
+
+@pytest.fixture
+def model(people: Path) -> Path:
+    return fit_model(people)
+
+
+def test_fit_writes_a_model_that_says_the_same_as_its_predictions(people: Path) -> None:
+    folder = people.parent / "model"
+    result = run(
+        "fit", people, "--label", "segment", "--id", "customer", "--drop", "weight", "-o", folder, "--no-report", *SHORT
+    )
+    assert result.exit_code == 0, result.output
+    frame, found = pd.read_csv(people), pd.read_parquet(folder / "predictions.parquet")
+    fitted = deepsep.load(folder)
+    assert fitted[0].schema_ == {"age": "number", "plan": "text"}
+    assert fitted[-1].verbose == 0
+    rest = frame[frame["segment"].isna()]
+    assert found["customer"].tolist() == rest["customer"].tolist()
+    proba = fitted.predict_proba(rest)
+    columns = [f"probability_{name}" for name in fitted.classes_]
+    np.testing.assert_allclose(found[columns].to_numpy(), proba, atol=1e-6)
+    assert found["label"].tolist() == fitted.classes_[proba.argmax(axis=1)].tolist()
+    np.testing.assert_array_equal(found["confidence"], found[columns].max(axis=1))
+
+
+def test_fit_speaks_to_people_on_stdout_and_says_what_to_do_next(people: Path) -> None:
+    result = run("fit", people, "--label", "segment", "-o", people.parent / "model", "--method", "tsvm", "--no-report")
+    assert "Reading" in result.stderr
+    assert "Reading" not in result.stdout
+    assert "Fitted tsvm to 200 rows, 30 of them labelled" in result.stdout
+    assert f"Next: deepsep score {people.parent / 'model'}" in result.stdout
+
+
+def test_weight_label_and_id_are_no_features(people: Path) -> None:
+    folder = people.parent / "model"
+    options = ("--weight", "weight", "--id", "customer", "--method", "tsvm", "--no-report")
+    assert run("fit", people, "--label", "segment", "-o", folder, *options).exit_code == 0
+    assert list(deepsep.load(folder)[0].feature_names_in_) == ["age", "plan"]
+
+
+def test_weights_are_used(people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame["weight"] = np.where(frame["segment"] == "grey", 0.001, 1.0)
+    frame.to_csv(people, index=False)
+    shares = []
+    for options in ((), ("--weight", "weight")):
+        result = run("fit", people, "--label", "segment", "--drop", "weight", *options, "-o", people.parent / "m",
+                     "--method", "logistic-regression", "--no-report", "--json")  # fmt: skip
+        assert result.exit_code == 0, result.output
+        shares.append(json.loads(result.stdout)["predicted_shares"]["grey"])
+    assert shares[1] < shares[0]
+
+
+@pytest.mark.parametrize(("value", "word"), [("", "row 3"), ("-1", "-1"), ("many", "'many'")])
+def test_bad_weights_name_the_row(people: Path, value: str, word: str) -> None:
+    frame = pd.read_csv(people, dtype=str)
+    frame.loc[2, "weight"] = value
+    frame.to_csv(people, index=False)
+    result = run(
+        "fit", people, "--label", "segment", "--weight", "weight", "-o", people.parent / "m", "--method", "tsvm"
+    )
+    assert result.exit_code == 2
+    assert "weight column 'weight': row 3" in result.stderr
+
+
+def test_a_text_is_no_weight(people: Path) -> None:
+    result = run("fit", people, "--label", "segment", "--weight", "plan", "-o", people.parent / "m", "--method", "tsvm")
+    assert result.exit_code == 2
+    assert "weight column 'plan' holds no numbers but text, such as" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "value", ["banana", "{[]: 1}", "(" * 5000, "-" * 50_000 + "1"], ids=["word", "key", "open", "deep"]
+)
+def test_a_setting_that_is_no_value_of_python_is_text(value: str) -> None:
+    assert parse_settings([f"C={value}"]) == {"C": value}
+
+
+def test_settings_reach_the_method(people: Path) -> None:
+    folder = people.parent / "model"
+    options = ("--set", "C=2.5", "--set", "kernel=rbf", "--set", "balance=false", "--seed", "7")
+    assert (
+        run("fit", people, "--label", "segment", "-o", folder, "--method", "tsvm", "--no-report", *options).exit_code
+        == 0
+    )
+    settings = deepsep.load(folder)[-1].get_params()
+    assert {name: settings[name] for name in ("C", "kernel", "balance", "random_state")} == {
+        "C": 2.5,
+        "kernel": "rbf",
+        "balance": False,
+        "random_state": 7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--method", "tvsm"), "did you mean 'tsvm'?"),
+        (("--set", "rouns=3"), "no setting 'rouns'"),
+        (("--set", "rounds"), "write it as name=value"),
+        (("--set", "rounds=-3"), "rounds=-3"),
+        (("--method", "knn", "--priors", "p.csv"), "knn takes no priors"),
+        (("--method", "label-spreading", "--weight", "weight"), "takes no weights"),
+        (("--on", "customer"), "--on belongs to --labels"),
+        (("--labels", "other.csv"), "needs --on"),
+        (("--method", "tsvm", "--set", "probability=none"), "Leave this setting out"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_before_anything_is_written(
+    people: Path, options: tuple[str, ...], words: str
+) -> None:
+    (people.parent / "p.csv").write_text("class,share\ngold,0.2\nblue,0.3\ngrey,0.5\n")
+    result = run("fit", people, "--label", "segment", "-o", people.parent / "model", *options)
+    assert result.exit_code == 2, result.output
+    assert words in result.stderr
+    assert not (people.parent / "model").exists()
+
+
+def test_priors_from_a_table_and_from_json(people: Path) -> None:
+    shares = {"gold": 0.2, "blue": 0.3, "grey": 0.5}
+    table, document = people.parent / "population.csv", people.parent / "population.json"
+    table.write_text("class;share\n" + "\n".join(f"{name};{share}" for name, share in shares.items()))
+    document.write_text(json.dumps(shares))
+    for file in (table, document):
+        result = run(
+            "fit",
+            people,
+            "--label",
+            "segment",
+            "-o",
+            people.parent / "m",
+            "--method",
+            "tsvm",
+            "--no-report",
+            "--priors",
+            file,
+        )
+        assert result.exit_code == 0, result.output
+        assert deepsep.load(people.parent / "m")[-1].priors == shares
+
+
+def test_priors_of_classes_that_are_numbers(people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame["segment"] = frame["segment"].map({"gold": 1, "blue": 2, "grey": 3}).astype("Int64")
+    frame.to_csv(people, index=False)
+    (people.parent / "p.json").write_text('{"1": 0.5, "2": 0.25, "3": 0.25}')
+    result = run("fit", people, "--label", "segment", "-o", people.parent / "m", "--method", "tsvm", "--no-report",
+                 "--priors", people.parent / "p.json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert deepsep.load(people.parent / "m")[-1].priors == {1: 0.5, 2: 0.25, 3: 0.25}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("class,share\ngold,20\nblue,30\ngrey,50\n", "between 0 and 1"),
+        ("class,share\ngold,0.2\nblue,0.3\ngrey,0.4\n", "sum to 0.9"),
+        ("class,share\ngold,0.5\nblue,0.5\n", "['grey'] missing"),
+        ("class,share\ngold,0.5\nblue,0.5\ngreen,0.1\n", "'green'"),
+        ("class,share\ngold,0.5\ngold,0.5\n", "twice"),
+        ("class,share,year\ngold,0.5,1999\n", "3 columns"),
+        ("class,share\ngold,half\nblue,half\n", "'half'"),
+    ],
+)
+def test_bad_priors(people: Path, content: str, words: str) -> None:
+    file = people.parent / "population.csv"
+    file.write_text(content)
+    result = run("fit", people, "--label", "segment", "-o", people.parent / "m", "--method", "tsvm", "--priors", file)
+    assert result.exit_code == 2, result.output
+    assert "population.csv" in result.stderr
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize("name", ["label", "confidence", "probability_gold"])
+def test_an_identifier_named_like_a_result_is_refused(people: Path, name: str) -> None:
+    pd.read_csv(people).rename(columns={"customer": name}).to_csv(people, index=False)
+    result = run("fit", people, "--label", "segment", "--id", name, "-o", people.parent / "m", "--method", "tsvm")
+    assert result.exit_code == 2
+    assert f"the id column is named '{name}', like a column of the result" in result.stderr
+    assert "Fitting" not in result.stderr
+
+
+def test_a_foreign_folder_is_refused_before_the_work_begins(people: Path) -> None:
+    folder = people.parent / "photos"
+    folder.mkdir()
+    (folder / "cat.txt").write_text("cat")
+    result = run("fit", "no-such-table.csv", "--label", "segment", "-o", folder)
+    assert result.exit_code == 2
+    assert "holds files that are no model of deepsep" in result.stderr
+    assert [item.name for item in folder.iterdir()] == ["cat.txt"]
+
+
+def test_a_second_fit_replaces_model_predictions_and_report_and_keeps_other_files(people: Path, model: Path) -> None:
+    (model / "notes.txt").write_text("mine")
+    (model / "report.html").write_text("of an earlier model")
+    result = run("fit", people, "--label", "segment", "-o", model, "--method", "logistic-regression", "--no-report")
+    assert result.exit_code == 0, result.output
+    assert (model / "notes.txt").read_text() == "mine"
+    assert not (model / "report.html").exists()
+    assert "customer" not in pd.read_parquet(model / "predictions.parquet").columns
+
+
+def test_a_failure_in_the_report_leaves_nothing(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **settings: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("deepsep.report._summary.summarize", fail)
+    result = run("fit", people, "--label", "segment", "-o", people.parent / "model", "--method", "tsvm")
+    assert result.exit_code == 1
+    assert "No space left on device" in result.stderr
+    assert [item.name for item in people.parent.iterdir()] == [people.name]
+
+
+@pytest.mark.slow
+def test_fit_with_its_report(people: Path) -> None:
+    folder = people.parent / "model"
+    result = run("fit", people, "--label", "segment", "--id", "customer", "-o", folder, "--json", *SHORT)
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert content["accuracy"]["methods"][0]["key"] == "model"
+    assert (folder / "report.html").read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html")
+    summary = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert summary["asked"]["label"] == "segment"
+    assert run("explain", folder, people).exit_code == 0  # the label's column is known from the report
+    deepsep.load(folder)
