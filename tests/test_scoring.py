@@ -270,6 +270,12 @@ def test_differences_are_shown_before_anything_is_scored(fitted, table, tmp_path
     assert "t.csv: the columns differ" in str(error.value)
     assert "  missing: 'age'\n  unexpected: 'user', 'agee'\n  renamed? 'age' to 'agee'" in str(error.value)
     assert not (tmp_path / "out.parquet").exists()
+    for call in (
+        lambda: score_file(fitted, place, tmp_path / "out.parquet", id="user"),
+        lambda: score_frame(fitted, table.drop(columns="age").assign(agee=1), id="user"),
+    ):
+        with pytest.raises(DataError, match="unexpected: 'agee'\n"):  # the identifier is none
+            call()
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
         out: dict[str, Any] = {"row": np.arange(first_row, first_row + len(rows))}
     else:
         out = {id: rows[find_column(rows.columns, id, "id column")].array}
+        if id not in schema_of(model):
+            rows = rows.drop(columns=id)
     classes = np.asarray(model.classes_)
     names = ["label", *(f"probability_{name}" for name in classes), "confidence"]
     if id in names:
@@ -115,6 +117,7 @@ def score_file(
     batch_rows: int = 20_000,
     encoding: str | None = None,
     delimiter: str | None = None,
+    sheet: str | int = 0,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Score a file of any size, batch by batch, or a folder of Parquet parts.
@@ -143,6 +146,8 @@ def score_file(
         Rows in memory at a time.
     encoding, delimiter : str, optional
         Of a text file. None: found.
+    sheet : str or int, default=0
+        Of an Excel file.
     progress : callable, optional
         Called as ``progress(rows, share)`` after each batch (Ray: each part): rows scored so far, and which part of
         the source that is, from 0 to 1.
@@ -175,7 +180,7 @@ def score_file(
             "engine='ray' scores a folder of Parquet parts to a folder; use engine='local' for a file."
         )
     _check_target(place, goal, to_folder)
-    options = {"id": id, "batch_rows": batch_rows, "encoding": encoding, "delimiter": delimiter}
+    options = {"id": id, "batch_rows": batch_rows, "encoding": encoding, "delimiter": delimiter, "sheet": sheet}
     goal.parent.mkdir(parents=True, exist_ok=True)
     scratch = goal.with_name(f".{goal.name}.{secrets.token_hex(4)}.new{'' if to_folder else goal.suffix}")
     files = part_files(place) if folder else [place]
@@ -211,9 +216,9 @@ def _plan(
     left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
     parts, first, ignored = [], 0, []
     for file in files:
-        table = TableFile(file, id=id, encoding=options["encoding"], delimiter=options["delimiter"])
+        table = TableFile(file, id=id, **{name: options[name] for name in ("encoding", "delimiter", "sheet")})
         try:
-            check_names(schema, left_out, table.names)
+            check_names(schema, left_out, table.names if id in schema else _others(table.names, id))
         except DataError as error:
             raise DataError(f"{file}: {error}") from None
         if id is not None:

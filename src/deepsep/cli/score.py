@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from deepsep.cli._console import console
-from deepsep.cli._options import Debug, Delimiter, Encoding, Id, Json, ModelFolder, Quiet, TableFile
+from deepsep.cli._options import Debug, Delimiter, Encoding, Id, Json, ModelFolder, Quiet, Sheet, TableFile
 
 
 class Engine(StrEnum):
@@ -40,6 +40,7 @@ def score(
     ] = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
+    sheet: Sheet = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -58,6 +59,7 @@ def score(
         from deepsep.scoring import score_file
 
         fitted = load(model)
+        how = read_options("", encoding, delimiter, sheet)
         out.note(f"Scoring {table} ...")
         began = time.perf_counter()
         with out.share("Scoring") as progress:
@@ -69,8 +71,9 @@ def score(
                 engine=engine.value,
                 address=address,
                 batch_rows=batch_size,
-                encoding=encoding,
-                delimiter=read_options("", None, delimiter, None)["delimiter"],
+                encoding=how["encoding"],
+                delimiter=how["delimiter"],
+                sheet=how["sheet"],
                 progress=progress,
             )
         seconds = time.perf_counter() - began

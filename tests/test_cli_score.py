@@ -1,0 +1,75 @@
+"""``deepsep score``."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import fit_model, run, write_people
+
+import deepsep
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    return write_people(tmp_path)
+
+
+@pytest.fixture
+def model(people: Path) -> Path:
+    return fit_model(people)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_scores_are_those_of_the_model(people: Path, model: Path, suffix: str) -> None:
+    target = people.parent / f"scored.{suffix}"
+    result = run("score", model, people, "--id", "customer", "--batch-size", 33, "-o", target, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] == 200
+    found = pd.read_parquet(target) if suffix == "parquet" else pd.read_csv(target)
+    fitted = deepsep.load(model)
+    assert found["customer"].tolist() == pd.read_csv(people)["customer"].tolist()
+    assert found["label"].tolist() == fitted.predict(pd.read_csv(people)).tolist()
+    given = pd.read_parquet(model / "predictions.parquet")
+    pd.testing.assert_frame_equal(found[30:].reset_index(drop=True), given, check_dtype=False)
+
+
+def test_score_shows_the_difference_of_the_columns(people: Path, model: Path) -> None:
+    frame = pd.read_csv(people).rename(columns={"plan": "Plan"})
+    frame.to_csv(people, index=False)
+    result = run("score", model, people, "-o", people.parent / "scored.csv")
+    assert result.exit_code == 2
+    assert "missing: 'plan'" in result.stderr
+    assert "renamed? 'plan' to 'Plan'" in result.stderr
+    assert not (people.parent / "scored.csv").exists()
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "."])
+def test_score_without_a_model(people: Path, folder: str) -> None:
+    result = run("score", people.parent / folder, people, "-o", people.parent / "scored.csv")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_score_reads_the_sheet_that_is_named(people: Path, model: Path) -> None:
+    pytest.importorskip("openpyxl")
+    book, target = people.with_name("people.xlsx"), people.with_name("scored.csv")
+    with pd.ExcelWriter(book) as writer:
+        pd.DataFrame({"about": ["nothing of use"]}).to_excel(writer, sheet_name="Cover", index=False)
+        pd.read_csv(people)[:50].to_excel(writer, sheet_name="People", index=False)
+    result = run("score", model, book, "--sheet", "People", "--id", "customer", "-o", target, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["rows"] == 50
+    given = deepsep.load(model).predict(pd.read_csv(people)[:50])
+    assert pd.read_csv(target)["label"].tolist() == given.tolist()
+    result = run("score", model, book, "--sheet", "Peple", "-o", target)
+    assert result.exit_code == 2
+    assert "It has the sheets ['Cover', 'People']" in result.stderr
+
+
+def test_the_identifier_is_not_among_the_unexpected_columns(people: Path, model: Path) -> None:
+    frame = pd.read_csv(people).rename(columns={"plan": "Plan", "customer": "who"})
+    frame.to_csv(people, index=False)
+    result = run("score", model, people, "--id", "who", "-o", people.parent / "scored.csv")
+    assert result.exit_code == 2
+    assert "unexpected: 'Plan', 'segment'\n" in result.stderr
