@@ -8,6 +8,7 @@ indices are checked here first.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from deepsep.errors import ModelFileError
 __all__ = [
     *("describe_classifier", "is_classifier", "is_described", "new_classifier"),
     *("dump_classifier", "load_classifier"),
+    *("compress", "decompress"),
 ]
 
 Array = NDArray[Any]
@@ -44,6 +46,12 @@ HOMES = {
     "LGBMClassifier": "lightgbm",
     "XGBClassifier": "xgboost",
 }
+
+# A file of zeros shrinks a thousandfold, so that a small forged one could fill the memory. Forests shrink by 5 to 40,
+# neighbours on one-hot columns by 140.
+SMALL = 1 << 28  # bytes that a compressed part may always have
+RATIO = 200  # beyond that, how many times its own size
+CHUNK = 1 << 20
 
 
 # -- settings ------------------------------------------------------------------------------------------------
@@ -109,7 +117,7 @@ def dump_classifier(classifier: Any) -> dict[str, bytes]:
         return {"classifier.json": bytes(classifier.get_booster().save_raw("json"))}
     cure = "Fit it with settings that are plain values, and k nearest neighbours with algorithm='brute'"
     data = dump(kind, classifier, TRUSTED_CLASSIFIERS, cure)
-    return {"classifier.skops.gz": gzip.compress(data, 6, mtime=0)}
+    return {"classifier.skops.gz": compress(data)}
 
 
 def load_classifier(files: Mapping[str, Any], new: Any, n_features: int, n_classes: int) -> Any:
@@ -127,7 +135,7 @@ def load_classifier(files: Mapping[str, Any], new: Any, n_features: int, n_class
             return _load_lightgbm(data, new, n_features, n_classes)
         if kind == "XGBClassifier":
             return _load_xgboost(data, new, n_features, n_classes)
-        fitted = load(name, gzip.decompress(data), TRUSTED_CLASSIFIERS)
+        fitted = load(name, decompress(name, data), TRUSTED_CLASSIFIERS)
         if type(fitted) is not type(new):
             raise ValueError(f"it is a {type(fitted).__name__}, not a {kind}")
         _check_parts(fitted, n_features, n_classes)
@@ -136,6 +144,31 @@ def load_classifier(files: Mapping[str, Any], new: Any, n_features: int, n_class
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{name} holds no sound classifier ({error}). Save the model again.") from error
+
+
+def compress(data: bytes) -> bytes:
+    """Return a part of a model as a gzip file that ``decompress`` accepts."""
+    packed = gzip.compress(data, 6, mtime=0)
+    return packed if len(data) <= _most(packed) else gzip.compress(data, 0, mtime=0)
+
+
+def decompress(name: str, packed: bytes) -> bytes:
+    """Return the content of a gzip file, unless it is far larger than the file lets one expect."""
+    most = _most(packed)
+    content = io.BytesIO()
+    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+        while chunk := file.read(CHUNK):
+            content.write(chunk)
+            if content.tell() > most:
+                raise ModelFileError(
+                    f"{name} has {len(packed):,} bytes and would unpack to more than {most:,}: no model does that, and "
+                    "it could fill the memory. Ask its author for a model saved by deepsep."
+                )
+    return content.getvalue()
+
+
+def _most(packed: bytes) -> int:
+    return max(SMALL, RATIO * len(packed))
 
 
 # -- indices that compiled code trusts -----------------------------------------------------------------------

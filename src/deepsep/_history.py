@@ -9,6 +9,9 @@ from tqdm import tqdm
 
 Row = dict[str, Any]
 
+# The time left comes before what a narrow terminal cuts off.
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}, {n_fmt}/{total_fmt}{postfix}"
+
 
 class History:
     """Rows of a fit, passed on as they come.
@@ -26,7 +29,7 @@ class History:
     def __init__(self, n_epochs: int, verbose: bool, callback: Callable[[Row], object] | None) -> None:
         self.rows: list[Row] = []
         self._callback = callback
-        self._bar = tqdm(total=n_epochs, desc="DeepSep", unit="epoch", disable=not verbose)
+        self._bar = tqdm(total=n_epochs, desc="DeepSep", bar_format=BAR, disable=not verbose)
 
     def phase(self, name: str) -> Callable[[int, float], None]:
         """Begin a phase; the function that is returned is called after each epoch."""

@@ -47,7 +47,7 @@ from deepsep._version import __version__
 from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError, VersionError
 
 __all__ = [
-    *("load", "save"),
+    *("check_model_folder", "load", "save"),
     *("decode_classes", "encode_classes", "put_together", "take", "take_apart", "take_codes"),  # for estimators
 ]
 
@@ -101,7 +101,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     final = steps[-1][1]
     _kind(final)
     check_is_fitted(model)
-    target = _target(path)
+    target = check_model_folder(path)
     section, arrays = take_apart(final)
     layout, tensors, parts = _lay_out(arrays)
     files = {ARRAYS: write_tensors(tensors), **{f"{PARTS}/{name}": data for name, data in parts.items()}}
@@ -418,7 +418,7 @@ def _check_versions(root: Path, manifest: Mapping[str, Any]) -> None:
             )
 
 
-def _target(path: str | os.PathLike[str]) -> Path:
+def check_model_folder(path: str | os.PathLike[str]) -> Path:
     """Return the resolved path, if a model may be written there."""
     target = Path(path).resolve()
     if target.exists() and not target.is_dir():

@@ -65,16 +65,18 @@ class Console:
         elif not self.quiet:
             typer.echo(text)
 
-    def bar(self, doing: str, *, total: float | None = None, unit: str = "it") -> Any:
+    def bar(self, doing: str, *, total: float) -> Any:
         """Return a progress bar with the time left, which shows up after two seconds, on a terminal only."""
         from tqdm import tqdm
 
-        return tqdm(total=total, desc=doing, unit=unit, delay=2, disable=not self.shows_progress)
+        from deepsep._history import BAR
+
+        return tqdm(total=total, desc=doing, bar_format=BAR, delay=2, disable=not self.shows_progress)
 
     @contextmanager
     def steps(self, doing: str) -> Iterator[Callable[[int, int, str], None]]:
         """Give a function that moves a progress bar: called with steps done, steps in all, and what comes next."""
-        with self.bar(doing, total=1, unit="step") as bar:
+        with self.bar(doing, total=1) as bar:
 
             def on_step(done: int, total: int, what: str) -> None:
                 bar.total = total
@@ -87,7 +89,7 @@ class Console:
     def share(self, doing: str) -> Iterator[Callable[[int, float], None]]:
         """Give a function that moves a progress bar: called with rows done, and which share of all that is."""
         with self.bar(doing, total=1.0) as bar:
-            bar.bar_format = "{desc}: {percentage:3.0f}%|{bar}| {postfix} [{elapsed}<{remaining}]"
+            bar.bar_format = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
             def progress(rows: int, share: float) -> None:
                 bar.set_postfix_str(f"{rows:,} rows", refresh=False)

@@ -11,11 +11,9 @@ from typing import Any
 
 from deepsep._folder import install
 from deepsep.errors import DataError
-from deepsep.persist import ARRAYS, MANIFEST, PARTS, STEPS, _target, save
+from deepsep.persist import ARRAYS, MANIFEST, PARTS, STEPS, check_model_folder, save
 
 PREDICTIONS, REPORT, SUMMARY = "predictions.parquet", "report.html", "report.json"
-
-check_model_folder = _target  # raises before the work begins, not after it
 
 
 def save_model(model: Any, extra: Mapping[str, bytes], path: str | os.PathLike[str]) -> None:

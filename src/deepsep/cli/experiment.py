@@ -227,7 +227,7 @@ def _run(
     done = len(what.cells) - pending
     out.note(f"{len(what.cells)} fits" + (f", {done} of them done before." if done else "."))
     try:
-        with out.bar("Fits", total=pending, unit="fit") as bar:
+        with out.bar("Fits", total=pending) as bar:
             run(what, jobs=jobs or cpu_count(), engine=engine.value, address=address, on_cell=bar.update)
     except KeyboardInterrupt:
         typer.echo("Interrupted. What is done is kept: the same command goes on from there.", err=True)

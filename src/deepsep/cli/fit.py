@@ -103,8 +103,9 @@ def fit(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli._estimator import build, parse_settings, set_priors
-        from deepsep.cli._outputs import check_model_folder, save_model
+        from deepsep.cli._outputs import save_model
         from deepsep.cli._training import read_options, read_training
+        from deepsep.persist import check_model_folder
 
         check_model_folder(output)
         if comparison is not None and not report:
@@ -191,12 +192,16 @@ def fit_and_measure(
     from deepsep._labels import read_labels
     from deepsep._methods import TABLE
     from deepsep.cli._outputs import PREDICTIONS, REPORT, SUMMARY, check_id, parquet_bytes, predicted_names, predictions
+    from deepsep.cli._progress import watching
 
     n, labelled = len(data.X), data.labelled
     check_id(data.ids.name, predicted_names(read_labels(data.y).classes))
     out.note(f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({TABLE[method].cost}) ...")
     began = time.perf_counter()
-    model = _fit_pipeline(out, for_table(estimator, keep=keep), data)
+    model = for_table(estimator, keep=keep)
+    weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
+    with watching(out, model[-1], method):
+        model.fit(data.X, data.y, **weights)
     seconds = time.perf_counter() - began
     proba = model[-1].label_distributions_
     frame = predictions(model.classes_, proba, data.ids)[~labelled]
@@ -240,19 +245,6 @@ def _silent_workers() -> Iterator[None]:
             del os.environ["PYTHONWARNINGS"]
         else:
             os.environ["PYTHONWARNINGS"] = before
-
-
-def _fit_pipeline(out: Console, pipeline: Any, data: Training) -> Any:
-    """Return the fitted pipeline; DeepSep shows its progress on a terminal."""
-    name, estimator = pipeline.steps[-1]
-    shown = out.shows_progress and "verbose" in estimator.get_params(deep=False)
-    if shown:
-        pipeline.set_params(**{f"{name}__verbose": 1})
-    weights = {} if data.weight is None else {f"{name}__sample_weight": data.weight}
-    pipeline.fit(data.X, data.y, **weights)
-    if shown:  # a matter of this terminal, not of the model
-        pipeline.set_params(**{f"{name}__verbose": 0})
-    return pipeline
 
 
 def _tell(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:

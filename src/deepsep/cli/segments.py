@@ -69,9 +69,9 @@ def segments(
         X = frame.drop(columns=[*apart, *([] if id is None else [id])])
         many = "2 to 8" if n_segments == "auto" else str(n_segments)
         out.note(f"Looking for {many} segments among {len(X):,} respondents ...")
-        model = SurveySegments(
-            n_segments=n_segments, separator=separator or "auto", names=given, random_state=seed
-        ).fit(X)
+        model = SurveySegments(n_segments=n_segments, separator=separator or "auto", names=given, random_state=seed)
+        with out.steps("Comparing") as on_step:
+            model.fit(X, on_step=on_step)
         summary = write_segments(model, X, output, ids=ids, id_name=id or "row")
         out.result(_text(summary, output, id), {**summary, "folder": output})
 

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from deepsep.networks._phase import adam, private_seed, run_epochs
-from deepsep.networks._protocol import Array, OnEpoch, streams
+from deepsep.networks._protocol import Array, streams
+
+OnStep = Callable[[int, float], object]
 
 REPORT_EVERY = 50  # steps
 
@@ -45,7 +47,7 @@ def train_steps(
     device: torch.device,
     weight: Array | None = None,
     after_step: Callable[[Batch], object] | None = None,
-    on_epoch: OnEpoch | None = None,
+    on_step: OnStep | None = None,
 ) -> list[float]:
     """Minimise a loss with Adam over batches of labelled and unlabelled rows.
 
@@ -73,8 +75,8 @@ def train_steps(
         Of all rows, by their index.
     after_step : callable, optional
         Called after each step, such as for a moving average of the parameters.
-    on_epoch : callable, optional
-        ``on_epoch(i, loss)`` after every 50 steps.
+    on_step : callable, optional
+        ``on_step(n, loss)`` after every 50 steps, the last ones fewer: how many they were, and their mean loss.
 
     Returns
     -------
@@ -114,8 +116,8 @@ def train_steps(
 
         def record(_: int, total: Array) -> None:
             history.append(float(total) / n_steps)
-            if on_epoch is not None:
-                on_epoch(len(history) - 1, history[-1])
+            if on_step is not None:
+                on_step(n_steps, history[-1])
 
         size = sum(sizes)
         run_epochs(step, draw_order, record, n=n_steps * size, epochs=n_reports, batch_size=size, device=device)

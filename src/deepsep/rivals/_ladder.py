@@ -142,5 +142,6 @@ class LadderNetwork(NetworkRival):
             rng=rng,
             device=device,
             weight=rows.weight,
+            on_step=self._on_step,
         )
         self._keep(ladder.state())

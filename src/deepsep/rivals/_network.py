@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from deepsep.networks import TorchNetwork
-    from deepsep.networks._steps import Batch
+    from deepsep.networks._steps import Batch, OnStep
 
 Array = NDArray[Any]
 
@@ -47,6 +47,14 @@ class NetworkRival(Rival):
     unlabeled_batch: int
     standardize: bool
     device: str
+
+    # Who hears how far the training is. No setting: clones and saved models have nobody.
+    _on_step: OnStep | None = None
+
+    @property
+    def _all_steps(self) -> int:
+        """How many steps a fit takes, at most."""
+        return self.steps
 
     def _check_parameters(self) -> None:
         for name in ("steps", "batch_size", "unlabeled_batch"):
@@ -126,6 +134,7 @@ class NetworkRival(Rival):
             device=network.device,
             weight=rows.weight,
             after_step=after_step,
+            on_step=self._on_step,
         )
 
     def _keep(self, state: dict[str, Array]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -199,6 +198,7 @@ class SemiBoost(Rival):
         return np.asarray(P / P.sum(axis=1, keepdims=True))
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        from deepsep._classifiers import compress
         from deepsep._steps import TRUSTED_CLASSIFIERS, dump
 
         learners = [learner for one in self._boosted for _, learner in one]
@@ -210,10 +210,10 @@ class SemiBoost(Rival):
             "objective_path_": np.concatenate(self.objective_path_),
             **{"centre": self._scaling.centre, "scale": self._scaling.scale},
         }
-        return {}, {**arrays, "learners.skops.gz": gzip.compress(data, 6, mtime=0)}
+        return {}, {**arrays, "learners.skops.gz": compress(data)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        from deepsep._classifiers import _check_parts
+        from deepsep._classifiers import _check_parts, decompress
         from deepsep._steps import TRUSTED_CLASSIFIERS, load
         from deepsep.persist import take
 
@@ -223,7 +223,8 @@ class SemiBoost(Rival):
         alpha = take(arrays, "alpha", (int(rounds.sum()),), "f")
         path = take(arrays, "objective_path_", (int(steps.sum()),), "f")
         self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
-        learners = load("learners.skops.gz", gzip.decompress(arrays["learners.skops.gz"]), TRUSTED_CLASSIFIERS)
+        name = "learners.skops.gz"
+        learners = load(name, decompress(name, arrays[name]), TRUSTED_CLASSIFIERS)
         _check_parts(learners, d, 2)
         pairs = list(zip(alpha.tolist(), learners, strict=True))
         ends = np.cumsum(rounds)

@@ -117,6 +117,10 @@ class SVMNetwork(NetworkRival):
         super()._check_parameters()
         require(self, "folds", is_integer(self.folds, 2), "an integer of at least 2")
 
+    @property
+    def _all_steps(self) -> int:
+        return (1 + self.folds) * self.steps
+
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         network, _ = self._fit_network(rows, rng)
         scores, codes, weight = self._hidden_scores(rows, rng)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -18,7 +18,18 @@ ROWS = 3_000  # most respondents compared, drawn at random: more change the figu
 GAIN = 0.9  # share of the best gain in perplexity that a number of segments must reach
 
 
-def compare_k(X: Any, ks: Sequence[int], *, n_init: int, max_iter: int, rng: np.random.Generator) -> pd.DataFrame:
+OnStep = Callable[[int, int, str], object]  # steps done, steps in all, what comes next
+
+
+def compare_k(
+    X: Any,
+    ks: Sequence[int],
+    *,
+    n_init: int,
+    max_iter: int,
+    rng: np.random.Generator,
+    on_step: OnStep | None = None,
+) -> pd.DataFrame:
     """Compare numbers of segments by refits on random parts of the respondents.
 
     Each of four refits sees 80 % of the respondents, drawn afresh, with a seed of its own. ``perplexity`` is that of
@@ -42,19 +53,26 @@ def compare_k(X: Any, ks: Sequence[int], *, n_init: int, max_iter: int, rng: np.
     cut = min(max(int(TRAINED * n), 1), n - 1)
     hidden = [halve(X[split[cut:]], rng) for split in splits]
     rows = {}
-    for k in (1, *ks):
+    tried = (1, *ks)
+    done, total = 0, sum(tried) * REFITS  # time goes with the number of segments
+    for k in tried:
         found, held_out = [], []
         for split, halves in zip(splits, hidden, strict=True):
+            if on_step is not None:
+                on_step(done, total, f"k = {k}")
             seeds = rng.integers(2**31 - 1, size=1 if k == 1 else n_init)
             lda = fit_lda(X[split[:cut]], k, seeds=seeds, max_iter=1 if k == 1 else max_iter)
             held_out.append(completion_perplexity(lda, *halves))
             found.append(lda.transform(X).argmax(axis=1))
+            done += k
         stability = np.mean([adjusted_rand_score(a, b) for a, b in combinations(found, 2)])
         rows[k] = {
             "perplexity": float(np.mean(held_out)),
             "perplexity_std": float(np.std(held_out, ddof=1)),
             "stability": float(stability),
         }
+    if on_step is not None:
+        on_step(total, total, "done")
     table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("k")
     fall = table.loc[1, "perplexity"] - table["perplexity"]
     best = fall.iloc[1:].max()

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from deepsep._checks import is_integer, private_generator, require
 from deepsep._threads import one_blas_thread
 from deepsep.errors import DataError, DeepSepWarning
-from deepsep.survey._choose import choose_k, compare_k
+from deepsep.survey._choose import OnStep, choose_k, compare_k
 from deepsep.survey._lda import AnswersLDA, fit_lda
 from deepsep.survey._names import apply_names
 from deepsep.survey._profiles import count_answers, make_profiles, suggest_names
@@ -143,7 +143,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         self.names = names
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, on_step: OnStep | None = None) -> Self:
         """Find the segments.
 
         Parameters
@@ -151,6 +151,8 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         X : DataFrame (pandas, polars) or array of shape (n, questions)
             One row a respondent, one column a question.
         y : ignored
+        on_step : callable, optional
+            Called as ``on_step(done, total, what)`` while "auto" compares: steps done, steps in all, what comes next.
 
         Returns
         -------
@@ -163,7 +165,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         with one_blas_thread():
             self.k_scores_ = None
             if self.n_segments == "auto":
-                self.k_scores_ = self._compare(rows, rng)
+                self.k_scores_ = self._compare(rows, rng, on_step)
             k = int(self.n_segments) if self.k_scores_ is None else choose_k(self.k_scores_)
             self.lda_ = fit_lda(rows, k, seeds=self._seeds(rng), max_iter=self.max_iter)
             proportions = self.lda_.transform(rows)
@@ -304,9 +306,11 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     def _seeds(self, rng: np.random.Generator) -> Array:
         return rng.integers(2**31 - 1, size=self.n_init)
 
-    def _compare(self, rows: Any, rng: np.random.Generator) -> pd.DataFrame:
+    def _compare(self, rows: Any, rng: np.random.Generator, on_step: OnStep | None = None) -> pd.DataFrame:
         low, high = self.k_range
-        return compare_k(rows, range(low, high + 1), n_init=self.n_init, max_iter=self.max_iter, rng=rng)
+        return compare_k(
+            rows, range(low, high + 1), n_init=self.n_init, max_iter=self.max_iter, rng=rng, on_step=on_step
+        )
 
     def _describe(self) -> None:
         """Set what follows from the counts and the labels."""

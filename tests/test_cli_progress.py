@@ -1,0 +1,131 @@
+"""Progress bars: on a terminal, within its width, and nowhere else."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run, write_people
+
+import deepsep
+from deepsep.cli._console import Console
+from deepsep.cli._progress import watching
+from deepsep.rivals._network import NetworkRival
+from deepsep.survey import SurveySegments
+
+BAR = re.compile(r"\d%\|")
+NETWORKS = [name for name in deepsep.methods() if isinstance(deepsep.method(name), NetworkRival)]
+
+
+def on_terminal(command: list[str], columns: int) -> str:
+    """Return what a command writes to a terminal of so many columns."""
+    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, np.array([30, columns, 0, 0], np.uint16).tobytes())
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                some = os.read(ours, 1 << 16)
+            except OSError:  # the terminal is gone with its last user
+                break
+            if not some:
+                break
+            shown += some
+    os.close(ours)
+    assert process.returncode == 0, shown.decode()
+    return shown.decode()
+
+
+@pytest.fixture
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars that show up at once, on what the tests take for a terminal."""
+    monkeypatch.setattr(Console, "shows_progress", property(lambda self: not self.quiet))
+    clock = time.time
+    monkeypatch.setattr("tqdm.std.time", lambda: 10 * clock())
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_report_all_their_steps_and_forget_who_listened(name: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(np.arange(60) < 30, (X[:, 0] > 0).astype(int), -1)
+    model = deepsep.method(name, steps=120, random_state=0)
+    heard: list[int] = []
+    model._on_step = lambda steps, loss: heard.append(steps)
+    model.fit(X, y)
+    assert sum(heard) == model._all_steps
+    assert max(heard) <= 50
+    del model._on_step
+    alone = deepsep.method(name, steps=120, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+def test_a_watched_fit_leaves_no_trace(slow_clock: None, capsys: pytest.CaptureFixture[str]) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(np.arange(60) < 30, (X[:, 0] > 0).astype(int), -1)
+    for name, setting in (("mean-teacher", {"steps": 100}), ("deepsep", {"initial_epochs": 5, "rounds": 1})):
+        model = deepsep.method(name, **setting)
+        before = vars(model).copy()
+        for quiet in (True, False):
+            with watching(Console(as_json=False, quiet=quiet), model, name):
+                model.fit(X, y)
+            assert bool(BAR.search(capsys.readouterr().err)) is not quiet
+        assert {key: vars(model)[key] for key in before} == before
+        assert "_on_step" not in vars(model)
+
+
+def test_the_search_for_a_number_of_segments_reports_its_steps() -> None:
+    rng = np.random.default_rng(0)
+    answers = pd.DataFrame({f"q{i}": rng.choice(list("abc"), 60) for i in range(5)})
+    heard: list[tuple[int, int, str]] = []
+    model = SurveySegments(n_segments="auto", k_range=(2, 3), n_init=1, random_state=0)
+    model.fit(answers, on_step=lambda *step: heard.append(step))
+    assert [what for *_, what in heard] == [*["k = 1"] * 4, *["k = 2"] * 4, *["k = 3"] * 4, "done"]
+    assert [done for done, *_ in heard] == [0, 1, 2, 3, 4, 6, 8, 10, 12, 15, 18, 21, 24]
+    assert {total for _, total, _ in heard} == {24}
+
+
+def test_no_bar_without_a_terminal_nor_when_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    people = write_people(tmp_path)
+    options = (
+        "--label",
+        "segment",
+        "-o",
+        tmp_path / "m",
+        "--no-report",
+        "--method",
+        "mean-teacher",
+        "--set",
+        "steps=60",
+    )
+    result = run("fit", people, *options, "--json")
+    assert not BAR.search(result.stderr)
+    assert json.loads(result.stdout)["method"] == "mean-teacher"
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert Console(as_json=False, quiet=True).shows_progress is False
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")
+@pytest.mark.parametrize("columns", [80, 40])
+@pytest.mark.parametrize("method", ["deepsep", "mean-teacher"])
+def test_bars_fit_the_terminal_and_leave_one_line(tmp_path: Path, method: str, columns: int) -> None:
+    people = write_people(tmp_path)
+    long = "initial_epochs=2000" if method == "deepsep" else "steps=800"
+    fit = [sys.executable, "-m", "deepsep", "fit", str(people), "--label", "segment", "-o", str(tmp_path / "m")]
+    shown = on_terminal([*fit, "--no-report", "--method", method, "--set", long], columns)
+    lines = [line.removesuffix("\r") for line in shown.split("\n")]
+    bars = [line.split("\r") for line in lines if BAR.search(line)]
+    assert len(bars) == 1  # each state replaces the one before
+    assert len(bars[0]) > 3
+    assert max(map(len, bars[0])) <= columns
+    assert "100%" in bars[0][-1]
+    assert re.search(r"\d\d:\d\d<\d\d:\d\d", bars[0][-1])
