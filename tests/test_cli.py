@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from command_line import deepsep_process, run, write_people
 
@@ -138,3 +139,30 @@ def test_ctrl_c_exits_130_and_writes_nothing(people: Path, method: str) -> None:
     assert "Traceback" not in err
     assert "Interrupted. Nothing was written." in err
     assert [item.name for item in people.parent.iterdir()] == [people.name]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("fit", "people.csv", "--keep", "agee"), "Error: --keep: column 'agee' not found; did you mean 'age'?"),
+        (("fit", "people.csv", "--text", "agee"), "Error: --text: column 'agee' not found; did you mean 'age'?"),
+        (("check", "poeple.csv"), "Error: poeple.csv does not exist; did you mean 'people.csv'?"),
+        (("check", "far/people.csv"), "Error: far/people.csv does not exist, nor does the folder far."),
+        (("fit", "nobody.csv"), "Error: none of the 200 rows has a label. Give a label to at least one row"),
+    ],
+)
+def test_errors_speak_of_options_and_files(
+    people: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
+) -> None:
+    monkeypatch.chdir(people.parent)
+    pd.read_csv(people).assign(segment=None).to_csv("nobody.csv", index=False)
+    output = ("-o", "m", "--method", "tsvm", "--no-report") if options[0] == "fit" else ()
+    result = run(*options, "--label", "segment", *output)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_help_says_what_each_command_does_in_one_line() -> None:
+    lines = [line for line in run("--help").stdout.splitlines() if re.match(rf"  ({'|'.join(COMMANDS)}) ", line)]
+    assert [line.split()[0] for line in lines] == [*COMMANDS[:7], "methods", "experiment"]
+    assert [line for line in lines if line.endswith("...") and " compare " not in line] == []

@@ -312,7 +312,7 @@ def test_a_missing_file_names_its_neighbour(tmp_path):
     write(tmp_path, CSV, "customers.csv")
     with pytest.raises(DataError, match=r"custmers.csv does not exist.*did you mean 'customers.csv'"):
         read_table(tmp_path / "custmers.csv")
-    with pytest.raises(DataError, match="Nor does the folder"):
+    with pytest.raises(DataError, match="nor does the folder"):
         read_table(tmp_path / "nowhere" / "t.csv")
 
 

@@ -53,7 +53,7 @@ Weight = Annotated[
 ]
 Id = Annotated[
     str | None,
-    typer.Option("--id", metavar="COLUMN", help="Identifier to keep in the outputs; otherwise the row number."),
+    typer.Option("--id", metavar="COLUMN", help="Identifier: kept in the outputs, and never a feature."),
 ]
 Drop = Annotated[
     str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {COLUMNS}.", show_default=False)
@@ -73,10 +73,14 @@ Text = Annotated[
         show_default=False,
     ),
 ]
-Encoding = Annotated[str | None, typer.Option("--encoding", help="Of a text file, if it is not found, such as cp1251.")]
-Delimiter = Annotated[str | None, typer.Option("--delimiter", help="Of a text file, if it is not found.")]
-Sheet = Annotated[str | None, typer.Option("--sheet", help="Of an Excel file; otherwise the first.")]
-Seed = Annotated[int, typer.Option("--seed", help="The same seed gives the same result.")]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file, if it is not found, such as cp1251.")
+]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="Of a text file, if it is not found.")
+]
+Sheet = Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="Of an Excel file; otherwise the first.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -29,9 +29,10 @@ def demo(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show the whole story on real people: a survey, segments, 100 labels, a model, scores and a report.
+    """Show the whole story on real people.
 
-    Takes a minute or two, needs no network, and leaves the files to replay every step by hand.
+    A survey, segments, 100 labels, a model, scores and a report. Takes a minute or two, needs no network, and leaves
+    the files to replay every step by hand.
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep._folder import install

@@ -43,9 +43,10 @@ def explain(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say which columns drive each class, and describe each class with a few rules.
+    """Say which columns drive each class.
 
-    The table needs labels on some rows. Without --label, the column that the model learned from.
+    And describe each class with a few rules. The table needs labels on some rows. Without --label, the column that the
+    model learned from.
 
     Example: deepsep explain model customers.csv
     """

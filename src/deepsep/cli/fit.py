@@ -94,10 +94,11 @@ def fit(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Learn from the labelled rows of a table and all others, and predict the others.
+    """Fit a model to a table of which some rows have labels.
 
-    The folder holds the model, predictions.parquet (every unlabelled row) and report.html. DeepSep's probabilities are
-    calibrated, with three more fits; --set calibrate=false leaves that out.
+    It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
+    unlabelled row) and report.html. DeepSep's probabilities are calibrated, with three more fits; --set calibrate=false
+    leaves that out.
 
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """

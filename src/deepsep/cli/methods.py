@@ -10,7 +10,7 @@ from deepsep.cli._options import Debug, Json, Quiet
 
 
 def methods(json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
-    """List the methods: what each is, what it assumes, what it costs."""
+    """List the methods: what each is, assumes and costs."""
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep import methods as available
         from deepsep._methods import TABLE

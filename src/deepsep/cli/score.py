@@ -33,7 +33,7 @@ def score(
         ),
     ],
     id: Id = None,
-    batch_size: Annotated[int, typer.Option(help="Rows in memory at a time.", min=1)] = 20_000,
+    batch_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows in memory at a time.", min=1)] = 20_000,
     engine: Annotated[Engine, typer.Option(help="ray: the parts of a folder on a Ray cluster.")] = Engine.local,
     address: Annotated[
         str | None, typer.Option(help="Of the Ray cluster; otherwise one is started here.", show_default=False)
@@ -45,7 +45,7 @@ def score(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Give every row of a table a label and its probability, with a model that was fitted before.
+    """Give every row of a table a label and its probability.
 
     Files of any size: rows are read, scored and written batch by batch.
 

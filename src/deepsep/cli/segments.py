@@ -44,10 +44,11 @@ def segments(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Find segments in the answers to a questionnaire, and say what is telling about each.
+    """Find segments in the answers to a questionnaire.
 
-    The folder holds respondents.parquet (the segment of each, and its probability), profiles.csv, names.json to edit,
-    and the model. Only an empty cell is a missing answer: "None" and "NA" are answers like any other.
+    And say what is telling about each. The folder holds respondents.parquet (the segment of each, and its probability),
+    profiles.csv, names.json to edit, and the model. Only an empty cell is a missing answer: "None" and "NA" are answers
+    like any other.
 
     Example: deepsep segments answers.csv -k 5 --id user_id -o segments
     """

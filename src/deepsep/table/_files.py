@@ -43,7 +43,7 @@ LIMIT = "DEEPSEP_MAX_BYTES"
 def kind_of(path: Path) -> Kind:
     """Return what kind of table lies at the path, or raise an error that says what lies there instead."""
     if not path.exists():
-        raise DataError(f"{path} does not exist.{_similar(path)}")
+        raise DataError(f"{path} does not exist{_similar(path)}")
     with readable(path):
         if path.is_dir():
             part_files(path)
@@ -168,11 +168,11 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column") -> str:
 def _similar(path: Path) -> str:
     folder = path.parent
     if not folder.is_dir():
-        return f" Nor does the folder {folder}."
+        return f", nor does the folder {folder}. Check the path."
     with suppress(OSError):
-        hint = did_you_mean(path.name, [item.name for item in folder.iterdir()])
-        return f" In {folder}{hint}" if hint else ""
-    return ""
+        if hint := did_you_mean(path.name, [item.name for item in folder.iterdir()]):
+            return hint
+    return ". Check the path."
 
 
 def _only_member(path: Path) -> str | None:

@@ -118,7 +118,7 @@ def read_table(
         if kind == "text":  # elsewhere the file says what is a number, and what is text
             frame[id] = identifiers_of(frame[id])
     for name, wanted in types.items():
-        find_column(frame.columns, name)
+        find_column(frame.columns, name, "types: column")
         if wanted == "text" and name not in (label, id):
             frame[name] = _categories(frame[name])
     return frame
@@ -157,7 +157,7 @@ def _read_text(
     if data is None:  # it is compressed, and large
         check_memory(path, allowed * 1.01, max_bytes)
     form = TextFormat.of(path, encoding, delimiter)
-    for name, role in ((label, "label column"), (id, "id column"), *((name, "column") for name in types)):
+    for name, role in ((label, "label column"), (id, "id column"), *((name, "types: column") for name in types)):
         if name is not None:
             find_column(form.names, name, role)
     table = read_text(form, data or b"")
