@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -18,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import deepsep
 from deepsep import TSVM
 from deepsep.errors import ApproximationWarning, CollapseWarning, DeepSepError, DeepSepWarning, LabelWarning
 
@@ -134,7 +136,76 @@ def test_balancing_fixes_the_mean_score():
     np.testing.assert_allclose(model.decision_function(X[unlabelled]).mean(axis=0), [0.0, -0.6, -0.4], atol=1e-9)
     two = y != "cyan"
     model = TSVM(priors={"amber": 0.3, "blue": 0.7}).fit(X[two], y[two])
-    assert model.decision_function(X[two & unlabelled]).mean() == pytest.approx(0.4)
+    scores = X[two & unlabelled] @ model.coef_[0] + model.intercept_[0]
+    assert scores.mean() == pytest.approx(0.4)
+
+
+def quota_of_gaussians(centres, shares, n, labels):
+    """Return rows of N(centre, I), their classes, labels with as many of each class, and the true posteriors."""
+    rng = np.random.default_rng(0)
+    truth = rng.choice(len(shares), n, p=shares)
+    X = rng.normal(size=(n, centres.shape[1])) + centres[truth]
+    y = np.full(n, -1)
+    for k in range(len(shares)):
+        y[np.flatnonzero(truth == k)[:labels]] = k
+    log_density = X @ centres.T - 0.5 * np.sum(centres**2, axis=1)
+    return X, truth, y, softmax(log_density + np.log(shares), axis=1)
+
+
+@pytest.mark.parametrize("balance", [True, False])
+@pytest.mark.parametrize(
+    ("centres", "shares"),
+    [
+        (np.array([[-1.0, 0.0], [1.0, 0.0]]), np.array([0.85, 0.15])),
+        (1.8 * np.array([[0.0, 1.0], [0.87, -0.5], [-0.87, -0.5]]), np.array([0.7, 0.2, 0.1])),
+    ],
+)
+def test_priors_lead_from_quota_labels_to_the_bayes_rule(centres, shares, balance):
+    """As many labels of each class, but unequal classes: with the true shares, near the best that anyone can do."""
+    X, truth, y, posterior = quota_of_gaussians(centres, shares, 6000, 200)
+    rest = y == -1
+    best = (posterior.argmax(axis=1) == truth)[rest].mean()
+    model = TSVM(C_star=0.0, balance=balance, priors=dict(enumerate(shares))).fit(X, y)
+    p = model.predict_proba(X[rest])
+    np.testing.assert_allclose(p.mean(axis=0), shares, atol=1e-6)
+    assert (model.predict(X) == truth)[rest].mean() > best - 0.01
+    assert np.abs(p - posterior[rest]).mean() < 0.05
+    unaware = TSVM(C_star=0.0, balance=False).fit(X, y)
+    assert (unaware.predict(X) == truth)[rest].mean() < best - 0.02
+
+
+@pytest.mark.parametrize("probability", ["platt", "cv", "softmax", "hard", None])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_priors_and_every_probability(probability, n_classes, tmp_path):
+    """Predictions are the same with "platt", "hard" and None, and always the most probable class."""
+    shares = np.array([0.7, 0.2, 0.1])[:n_classes] / sum([0.7, 0.2, 0.1][:n_classes])
+    X, _, y, _ = quota_of_gaussians(np.eye(3)[:n_classes], shares, 400, 15)
+    priors = dict(enumerate(shares))
+    model = TSVM(priors=priors, probability=probability, random_state=0).fit(X, y)
+    predicted = model.predict(X)
+    np.testing.assert_array_equal(model.transduction_[y == -1], predicted[y == -1])
+    if probability is not None:
+        p = model.predict_proba(X)
+        np.testing.assert_array_equal(p.argmax(axis=1), predicted)
+        np.testing.assert_array_equal(p, model.label_distributions_)
+    if n_classes == 2:
+        np.testing.assert_array_equal(model.decision_function(X) > 0, predicted == 1)
+    if probability in ("hard", None):
+        np.testing.assert_array_equal(TSVM(priors=priors).fit(X, y).predict(X), predicted)
+    else:
+        np.testing.assert_allclose(p[y == -1].mean(axis=0), shares, atol=1e-6)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(deepsep.load(tmp_path / "model").predict(X), predicted)
+    assert not hasattr(model.set_params(priors=None).fit(X, y), "prior_shift_")
+
+
+def test_priors_without_unlabelled_rows_correct_by_the_ratio_of_shares():
+    X, _, y, _ = quota_of_gaussians(np.array([[-1.0], [1.0]]), [0.5, 0.5], 200, 100)
+    X, y = X[y >= 0], y[y >= 0]
+    with pytest.warns(LabelWarning, match="no unlabelled rows"):
+        plain, informed = TSVM().fit(X, y), TSVM(priors={0: 0.9, 1: 0.1}).fit(X, y)
+    odds = [p[:, 0] / p[:, 1] for p in (plain.predict_proba(X), informed.predict_proba(X))]
+    np.testing.assert_allclose(odds[1], odds[0] * 9 * (y == 1).sum() / (y == 0).sum(), rtol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -389,7 +460,6 @@ X_GOOD, Y_GOOD, _ = three_classes(60)
         ({"priors": {"amber": 0.5, "blue": 0.5}}, r"\['cyan'\] missing"),
         ({"priors": {"amber": 1.5, "blue": -0.5, "cyan": 0.0}}, r"priors\['amber'\]=1.5"),
         ({"priors": [0.5, 0.2, 0.3]}, "pass a dict"),
-        ({"priors": {"amber": 0.4, "blue": 0.3, "cyan": 0.3}, "balance": False}, "balance=True"),
     ],
 )
 def test_bad_settings(settings, words):

@@ -1,4 +1,4 @@
-"""What networks are trained towards, and scores to probabilities: Platt's sigmoid, softmax, or a hard vote."""
+"""What networks are trained towards, and scores to probabilities: Platt's sigmoid, a hard vote, known class shares."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
 Array = NDArray[Any]
 
@@ -62,14 +62,50 @@ def fit_platt(scores: Array, codes: Array, weight: Array) -> tuple[float, float]
     return max(float(theta[0]), 1e-6) / spread, float(theta[1])
 
 
+def log_platt(scores: Array, slope: float, offset: float) -> Array:
+    """Return the logarithms of the sigmoids of the scores."""
+    return np.asarray(log_expit(slope * scores + offset))
+
+
 def platt_probabilities(scores: Array, slope: float, offset: float) -> Array:
     """Return the sigmoids of each row's scores, scaled to sum to one; in logarithms, so that 0 / 0 cannot happen."""
-    return np.asarray(softmax(log_expit(slope * scores + offset), axis=1))
+    return np.asarray(softmax(log_platt(scores, slope, offset), axis=1))
 
 
-def softmax_probabilities(scores: Array) -> Array:
-    """Return the softmax of each row's scores."""
-    return np.asarray(softmax(scores, axis=1))
+def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
+    """Return the a for which softmax(log p + a), averaged over the rows, is ``shares``.
+
+    Where two populations differ in class shares alone, the probabilities of one are those of the other times a factor
+    for each class, normalised. The factors e^a are found from what must hold for right probabilities: their mean over
+    the population is its shares. The problem is convex: a minimises mean logsumexp(log p + a) - shares . a.
+
+    Parameters
+    ----------
+    log_p : array (n, c)
+        Logarithms of probabilities.
+    shares : array (c,)
+        Positive, of sum one.
+    weight : array (n,)
+        A weight of k counts as k rows.
+
+    Returns
+    -------
+    a : array (c,)
+        Of mean zero.
+    """
+    log_p, part = log_p.astype(np.float64), weight / weight.sum()
+
+    def look(a: Array) -> tuple[float, Array]:
+        return float(part @ logsumexp(log_p + a, axis=1) - shares @ a), part @ softmax(log_p + a, axis=1) - shares
+
+    def hessian(a: Array) -> Array:
+        p = softmax(log_p + a, axis=1)
+        # Only differences of a matter: the last term keeps their mean where it is.
+        return np.asarray(np.diag(part @ p) - (part[:, None] * p).T @ p + 1 / len(a))
+
+    start = np.log(shares) - np.log(np.maximum(part @ softmax(log_p, axis=1), 1e-300))
+    best = minimize(look, start - start.mean(), jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-8})
+    return np.asarray(best.x - best.x.mean())
 
 
 def hard_votes(scores: Array) -> Array:

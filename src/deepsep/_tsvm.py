@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
@@ -32,7 +33,7 @@ from deepsep._inputs import read_rows, read_training_rows
 from deepsep._labels import Labels
 from deepsep._out_of_fold import out_of_fold
 from deepsep._spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator, Space, open_space
-from deepsep._targets import fit_platt, hard_votes, platt_probabilities, softmax_probabilities
+from deepsep._targets import fit_platt, hard_votes, log_platt, log_shift_to_shares
 from deepsep._threads import one_blas_thread
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
 from deepsep.solvers._rows import WIDE, Rows
@@ -51,7 +52,7 @@ SAVED_VALUES = (
 )
 SAVED_ARRAYS = (
     *("coef_", "intercept_", "dual_coef_", "support_vectors_"),
-    *("duality_gap_", "balanced_", "label_distributions_"),
+    *("duality_gap_", "balanced_", "label_distributions_", "prior_shift_"),
 )
 
 
@@ -71,7 +72,9 @@ class TSVM(ClassifierMixin, BaseEstimator):
     With ``balance=True``, the mean of f over the unlabelled rows is fixed to :math:`r_k = 2\pi_k - 1`, where
     :math:`\pi_k` is the share of class k among the labelled rows or in ``priors``. This keeps a class from
     swallowing the others. It fixes the mean score, not the share of rows with a positive score: **predicted shares
-    need not equal** :math:`\pi_k`.
+    need not equal** :math:`\pi_k`. With ``priors``, probabilities are therefore corrected as well: those of class k are
+    multiplied by a factor, and normalised, such that their mean over the unlabelled rows is :math:`\pi_k`; and the
+    predicted class is the most probable one.
 
     Scale the features first (for example with ``StandardScaler``): like every SVM it depends on units.
 
@@ -96,8 +99,9 @@ class TSVM(ClassifierMixin, BaseEstimator):
         less than a tenth of its share of the unlabelled rows, or all but a tenth of the others'), its problem is
         solved again with the constraint, with a ``CollapseWarning``.
     priors : dict {class: share}, optional
-        Class shares in the population, where they are known to differ from those of the labelled rows. They
-        sum to one. Needs ``balance=True``.
+        Class shares in the population, of which the unlabelled rows are a sample, where they are known to differ from
+        those of the labelled rows. They sum to one. Probabilities and predictions are corrected for them, whether
+        ``balance`` is on or off.
     n_unlabeled : int, optional
         Train on this many unlabelled rows, drawn at random. None: all of them. 250 is the paper's choice for speed,
         which is no longer needed.
@@ -147,6 +151,8 @@ class TSVM(ClassifierMixin, BaseEstimator):
         The cost of an unlabelled row of weight 1.
     gamma_ : float
         Of the RBF kernel, where it is used: "scale" and "auto" as a number.
+    prior_shift_ : array (c,)
+        With ``priors``: what is added to the logarithms of the probabilities before they are normalised.
     n_labelled_, n_unlabelled_ : int
         Rows used in training.
     data_fingerprint_ : str
@@ -250,7 +256,9 @@ class TSVM(ClassifierMixin, BaseEstimator):
         self._keep(result, space)
 
         self._fit_probabilities(X, labels, labelled, weight, rng)
-        self._describe_training_rows(X, labels)
+        scores = self._scores(X)
+        self._heed_priors(scores, labels, weight)
+        self._describe_training_rows(scores, labels)
         self.data_fingerprint_ = fingerprint(X, labels.codes, getattr(self, "feature_names_in_", None))
         return self
 
@@ -270,7 +278,6 @@ class TSVM(ClassifierMixin, BaseEstimator):
                 '"scale", "auto" or a positive number',
             ),
             ("balance", isinstance(self.balance, bool | np.bool), "True or False"),
-            ("priors", self.priors is None or bool(self.balance), "them together with balance=True, or None"),
             ("n_unlabeled", self.n_unlabeled is None or is_integer(self.n_unlabeled, 1), "a positive integer or None"),
             (
                 "probability",
@@ -365,7 +372,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
                 CollapseWarning,
                 stacklevel=3,
             )
-            target = 2 * _shares(problem)[collapsed] - 1
+            target = 2 * self._positive_shares(problem)[collapsed] - 1
             balanced = replace(problem.only(collapsed), target=target)
             result = result.replaced(collapsed, transduce(balanced, start.only(collapsed)))
             self.balanced_[collapsed] = True
@@ -375,10 +382,17 @@ class TSVM(ClassifierMixin, BaseEstimator):
         """Return the problems whose free bias lost one side."""
         if problem.target is not None:
             return np.array([], int)
-        shares = _shares(problem)
+        shares = self._positive_shares(problem)
         weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
         positive = (problem.unlabelled_scores(result.w, result.b) > 0) @ weight
         return np.flatnonzero((positive < COLLAPSED * shares) | (1 - positive < COLLAPSED * (1 - shares)))
+
+    def _positive_shares(self, problem: Problem) -> Array:
+        """Return the share of the positive side of each problem: as given, or among the labelled rows."""
+        if self.priors is None:
+            return np.asarray((problem.signs > 0) @ problem.cost_labelled / problem.cost_labelled.sum())
+        shares = check_priors(self.priors, self.classes_)
+        return shares if len(problem.signs) > 1 else shares[1:]
 
     def _keep(self, result: Result, space: Space) -> None:
         self.space_ = space.name
@@ -417,7 +431,7 @@ class TSVM(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.__dict__.pop("platt_", None)
         self._fitted_probability = self.probability
-        if self.probability not in ("platt", "cv"):
+        if self.probability not in ("platt", "cv") and (self.priors is None or self.probability == "softmax"):
             return
         folds = min(CV_FOLDS, int(np.bincount(labels.codes[labelled]).min()))
         if self.probability == "cv" and folds < 2:
@@ -435,20 +449,39 @@ class TSVM(ClassifierMixin, BaseEstimator):
             rows, scores = labelled, self._scores(X[labelled])
         self.platt_ = fit_platt(scores, labels.codes[rows], weight[rows])
 
-    def _describe_training_rows(self, X: Any, labels: Labels) -> None:
-        scores = self._scores(X)
-        codes = np.where(labels.labelled, labels.codes, scores.argmax(axis=1))
+    def _heed_priors(self, scores: Array, labels: Labels, weight: Array) -> None:
+        """Find the factors that bring the mean probabilities of the unlabelled rows to the shares given."""
+        self.__dict__.pop("prior_shift_", None)
+        if self.priors is None:
+            return
+        shares = check_priors(self.priors, self.classes_)
+        pool = ~labels.labelled & (weight > 0)
+        if pool.any():
+            self.prior_shift_ = log_shift_to_shares(self._log_probabilities(scores[pool]), shares, weight[pool])
+        else:  # right where the labelled rows of each class are a fair sample of it
+            among = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
+            self.prior_shift_ = np.log(shares * among.sum() / among)
+
+    def _describe_training_rows(self, scores: Array, labels: Labels) -> None:
+        codes = np.where(labels.labelled, labels.codes, self._ranking(scores).argmax(axis=1))
         self.transduction_ = self.classes_[codes]
         self.__dict__.pop("label_distributions_", None)
         if self.probability is not None:
             self.label_distributions_ = self._probabilities(scores)
 
+    def _ranking(self, scores: Array) -> Array:
+        """Return what the predicted class is highest in: the scores, or with priors the corrected probabilities."""
+        return self._log_probabilities(scores) if hasattr(self, "prior_shift_") else scores
+
+    def _log_probabilities(self, scores: Array) -> Array:
+        """Return logarithms of the probabilities, but for a constant in each row."""
+        log_p = scores if self._fitted_probability == "softmax" else log_platt(scores, *self.platt_)
+        return log_p + self.prior_shift_ if hasattr(self, "prior_shift_") else log_p
+
     def _probabilities(self, scores: Array) -> Array:
-        if self._fitted_probability == "softmax":
-            return softmax_probabilities(scores)
         if self._fitted_probability == "hard":
-            return hard_votes(scores)
-        return platt_probabilities(scores, *self.platt_)
+            return hard_votes(self._ranking(scores))
+        return np.asarray(softmax(self._log_probabilities(scores), axis=1))
 
     # -- predicting ------------------------------------------------------------------------------------------
 
@@ -462,15 +495,32 @@ class TSVM(ClassifierMixin, BaseEstimator):
         return read_rows(self, X, accept_sparse="csr", reset=False)
 
     def decision_function(self, X: Any) -> Array:
-        """Return f of every row: (n, c), or (n,) for two classes, where positive means ``classes_[1]``."""
+        """Return f of every row: (n, c), or (n,) for two classes, where positive means ``classes_[1]``.
+
+        With ``priors`` and two classes, 0 is where both are equally likely. With more, these are the scores before the
+        correction, and ``predict`` need not follow them.
+        """
         rows = self._check_rows(X)
         scores = self._separator.scores(rows)
-        return scores.ravel() if scores.shape[1] == 1 else scores
+        return scores.ravel() - self._threshold() if scores.shape[1] == 1 else scores
+
+    def _threshold(self) -> float:
+        """Return the f at which two classes are equally likely: log p_1 / p_0 = shift_0 - shift_1, solved for f."""
+        if not hasattr(self, "prior_shift_"):
+            return 0.0
+        log_odds = self.prior_shift_[0] - self.prior_shift_[1]
+        if self._fitted_probability == "softmax":
+            return float(log_odds / 2)
+        slope, offset = self.platt_
+        size = abs(log_odds)
+        rise, tail = np.expm1(size), np.exp(-offset)
+        z = np.log((rise + np.hypot(rise, 2 * tail * np.exp(size / 2))) / (2 * tail))
+        return float(np.sign(log_odds) * z / slope)
 
     def predict(self, X: Any) -> Array:
-        """Return the class with the highest score for every row, labelled or not."""
+        """Return the class with the highest score for every row, labelled or not; with ``priors``, the likeliest."""
         rows = self._check_rows(X)
-        return np.asarray(self.classes_[self._scores(rows).argmax(axis=1)])
+        return np.asarray(self.classes_[self._ranking(self._scores(rows)).argmax(axis=1)])
 
     @available_if(lambda self: getattr(self, "_fitted_probability", self.probability) is not None)
     def predict_proba(self, X: Any) -> Array:
@@ -529,6 +579,8 @@ class TSVM(ClassifierMixin, BaseEstimator):
         model.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
         codes = take_codes(arrays, "transduction_", c)
         model.transduction_ = model.classes_[codes]
+        if "prior_shift_" in arrays:
+            model.prior_shift_ = take(arrays, "prior_shift_", (c,), "f")
         if "label_distributions_" in arrays:
             model.label_distributions_ = take(arrays, "label_distributions_", (len(codes), c), "f")
         return model
@@ -546,8 +598,3 @@ def _gamma(gamma: float | str, X: Any, weight: Array) -> float:
             variance = (weight @ np.square(X - mean).sum(axis=1)) / entries
         return float(1 / (X.shape[1] * variance)) if variance > 0 else 1.0
     return float(gamma)
-
-
-def _shares(problem: Problem) -> Array:
-    """Return the share of the positive side of each problem among the labelled rows."""
-    return np.asarray((problem.signs > 0) @ problem.cost_labelled / problem.cost_labelled.sum())
