@@ -110,7 +110,8 @@ def test_no_bar_without_a_terminal_nor_when_quiet(tmp_path: Path, monkeypatch: p
     assert not BAR.search(result.stderr)
     assert json.loads(result.stdout)["method"] == "mean-teacher"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    assert Console(as_json=False, quiet=True).shows_progress is False
+    shown = {(a, b): Console(as_json=a, quiet=b).shows_progress for a in (False, True) for b in (False, True)}
+    assert [options for options, shows in shown.items() if shows] == [(False, False)]
 
 
 @pytest.mark.slow

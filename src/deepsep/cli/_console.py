@@ -44,7 +44,7 @@ class Console:
     @property
     def shows_progress(self) -> bool:
         """Whether there is someone to watch a progress bar."""
-        return not self.quiet and sys.stderr.isatty()
+        return not (self.quiet or self.as_json) and sys.stderr.isatty()
 
     def note(self, text: str) -> None:
         """Say what is going on."""
