@@ -123,8 +123,8 @@ def test_shapes_and_consistency(fitted):
     np.testing.assert_array_equal(model.transduction_[given], y[given])
     np.testing.assert_array_equal(model.transduction_[~given], model.predict(X)[~given])
     assert (model.transduction_ == names).mean() > 0.8
-    assert model.transform(X).shape == (400, 8)
-    assert model.get_feature_names_out().tolist() == [f"deepsep{i}" for i in range(8)]
+    assert model.transform(X).shape == (400, 3 * 8)
+    assert model.get_feature_names_out().tolist() == [f"deepsep{i}" for i in range(24)]
     assert model.n_rounds_ == 2
 
 
@@ -225,7 +225,7 @@ def test_weights_of_full_batches_are_copies():
     X, y, _ = segments(120, 24)
     weight = np.random.default_rng(0).integers(0, 3, 120)
     weight[:9] = 1
-    settings = {**QUICK, "batch_size": 10_000, "dropout": 0.0, "random_state": 0}
+    settings = {**QUICK, "batch_size": 10_000, "dropout": 0.0, "noise": 0.0, "random_state": 0}
     weighted = DeepSep(**settings).fit(X, y, sample_weight=weight)
     copied = DeepSep(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=5e-3)
@@ -337,7 +337,7 @@ def test_progress_bar(capsys):
     DeepSep(**QUICK, verbose=1, random_state=0).fit(X, y)
     shown = capsys.readouterr().err
     assert "DeepSep" in shown
-    assert "23/23" in shown
+    assert "69/69" in shown  # three networks
     DeepSep(**QUICK, random_state=0).fit(X, y)
     assert capsys.readouterr().err == ""
 

@@ -48,7 +48,10 @@ def experiment(
     shuffles: Annotated[int, typer.Option(help="How often the rows are dealt anew.", min=1)] = 5,
     methods: Annotated[
         str,
-        typer.Option(metavar="NAMES", help="See `deepsep methods`; with commas between. deepsep is as published."),
+        typer.Option(
+            metavar="NAMES",
+            help="See `deepsep methods`; with commas between. deepsep is as published; deepsep-defaults is as in fit.",
+        ),
     ] = METHODS,
     no_tune: Annotated[bool, typer.Option("--no-tune", help="Take every method with its own settings.")] = False,
     trials: Annotated[int, typer.Option(help="Fits with which each method is tuned on validation rows.", min=1)] = 10,
@@ -142,7 +145,7 @@ def experiment(
 
 def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
     """Raise before anything is read if the options do not fit together."""
-    from deepsep._methods import method
+    from deepsep.experiments._models import build
 
     if not names:
         raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
@@ -150,7 +153,7 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
     if twice is not None:
         raise ParameterError(f"--methods names {twice} twice.")
     for name in names:
-        method(name)  # raises if there is none, or its package is missing
+        build(name)  # raises if there is none, or its package is missing
     if ablation and "deepsep" not in names:
         raise ParameterError("--ablation takes deepsep apart: add deepsep to --methods.")
     if address is not None and engine is not Engine.ray:
@@ -168,8 +171,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
-    from deepsep._methods import method
     from deepsep.cli._estimator import parse_settings
+    from deepsep.experiments._models import build
 
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
@@ -178,7 +181,7 @@ def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
             raise ParameterError(f"--set {key}: write METHOD.NAME=VALUE, with a method of --methods.")
         settings.setdefault(name, {})[setting] = value
     for name, some in settings.items():
-        method(name, **some)  # raises if there is no such setting
+        build(name, **some)  # raises if there is no such setting
     return settings
 
 

@@ -22,11 +22,12 @@ NAMES = {
     "tsvm": "TSVM (raw features)",
     "mean-teacher": "Mean Teacher",
 }
+DEFAULTS, DEFAULTS_NAME = "deepsep-defaults", "DeepSep (defaults)"  # not the paper's, but this library's
 FIRST_EMBEDDING, INITIAL, LAST, ENSEMBLE = "TSVM (first embedding)", "Initial NN", "DeepSep-NN", "DeepSep-Ensemble"
 METHODS = (*NAMES, "deepsep")  # of the paper's table
 ORDER = (
     *("LightGBM", "LightGBM (few labels)", "TSVM (raw features)", FIRST_EMBEDDING),
-    *("Mean Teacher", INITIAL, LAST, ENSEMBLE),
+    *("Mean Teacher", INITIAL, LAST, ENSEMBLE, DEFAULTS_NAME),
 )
 
 
@@ -37,8 +38,16 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def build(name: str, **settings: Any) -> Any:
-    """Return an estimator: DeepSep with the published settings, and every other method with its own."""
-    return DeepSep.as_published(**settings) if name == "deepsep" else method(name, **settings)
+    """Return an estimator: DeepSep with the published settings, or its defaults; every other method with its own."""
+    if name == "deepsep":
+        return DeepSep.as_published(**settings)
+    return method("deepsep" if name == DEFAULTS else name, **settings)
+
+
+def departures() -> dict[str, Any]:
+    """Return the defaults of DeepSep that are not the published settings."""
+    own, published = DeepSep().get_params(), DeepSep.as_published().get_params()
+    return {name: value for name, value in own.items() if value != published[name]}
 
 
 def models_of(
@@ -58,7 +67,8 @@ def models_of(
         The rows to classify.
     """
     if name != "deepsep":
-        return {NAMES.get(name, name): pipeline.predict_proba(test)}, []
+        shown = DEFAULTS_NAME if name == DEFAULTS else NAMES.get(name, name)
+        return {shown: pipeline.predict_proba(test)}, []
     model, rows = pipeline[-1], pipeline[:-1].transform(test)
     networks = [model.round_proba(rows, t) for t in range(model.n_rounds_ + 1)]
     averages = networks[:1] + [

@@ -15,7 +15,7 @@ import numpy as np
 
 from deepsep.errors import DataError, DeepSepError
 from deepsep.experiments._cells import Cell, is_done, run_cell
-from deepsep.experiments._models import METHODS
+from deepsep.experiments._models import METHODS, departures
 from deepsep.experiments._protocol import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "softmax propensities": {"propensity": "softmax"},
     "hard propensities": {"propensity": "hard"},
     "with autoencoder": {"pretrain": "autoencoder"},
-    "defaults of deepsep": {"propensity_epochs": 3, "balance": None, "n_unlabeled": 10_000},
+    "defaults of deepsep": departures(),
 }
 ABLATION_SIZES = (125, 500)
 
@@ -79,7 +79,8 @@ def prepare(
     folder : Path
         Of the results.
     labels, shuffles, methods
-        Sizes of the labelled sets, number of shuffles, names of :func:`deepsep.methods`.
+        Sizes of the labelled sets, number of shuffles, names of :func:`deepsep.methods`; "deepsep" has the published
+        settings, "deepsep-defaults" those of this library.
     settings : mapping, optional
         Method → settings that differ from its own.
     trials : int

@@ -56,6 +56,8 @@ class NumpyNetwork:
         Widths of the hidden layers, each followed by tanh. Batch norm and dropout follow the first.
     dropout : float
         Probability with which an activation is dropped: exact to 1/65536; 0.5 costs one random bit an activation.
+    noise : float
+        Standard deviation of the normal noise on every feature in training, drawn anew whenever a row is met.
     l2 : float or sequence of float
         Coefficient of the squared weights of each layer, from the first to the head.
     rng : numpy.random.Generator
@@ -69,6 +71,7 @@ class NumpyNetwork:
         *,
         hidden: Sequence[int] = (128, 32),
         dropout: float = 0.5,
+        noise: float = 0.0,
         l2: float | Sequence[float] = 0.0,
         rng: np.random.Generator,
     ) -> None:
@@ -77,7 +80,7 @@ class NumpyNetwork:
         if not 0 <= dropout < 1:
             raise ParameterError(f"dropout must be in [0, 1), got {dropout}")
         self.widths = (n_features, *hidden, n_classes)
-        self.dropout = dropout
+        self.dropout, self.noise = dropout, noise
         self.l2 = per_layer(l2, len(self.widths) - 1)
         self._parameters = _Flat(self.widths)
         self._decay = _Flat(self.widths)
@@ -115,7 +118,8 @@ class NumpyNetwork:
 
         order_rng, noise_seed = streams(rng)
         dropout = _Dropout(self.dropout, self.widths[1], noise_seed)
-        chunk = _Chunk(X, targets, weight, batch_size=batch_size, dropout=dropout)
+        noise = _Noise(self.noise, noise_seed) if self.noise else None
+        chunk = _Chunk(X, targets, weight, batch_size=batch_size, dropout=dropout, noise=noise)
         sizes = {batch_size, n % batch_size} - {0}
         steps = {
             size: _Step(size, self.widths, loss=loss, weighted=weight is not None, scale=dropout.scale)
@@ -326,6 +330,21 @@ class _Dropout:
             np.greater_equal(words.reshape(out.shape), self.threshold, out.view(np.bool_))
 
 
+class _Noise:
+    """Normal noise on the features."""
+
+    def __init__(self, deviation: float, seed: int) -> None:
+        # Another stream than the dropout's, which has the same seed.
+        self.rng = np.random.Generator(np.random.SFC64([seed, 1]))
+        self.deviation = F32(deviation)
+
+    def add(self, rows: Array) -> None:
+        """Add noise to the rows in place."""
+        noise = self.rng.standard_normal(rows.shape, dtype=F32)
+        noise *= self.deviation
+        rows += noise
+
+
 class _Batch(NamedTuple):
     """One batch: views into a chunk, the last three of which the step writes."""
 
@@ -341,10 +360,19 @@ class _Batch(NamedTuple):
 class _Chunk:
     """The rows of several batches, gathered in the order of the epoch, and what the steps leave behind."""
 
-    def __init__(self, X: Array, targets: Array, weight: Array | None, *, batch_size: int, dropout: _Dropout) -> None:
+    def __init__(
+        self,
+        X: Array,
+        targets: Array,
+        weight: Array | None,
+        *,
+        batch_size: int,
+        dropout: _Dropout,
+        noise: _Noise | None = None,
+    ) -> None:
         n, d = X.shape
         self.capacity = min(n, max(1, CHUNK_ROWS // batch_size) * batch_size)
-        self.batch_size, self.dropout, self.d = batch_size, dropout, d
+        self.batch_size, self.dropout, self.noise, self.d = batch_size, dropout, noise, d
         # Where rows are taken from, and where they are put: each on a cache line, with a one for the bias behind it.
         self.source, self.source_targets, self.source_weight = X, targets, weight
         self.rows = _aligned((self.capacity, -(-(d + 1) // LINE) * LINE))
@@ -364,6 +392,8 @@ class _Chunk:
             self._divide(len(at))
         n = self.n
         self.rows[:n, : self.d] = self.source[at]
+        if self.noise is not None:
+            self.noise.add(self.rows[:n, : self.d])
         self.targets[:, :n] = np.take(self.source_targets, at, axis=0, mode="clip").T
         if self.source_weight is not None:
             np.take(self.source_weight, at, out=self.weight[:n], mode="clip")

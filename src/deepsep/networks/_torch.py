@@ -107,6 +107,8 @@ class TorchNetwork:
         ``(batch, *input_shape)`` to ``(batch, width)``. By default :func:`default_encoder`.
     hidden, dropout
         Of the default encoder.
+    noise : float
+        Standard deviation of the normal noise on every feature in training.
     l2 : float or sequence of float
         Coefficient of the squared weights (parameters of two dimensions or more), one for each in the order in which
         the encoder lists them, then one for the head; a single number serves them all.
@@ -128,12 +130,14 @@ class TorchNetwork:
         encoder: nn.Module | Callable[[], nn.Module] | None = None,
         hidden: Sequence[int] = (128, 32),
         dropout: float = 0.5,
+        noise: float = 0.0,
         l2: float | Sequence[float] = 0.0,
         device: str | torch.device = "cpu",
         rng: np.random.Generator,
     ) -> None:
         self.input_shape = (input_shape,) if isinstance(input_shape, int) else tuple(input_shape)
         self.n_classes = n_classes
+        self.noise = noise
         self.device = torch.device(device)
         if encoder is None:
             encoder = default_encoder(math.prod(self.input_shape), hidden=hidden, dropout=dropout, rng=rng)
@@ -188,7 +192,8 @@ class TorchNetwork:
                 if isinstance(norm, WeightedBatchNorm1d):
                     norm.row_weight = w
             optimiser.zero_grad()
-            losses = row_losses(head(encoder(rows[at])), goals[at], loss)
+            x = rows[at] + self.noise * torch.randn_like(rows[at]) if self.noise else rows[at]
+            losses = row_losses(head(encoder(x)), goals[at], loss)
             total = losses.sum() if w is None else losses @ w
             torch.autograd.backward(total / (len(at) if w is None else w.sum()))
             optimiser.step()
