@@ -254,6 +254,32 @@ def test_priors_move_the_shares():
         assert (moved == name).mean() > (plain == name).mean() + 0.05
 
 
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_mean_probabilities_are_the_priors(calibrate, tmp_path):
+    """What must hold for right probabilities, over the rows that are a sample of the population, and their weights."""
+    X, y, _ = segments()
+    priors, weight = {"amber": 0.6, "blue": 0.3, "cyan": 0.1}, np.random.default_rng(0).uniform(0.5, 2, len(X))
+    model = DeepSep(**QUICK, priors=priors, calibrate=calibrate, random_state=0).fit(X, y, sample_weight=weight)
+    hidden = np.array([label is None for label in y])
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(np.average(p[hidden], axis=0, weights=weight[hidden]), [0.6, 0.3, 0.1], atol=1e-6)
+    np.testing.assert_allclose(p, model.label_distributions_, rtol=1e-12)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), p)
+    # A second fit forgets the shift of the first.
+    plain = model.set_params(priors=None).fit(X, y, sample_weight=weight)
+    assert not hasattr(plain, "prior_shift_")
+
+
+def test_priors_without_unlabelled_rows_weigh_against_the_labels():
+    X, _, names = segments(90)
+    priors = {"amber": 0.6, "blue": 0.3, "cyan": 0.1}
+    with pytest.warns(LabelWarning, match="no unlabelled rows"):
+        model = DeepSep(**QUICK, priors=priors, random_state=0).fit(X, names)
+    among = np.array([(names == name).mean() for name in priors])
+    np.testing.assert_allclose(model.prior_shift_, np.log(np.array([0.6, 0.3, 0.1]) / among))
+
+
 def test_autoencoder_starts_the_encoder():
     X, y, names = segments()
     model = DeepSep(**QUICK, pretrain="autoencoder", pretrain_epochs=5, random_state=0).fit(X, y)

@@ -25,9 +25,9 @@ from deepsep._history import History, Row
 from deepsep._inputs import read_training_rows
 from deepsep._labels import Labels
 from deepsep._out_of_fold import out_of_fold
-from deepsep._rounds import Rounds
+from deepsep._rounds import Rounds, shifted
 from deepsep._scaling import ScaledRows, Scaling
-from deepsep._targets import fit_temperature, round_weights, smooth_labels
+from deepsep._targets import fit_temperature, log_shift_to_shares, round_weights, smooth_labels
 from deepsep._threads import one_blas_thread
 from deepsep._tsvm import TSVM
 from deepsep.errors import DataError, DeepSepWarning, InterruptWarning, LabelWarning, ParameterError
@@ -89,8 +89,8 @@ class DeepSep(Rounds):
     The defaults differ from the published settings (:meth:`as_published`). Three networks are trained instead of one,
     with noise on the features and a larger penalty: on public tables that is worth one to three points. The TSVMs see
     up to 10,000 unlabelled rows instead of 250, which were chosen for speed. They do not balance classes: where the
-    shares among the labels are not those of the population, balancing pulls the boundaries to the wrong place. And there
-    are 4 rounds instead of 6, with 3 epochs on propensities instead of 10, which is nearly as accurate and much faster.
+    shares among the labels are not those of the population, balancing pulls the boundaries to the wrong place. And
+    there are 4 rounds instead of 6, with 3 epochs on propensities instead of 10: nearly as accurate, and much faster.
 
     Parameters
     ----------
@@ -128,11 +128,15 @@ class DeepSep(Rounds):
         another number of layers it is interpolated; with your own encoder the first number serves all.
     smoothing : float, default=1e-3
         Of the labels: what every other class gets.
-    C, C_star, s, priors
+    C, C_star, s
         Of the TSVMs; see :class:`TSVM`.
     balance : bool or None, default=None
-        Whether the TSVMs fix the mean score over the unlabelled rows. None: only if ``priors`` are given. Without them
-        the constraint takes the labelled shares for those of the population, which they often are not.
+        Whether the TSVMs fix the mean score over the unlabelled rows. Without ``priors`` the constraint takes the
+        labelled shares for those of the population, which they often are not. None: False.
+    priors : dict {class: share}, optional
+        How frequent the classes are in the population of which the unlabelled rows are a sample; for labels that fill
+        quotas. Probabilities, those of the TSVMs in each round and the final ones, get a factor for each class so that
+        their mean over the unlabelled rows is these shares.
     n_unlabeled : int or None, default=10_000
         Most unlabelled rows that the TSVMs are trained on, drawn anew in each round. None: all. All unlabelled rows get
         probabilities either way.
@@ -173,6 +177,8 @@ class DeepSep(Rounds):
         Rounds that were completed.
     temperature_ : float
         Of the calibration; 1.0 without.
+    prior_shift_ : array (c,)
+        Logarithms of the factors of the classes; only with ``priors``.
 
     References
     ----------
@@ -397,7 +403,7 @@ class DeepSep(Rounds):
         return self._make_network(c, d, rng)
 
     def _balanced(self) -> Any:
-        return self.priors is not None if self.balance is None else self.balance
+        return False if self.balance is None else self.balance
 
     def _pretrain(self, network: Network, rows: _Rows, history: History, rng: np.random.Generator) -> None:
         if self.pretrain is None:
@@ -580,8 +586,8 @@ class DeepSep(Rounds):
         )
 
     def _finish(self, rows: _Rows, rng: np.random.Generator) -> Self:
-        for scratch in ("_held_out", "_guess"):
-            self.__dict__.pop(scratch, None)
+        for stale in ("_held_out", "_guess", "prior_shift_"):
+            self.__dict__.pop(stale, None)
         self.n_rounds_ = len(self._states) - 1
         self.n_iter_ = max(self.n_rounds_, 1)
         self.temperature_ = 1.0
@@ -596,9 +602,20 @@ class DeepSep(Rounds):
                 )
                 warnings.warn(message, InterruptWarning, stacklevel=3)
         self.label_distributions_ = self._probabilities(rows.X)
+        if self.priors is not None:
+            self.prior_shift_ = self._shift_to(check_priors(self.priors, self.classes_), rows)
+            self.label_distributions_ = shifted(self.label_distributions_, self.prior_shift_)
         codes = np.where(rows.labels.labelled, rows.labels.codes, self.label_distributions_.argmax(axis=1))
         self.transduction_ = self.classes_[codes]
         return self
+
+    def _shift_to(self, shares: Array, rows: _Rows) -> Array:
+        """Return what brings the mean probabilities of the unlabelled rows to the shares; see :class:`TSVM`."""
+        if rows.unlabelled.size:
+            log_p = np.log(np.maximum(self.label_distributions_[rows.unlabelled], 1e-30))
+            return log_shift_to_shares(log_p, shares, rows.weight[rows.unlabelled])
+        among = np.bincount(rows.labels.codes[rows.labelled], weights=rows.weight[rows.labelled])
+        return np.asarray(np.log(shares * among.sum() / among))
 
     def _fit_temperature(self, rows: _Rows, rng: np.random.Generator) -> float:
         codes = rows.labels.codes.copy()
@@ -619,7 +636,11 @@ class DeepSep(Rounds):
             verbose=0,
             callback=None,
         )
-        return fit_temperature(p, codes[at], rows.weight[at])
+        weight = rows.weight[at]
+        if self.priors is not None:  # the labelled rows as a sample of the population
+            among = np.bincount(codes[at], weights=weight) / weight.sum()
+            weight = weight * (check_priors(self.priors, self.classes_) / among)[codes[at]]
+        return fit_temperature(p, codes[at], weight)
 
     # -- settings -------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -44,6 +45,7 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
     label_distributions_: Array
     n_rounds_: int
     temperature_: float
+    prior_shift_: Array  # only with priors
     _states: list[dict[str, Array]]  # one a round, from the initial one on
     _weights: Array  # of rounds 1 to T in the moving average
     _scaling: Scaling
@@ -140,7 +142,8 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
             for weight, state in zip(self._weights, states, strict=True):
                 p += weight * self._network(state).predict_proba(scaled)
             p /= p.sum(axis=1, keepdims=True)
-        return p if self.temperature_ == 1.0 else temper(p, self.temperature_)
+        p = p if self.temperature_ == 1.0 else temper(p, self.temperature_)
+        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class for every row: the moving average over the rounds' networks."""
@@ -192,6 +195,8 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
         state |= {"row_shape": list(self._row_shape), "hidden": list(self._hidden), "n_networks": len(self._states)}
         arrays = {f"round{t}/{name}": value for t, saved in enumerate(self._states) for name, value in saved.items()}
         arrays |= {"centre": self._scaling.centre, "scale": self._scaling.scale, "round_weights": self._weights}
+        if hasattr(self, "prior_shift_"):
+            arrays["prior_shift_"] = self.prior_shift_
         arrays["label_distributions_"] = self.label_distributions_
         arrays["transduction_"] = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
         return state, arrays
@@ -219,8 +224,15 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
         model.transduction_ = model.classes_[codes]
         model.label_distributions_ = take(arrays, "label_distributions_", (len(codes), c), "f")
         model._weights = take(arrays, "round_weights", (max(n_networks - 1, 1),), "f")
+        if "prior_shift_" in arrays:
+            model.prior_shift_ = take(arrays, "prior_shift_", (c,), "f")
         model._build_average()
         return model
+
+
+def shifted(p: Array, shift: Array) -> Array:
+    """Return p e^shift, normalised."""
+    return np.asarray(softmax(np.log(np.maximum(p, 1e-30)) + shift, axis=1))
 
 
 def validate_shape(X: Any, row_shape: tuple[int, ...]) -> Array:

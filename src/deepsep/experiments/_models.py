@@ -89,7 +89,7 @@ def _first_tsvm(model: DeepSep, train: Any, y: Array, test: Any) -> Array:
         C=model.C,
         C_star=None if model.C_star == "pool" else model.C_star,
         s=model.s,
-        balance=model.priors is not None if model.balance is None else model.balance,
+        balance=bool(model.balance),
         priors=model.priors,
         n_unlabeled=model.n_unlabeled,
         random_state=model.random_state,
