@@ -220,12 +220,20 @@ def test_row_scale_does_not_matter_when_standardised():
     np.testing.assert_allclose(p, q, atol=2e-2)
 
 
-def test_weights_of_full_batches_are_copies():
-    """With one batch an epoch and no dropout nothing is sampled: weight k must equal k copies."""
+@pytest.mark.parametrize(("norm", "most"), [(True, 1), (False, 2)])
+def test_weights_of_full_batches_are_copies(norm, most):
+    """With one batch an epoch and no dropout nothing is sampled: weight k must equal k copies.
+
+    Batch norm counts rows alike, so that behind it copies are the same only where all rows have as many.
+    """
     X, y, _ = segments(120, 24)
-    weight = np.random.default_rng(0).integers(0, 3, 120)
+    weight = np.random.default_rng(0).integers(0, most + 1, 120)
     weight[:9] = 1
+    weight *= 2
     settings = {**QUICK, "batch_size": 10_000, "dropout": 0.0, "noise": 0.0, "random_state": 0}
+    if not norm:
+        nn = pytest.importorskip("torch").nn
+        settings |= {"encoder": nn.Sequential(nn.Linear(6, 8), nn.Tanh()), "device": "cpu"}
     weighted = DeepSep(**settings).fit(X, y, sample_weight=weight)
     copied = DeepSep(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     np.testing.assert_allclose(weighted.predict_proba(X), copied.predict_proba(X), atol=5e-3)
@@ -364,6 +372,10 @@ def test_progress_bar(capsys):
     shown = capsys.readouterr().err
     assert "DeepSep" in shown
     assert "69/69" in shown  # three networks
+    DeepSep(**QUICK, verbose=1, calibrate=True, random_state=0).fit(X, y)
+    shown = capsys.readouterr().err
+    assert "DeepSep, calibration" in shown
+    assert "276/276" in shown  # and three more fits
     DeepSep(**QUICK, random_state=0).fit(X, y)
     assert capsys.readouterr().err == ""
 

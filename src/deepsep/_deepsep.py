@@ -326,25 +326,24 @@ class DeepSep(Rounds):
         rng, rows, history = self._begin(X, y, sample_weight)
         network = self._new_network(rows, rng)
         labels = smooth_labels(rows.labels.codes[rows.labelled], len(self.classes_), self.smoothing)
-        try:
-            with one_blas_thread():
-                self._pretrain(network, rows, history, rng)
-                self._initial_phase(network, rows, labels, history, rng)  # θ₀, ψ₀
-                self._end_of_round(network, rows, history)
-                for _ in range(self.rounds if rows.unlabelled.size else 0):
-                    propensities = self._separate(network, rows, history, rng)
-                    self._phase(network, rows, "propensities", propensities, history, rng)
-                    self._phase(network, rows, "labels", labels, history, rng)  # θₜ, ψₜ
+        with history:
+            try:
+                with one_blas_thread():
+                    self._pretrain(network, rows, history, rng)
+                    self._initial_phase(network, rows, labels, history, rng)  # θ₀, ψ₀
                     self._end_of_round(network, rows, history)
-                    if self._stop_early():
-                        break
-        except KeyboardInterrupt:
-            if self._is_part:
-                raise
-            self._interrupted(network)
-        finally:
-            history.close()
-        return self._finish(rows, rng)
+                    for _ in range(self.rounds if rows.unlabelled.size else 0):
+                        propensities = self._separate(network, rows, history, rng)
+                        self._phase(network, rows, "propensities", propensities, history, rng)
+                        self._phase(network, rows, "labels", labels, history, rng)  # θₜ, ψₜ
+                        self._end_of_round(network, rows, history)
+                        if self._stop_early():
+                            break
+            except KeyboardInterrupt:
+                if self._is_part:
+                    raise
+                self._interrupted(network)
+            return self._finish(rows, history, rng)
 
     # -- its steps -------------------------------------------------------------------------------------------
 
@@ -376,7 +375,8 @@ class DeepSep(Rounds):
         rounds = self.rounds if unlabelled.size else 0
         n_epochs = self.initial_epochs + rounds * (self.propensity_epochs + self.label_epochs)
         n_epochs += self.pretrain_epochs if self.pretrain else 0
-        history = History(n_epochs * self._count(), bool(self.verbose), self.callback)
+        fits = 1 + CALIBRATION_FOLDS * self.calibrate
+        history = History(fits * n_epochs * self._count(), bool(self.verbose), self.callback)
         self.history_ = history.rows
         weighted = sample_weight is not None
         self.data_fingerprint_ = fingerprint(flat, labels.codes, getattr(self, "feature_names_in_", None))
@@ -585,7 +585,7 @@ class DeepSep(Rounds):
             stacklevel=3,
         )
 
-    def _finish(self, rows: _Rows, rng: np.random.Generator) -> Self:
+    def _finish(self, rows: _Rows, history: History, rng: np.random.Generator) -> Self:
         for stale in ("_held_out", "_guess", "prior_shift_"):
             self.__dict__.pop(stale, None)
         self.n_rounds_ = len(self._states) - 1
@@ -595,7 +595,7 @@ class DeepSep(Rounds):
         self._build_average()
         if self.calibrate:
             try:
-                self.temperature_ = self._fit_temperature(rows, rng)
+                self.temperature_ = self._fit_temperature(rows, history, rng)
             except KeyboardInterrupt:
                 message = (
                     "interrupted while calibrating: the model is complete, but its probabilities are not calibrated."
@@ -617,7 +617,7 @@ class DeepSep(Rounds):
         among = np.bincount(rows.labels.codes[rows.labelled], weights=rows.weight[rows.labelled])
         return np.asarray(np.log(shares * among.sum() / among))
 
-    def _fit_temperature(self, rows: _Rows, rng: np.random.Generator) -> float:
+    def _fit_temperature(self, rows: _Rows, history: History, rng: np.random.Generator) -> float:
         codes = rows.labels.codes.copy()
         codes[rows.validation] = -1
         folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[rows.labelled]).min()))
@@ -634,7 +634,7 @@ class DeepSep(Rounds):
             seed=int(rng.integers(2**31)),
             calibrate=False,
             verbose=0,
-            callback=None,
+            callback=history.calibrating(self._count()),
         )
         weight = rows.weight[at]
         if self.priors is not None:  # the labelled rows as a sample of the population

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from tqdm import tqdm
 
@@ -14,7 +14,7 @@ BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}, {n_fmt}/{total_f
 
 
 class History:
-    """Rows of a fit, passed on as they come.
+    """Rows of a fit, passed on as they come, and a progress bar while it is open.
 
     Parameters
     ----------
@@ -41,12 +41,24 @@ class History:
 
         return on_epoch
 
+    def calibrating(self, networks: int) -> Callable[[Row], None]:
+        """Begin the calibration; the function that is returned is given the rows of its fits."""
+        self._bar.set_description("DeepSep, calibration")
+        self._bar.set_postfix(refresh=False)
+
+        def on_row(row: Row) -> None:
+            self._bar.update(networks * row.get("epochs", 0))
+
+        return on_row
+
     def add(self, **row: Any) -> None:
         """Keep a row and pass it on."""
         self.rows.append(row)
         if self._callback is not None:
             self._callback(row)
 
-    def close(self) -> None:
-        """Take the progress bar down."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
