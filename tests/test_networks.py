@@ -64,7 +64,7 @@ def numpy_gradient(net, X, targets, weight, mask, loss, *, running=None):
     if mask is not None:
         batch.kept[...] = mask
     gradient = _Flat(net.widths)
-    step = _Step(len(X), net.widths, loss=loss, weighted=weight is not None, scale=dropout.scale)
+    step = _Step(len(X), net.widths, loss=loss, scale=dropout.scale)
     step.gradient(net._parameters, gradient, batch, running)
     named = {"encoder.2.weight": gradient.gamma, "encoder.2.bias": gradient.beta}
     for name, W, b in zip(net.layer_names(), gradient.W, gradient.b, strict=True):
@@ -88,8 +88,7 @@ def test_gradient_is_that_of_autograd(n, loss, weighted, hidden):
     t = {name: torch.tensor(value, dtype=torch.float64, requires_grad=value.ndim > 0) for name, value in state.items()}
     w64, x, goals = (torch.tensor(a, dtype=torch.float64) for a in (w, X, targets))
     h = torch.tanh(x @ t["encoder.0.weight"].T + t["encoder.0.bias"])
-    mean = (w64[:, None] * h).sum(0) / w64.sum()
-    var = (w64[:, None] * (h - mean) ** 2).sum(0) / w64.sum()
+    mean, var = h.mean(0), h.var(0, correction=0)  # of all rows alike, whatever their weights
     h = (h - mean) / torch.sqrt(var + 1e-5) * t["encoder.2.weight"] + t["encoder.2.bias"]
     h = h * torch.tensor(mask) * 2
     for name in net.layer_names()[1:-1]:
@@ -179,18 +178,66 @@ def test_running_statistics_are_those_of_torch(make):
     np.testing.assert_allclose(after["encoder.2.running_var"], norm.running_var, atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [numpy_net, torch_net])
-def test_a_weight_of_k_is_k_copies_and_of_zero_absence(make):
+@pytest.mark.parametrize("loss", ["kl", "mse"])
+def test_a_weight_of_k_is_k_copies_where_moments_are_fixed(loss):
+    X, targets, weight = data(30)
+    copies = np.repeat(np.arange(30), weight.astype(int))
+    net = numpy_net(dropout=0.0, hidden=(11, 6))
+    stir(net)
+    weighted = numpy_gradient(net, X, targets, weight, None, loss, running=net._running)
+    copied = numpy_gradient(net, X[copies], targets[copies], None, None, loss, running=net._running)
+    even = numpy_gradient(net, X, targets, None, None, loss, running=net._running)
+    for name, value in copied.items():
+        np.testing.assert_allclose(weighted[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+        assert np.abs(even[name] - value).max() > 1e-4, f"weights have no part in {name}"
+
+
+def test_a_weight_of_k_is_k_copies_without_batch_norm():
     X, targets, weight = data(30)
     weight[::5] = 0
     copies = np.repeat(np.arange(30), weight.astype(int))
     phase = {"loss": "mse", "epochs": 5, "lr": 1e-2, "batch_size": 1000, "rng": np.random.default_rng(0)}
-    first, second, unweighted = (make(dropout=0.0, l2=L2) for _ in range(3))
-    losses = first.train(X, targets, weight=weight, **phase)
-    np.testing.assert_allclose(losses, second.train(X[copies], targets[copies], **phase), rtol=1e-4)
+    encoder = nn.Sequential(nn.Linear(D, 8), nn.Tanh())
+    weighted, copied, even = (torch_net(encoder=encoder, l2=1e-2) for _ in range(3))
+    losses = weighted.train(X, targets, weight=weight, **phase)
+    np.testing.assert_allclose(losses, copied.train(X[copies], targets[copies], **phase), rtol=1e-5)
+    assert_states_close(weighted.state(), copied.state())
+    even.train(X, targets, **phase)
+    assert np.abs(even.predict_proba(X) - weighted.predict_proba(X)).max() > 1e-3
+
+
+class Pack:
+    """A pack of one, called as the others are."""
+
+    def __init__(self, **options):
+        self.pack = PackedNetwork(D, C, rngs=[np.random.default_rng(1)], **options)
+        self.predict_proba, self.state = self.pack.predict_proba, self.pack.state
+
+    def train(self, X, targets, *, rng, **phase):
+        return self.pack.train(X, targets[None], rngs=[rng], **phase)[:, 0]
+
+
+@pytest.mark.parametrize("make", [numpy_net, torch_net, Pack])
+@pytest.mark.parametrize("value", [0.01, 300.0])
+def test_equal_weights_are_none(make, value):
+    X, targets, _ = data()
+    first, second = make(dropout=0.0, l2=L2), make(dropout=0.0, l2=L2)
+    losses = first.train(X, targets, weight=np.full(50, value), rng=np.random.default_rng(0), **PHASE)
+    np.testing.assert_allclose(losses, second.train(X, targets, rng=np.random.default_rng(0), **PHASE), rtol=1e-4)
     assert_states_close(first.state(), second.state(), atol=2e-4)
-    unweighted.train(X, targets, **phase)
-    assert np.abs(unweighted.predict_proba(X) - first.predict_proba(X)).max() > 1e-3
+
+
+@pytest.mark.parametrize("make", [numpy_net, torch_net, Pack])
+def test_batch_norm_counts_rows_of_unequal_weights_alike(make):
+    X, targets, _ = data()
+    weight = 10.0 ** np.random.default_rng(0).uniform(-3, 3, 50)
+    phase = {**PHASE, "lr": 0.0}  # so that all that moves are the running moments
+    first, second = make(), make()
+    losses = first.train(X, targets, weight=weight, rng=np.random.default_rng(0), **phase)
+    assert abs(losses[0] - second.train(X, targets, rng=np.random.default_rng(0), **phase)[0]) > 1e-3
+    assert_states_close(first.state(), second.state(), rtol=0, atol=0)
+    start = make().state()
+    assert np.abs(first.state()["encoder.2.running_var"] - start["encoder.2.running_var"]).max() > 0.1
 
 
 @pytest.mark.parametrize("make", [numpy_net, torch_net])

@@ -16,7 +16,7 @@ from deepsep.networks._protocol import Loss, Network
 if TYPE_CHECKING:
     from deepsep.networks._packed import PackedNetwork
     from deepsep.networks._rows import TorchRows, rows_by_size
-    from deepsep.networks._torch import TorchNetwork, WeightedBatchNorm1d, default_encoder
+    from deepsep.networks._torch import TorchNetwork, default_encoder
 
 __all__ = [
     "Loss",
@@ -25,7 +25,6 @@ __all__ = [
     "PackedNetwork",
     "TorchNetwork",
     "TorchRows",
-    "WeightedBatchNorm1d",
     "default_encoder",
     "rows_by_size",
 ]
@@ -34,7 +33,6 @@ _LAZY = {
     "PackedNetwork": "_packed",
     "TorchNetwork": "_torch",
     "TorchRows": "_rows",
-    "WeightedBatchNorm1d": "_torch",
     "default_encoder": "_torch",
     "rows_by_size": "_rows",
 }

@@ -12,7 +12,7 @@ from torch import nn
 
 from deepsep.networks._phase import adam, private_seed, run_epochs, tensor
 from deepsep.networks._protocol import OnEpoch, present_rows, streams
-from deepsep.networks._torch import TorchNetwork, WeightedBatchNorm1d, _linear
+from deepsep.networks._torch import TorchNetwork, _linear
 
 Array = NDArray[Any]
 
@@ -63,8 +63,6 @@ def pretrain(
         x, w = rows[at], weights[at]
         for norm in norms:
             norm.train(len(at) > 1)
-            if weight is not None and isinstance(norm, WeightedBatchNorm1d):
-                norm.row_weight = w
         optimiser.zero_grad()
         errors = (decoder(encoder(x)) - x.flatten(1)).square().mean(1)
         total = errors @ w
@@ -95,7 +93,4 @@ def pretrain(
             )
     finally:
         encoder.eval()
-        for norm in norms:
-            if isinstance(norm, WeightedBatchNorm1d):
-                norm.row_weight = None
     return history

@@ -121,10 +121,7 @@ class NumpyNetwork:
         noise = _Noise(self.noise, noise_seed) if self.noise else None
         chunk = _Chunk(X, targets, weight, batch_size=batch_size, dropout=dropout, noise=noise)
         sizes = {batch_size, n % batch_size} - {0}
-        steps = {
-            size: _Step(size, self.widths, loss=loss, weighted=weight is not None, scale=dropout.scale)
-            for size in sizes
-        }
+        steps = {size: _Step(size, self.widths, loss=loss, scale=dropout.scale) for size in sizes}
         adam = _Adam(self._parameters, self._decay, lr)
 
         history = []
@@ -138,7 +135,7 @@ class NumpyNetwork:
                 for batch in crowd:
                     steps[len(batch.rows)].gradient(self._parameters, adam.gradient, batch)
                     adam.step()
-                self._update_running(chunk, len(crowd))
+                self._update_running(crowd, chunk)
                 for batch in lone:
                     steps[1].gradient(self._parameters, adam.gradient, batch, self._running)
                     adam.step()
@@ -148,15 +145,15 @@ class NumpyNetwork:
                 on_epoch(epoch, history[-1])
         return history
 
-    def _update_running(self, chunk: _Chunk, n: int) -> None:
-        """Let the running statistics follow the first ``n`` batches of the chunk, as if one by one."""
-        # The variance is that of a sample, as in torch. Its factor m / (m - 1) is held at its value for two rows,
-        # which only weights of less than 1 can exceed. Rounding may leave a variance below zero.
-        mass = chunk.mass[:n]
+    def _update_running(self, batches: list[_Batch], chunk: _Chunk) -> None:
+        """Let the running statistics follow the first batches of the chunk, as if one by one."""
+        # The variance is that of a sample, as in torch. Rounding may leave it below zero.
+        n = len(batches)
+        size = np.array([len(batch.rows) for batch in batches], F32)
         share = F32(BN_MOMENTUM) * F32(1 - BN_MOMENTUM) ** np.arange(n - 1, -1, -1, dtype=F32)
         self._running *= F32((1 - BN_MOMENTUM) ** n)
         self._running[0] += share @ chunk.mean[:n]
-        self._running[1] += (share * mass / np.maximum(mass - 1, mass / 2)) @ np.maximum(chunk.var[:n], 0)
+        self._running[1] += (share * size / (size - 1)) @ np.maximum(chunk.var[:n], 0)
         self._n_batches += n
 
     def embed(self, X: Array) -> Array:
@@ -350,7 +347,7 @@ class _Batch(NamedTuple):
 
     rows: Array  # (batch, d + 1), the last column of ones
     targets: Array  # (c, batch)
-    share: Array  # (batch,)  w_i / sum of w
+    share: Array  # (batch,)  w_i / sum of w, in the loss
     kept: Array | None  # (batch, width)  0 or 1; None without dropout
     proba: Array  # (c, batch)
     mean: Array  # (width,)
@@ -381,7 +378,6 @@ class _Chunk:
         self.weight, self.share = np.ones((2, self.capacity), F32)
         self.kept = np.empty((self.capacity, dropout.width), np.uint8)
         n_batches = -(-self.capacity // batch_size)
-        self.mass = np.empty(n_batches, F32)  # sum of w in each batch
         self.mean, self.var = np.empty((2, n_batches, dropout.width), F32)
         self.n = 0
         self.batches: list[_Batch] = []
@@ -423,8 +419,7 @@ class _Chunk:
     def _share(self) -> None:
         """Divide each weight by the sum over its batch."""
         starts = np.arange(0, self.n, self.batch_size)
-        mass = self.mass[: len(starts)]
-        np.add.reduceat(self.weight[: self.n], starts, out=mass)
+        mass = np.add.reduceat(self.weight[: self.n], starts)
         np.divide(self.weight[: self.n], np.repeat(mass, np.diff(starts, append=self.n)), self.share[: self.n])
 
     def loss(self, loss: Loss) -> float:
@@ -440,8 +435,8 @@ class _Chunk:
 class _Step:
     """The gradient of the loss on one batch, in arrays that every step of the phase writes anew."""
 
-    def __init__(self, size: int, widths: Sequence[int], *, loss: Loss, weighted: bool, scale: float) -> None:
-        self.loss, self.weighted = loss, weighted
+    def __init__(self, size: int, widths: Sequence[int], *, loss: Loss, scale: float) -> None:
+        self.loss = loss
         # Activations are (batch, width), class scores (c, batch).
         # ``D`` and ``mask`` serve twice: four arrays of 512 rows stay in cache where six do not.
         self.A, self.AA, self.D, self.mask = (_aligned((size, widths[1])) for _ in range(4))
@@ -450,6 +445,7 @@ class _Step:
         self.per_row = np.empty(size, F32)
         self.ones = np.ones(size, F32)
         self.one_over_size = np.array(1 / size, F32)
+        self.even = np.full(size, self.one_over_size)
         self.scale = np.array(scale, F32)
         self.two_over_c = np.array(2 / widths[-1], F32)
 
@@ -468,8 +464,8 @@ class _Step:
 
         # Batch norm and the factor of dropout, as A * scale + shift; then the mask.
         if running is None:
-            np.dot(share, A, mean)
-            np.dot(share, AA, var)
+            np.dot(self.even, A, mean)
+            np.dot(self.even, AA, var)
             np.subtract(var, mean * mean, var)
         else:
             mean, var = running
@@ -526,7 +522,7 @@ class _Step:
             up, W = dH, p.W[i + 1]
 
         # Dropout and batch norm, all but the factor ``scale``:
-        # dA - share * (sum dA + x̂ * sum(dA * x̂)), where x̂ = (A - mean) / std.
+        # dA - 1/batch * (sum dA + x̂ * sum(dA * x̂)), where x̂ = (A - mean) / std.
         dA, work = D, mask
         np.dot(up, W.T, dA)
         if kept is not None:
@@ -539,13 +535,10 @@ class _Step:
         if running is None:
             slope = g.gamma / std
             offset = g.beta - mean * slope
-            if not self.weighted:
-                slope *= self.one_over_size
-                offset *= self.one_over_size
+            slope *= self.one_over_size
+            offset *= self.one_over_size
             np.multiply(A, slope, work)
             np.add(work, offset, work)
-            if self.weighted:
-                np.multiply(work, share[:, None], work)
             np.subtract(dA, work, dA)
 
         np.multiply(g.beta, self.scale, g.beta)

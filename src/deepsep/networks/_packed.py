@@ -11,9 +11,10 @@ from torch.nn import functional
 
 from deepsep.errors import DataError
 from deepsep.networks._numpy import NumpyNetwork
-from deepsep.networks._phase import adam, batch_norm, private_seed, row_losses, run_epochs, tensor
+from deepsep.networks._phase import adam, private_seed, row_losses, run_epochs, tensor
 from deepsep.networks._protocol import (
     BN_EPS,
+    BN_MOMENTUM,
     EVALUATE_ROWS,
     Array,
     Loss,
@@ -121,7 +122,7 @@ class PackedNetwork:
             w = weights[at]
             optimiser.zero_grad()
             x = rows[at] if rows.ndim == 2 else rows[member, at]
-            scores = self._linear("head", self._encode(x, w))
+            scores = self._linear("head", self._encode(x, training=True))
             totals = (row_losses(scores, goals[member, at], loss) * w).sum(-1)
             # The sum over the members: none has a part in another's gradient.
             torch.autograd.backward((totals / w.sum(-1)).sum())
@@ -162,27 +163,39 @@ class PackedNetwork:
         with torch.no_grad():
             for start in range(0, max(X.shape[-2], 1), EVALUATE_ROWS):
                 x = tensor(X[..., start : start + EVALUATE_ROWS, :], self.device)
-                out = self._encode(x.expand(self.n_members, *x.shape[-2:]), None)
+                out = self._encode(x.expand(self.n_members, *x.shape[-2:]), training=False)
                 if head:
                     out = torch.softmax(self._linear("head", out), -1)
                 parts.append(out.cpu().numpy())
         return np.concatenate(parts, axis=1)
 
-    def _encode(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        """Map (M, rows, d) to (M, rows, width): in training mode where the rows have weights."""
+    def _encode(self, x: Tensor, *, training: bool) -> Tensor:
+        """Map (M, rows, d) to (M, rows, width)."""
         t = self._tensors
         mean, var = t["encoder.2.running_mean"], t["encoder.2.running_var"]
         h = torch.tanh(self._linear("encoder.0", x))
-        if weight is not None and h.shape[1] > 1:
-            h = batch_norm(h, weight, mean, var)
+        if training and h.shape[1] > 1:
+            h = _batch_norm(h, mean, var)
             t["encoder.2.num_batches_tracked"].add_(1)
         else:
             h = (h - mean[:, None]) * torch.rsqrt(var[:, None] + BN_EPS)
         h = h * t["encoder.2.weight"][:, None] + t["encoder.2.bias"][:, None]
-        h = functional.dropout(h, self.dropout, training=weight is not None)
+        h = functional.dropout(h, self.dropout, training=training)
         for name in self._layers[1:-1]:
             h = torch.tanh(self._linear(name, h))
         return h
 
     def _linear(self, name: str, x: Tensor) -> Tensor:
         return torch.baddbmm(self._tensors[f"{name}.bias"][:, None], x, self._tensors[f"{name}.weight"].mT)
+
+
+def _batch_norm(x: Tensor, running_mean: Tensor, running_var: Tensor) -> Tensor:
+    """Normalise the rows of each member, and let its running moments follow."""
+    n = x.shape[1]
+    mean = (x * (1 / n)).sum(1, keepdim=True)
+    centred = x - mean
+    var = (centred * (1 / n) * centred).sum(1, keepdim=True)
+    with torch.no_grad():
+        running_mean.lerp_(mean.squeeze(1), BN_MOMENTUM)
+        running_var.lerp_(var.squeeze(1) * (n / (n - 1)), BN_MOMENTUM)  # the variance of a sample
+    return centred * torch.rsqrt(var + BN_EPS)

@@ -1,4 +1,4 @@
-"""What the torch back ends share: batch norm and losses that know row weights, and the loop over epochs.
+"""What the torch back ends share: losses of rows, Adam, private random states, and the loop over epochs.
 
 Arrays may have a leading dimension of members (see :mod:`deepsep.networks._packed`); rows are the last dimension but
 one, so that one code serves both.
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepsep.networks._protocol import ADAM_EPS, BETA1, BETA2, BN_EPS, BN_MOMENTUM, Array, Loss
+from deepsep.networks._protocol import ADAM_EPS, BETA1, BETA2, Array, Loss
 
 WARM_UP = 3  # steps before a step is captured; torch asks for some, so that lazy initialisations are over
 
@@ -24,21 +24,6 @@ def tensor(values: Array | Tensor, device: torch.device) -> Tensor:
         # torch warns of arrays that are not writable, which is what a memory map or a worker process is given.
         values = torch.from_numpy(np.require(values, np.float32, ["C", "W"]))
     return values.to(device, torch.float32)
-
-
-def batch_norm(x: Tensor, weight: Tensor, running_mean: Tensor, running_var: Tensor) -> Tensor:
-    """Normalise the rows of ``x`` with their weighted moments, and let the running ones follow."""
-    mass = weight.sum(-1, keepdim=True)
-    share = (weight / mass).unsqueeze(-1)
-    mean = (share * x).sum(-2, keepdim=True)
-    centred = x - mean
-    var = (share * centred * centred).sum(-2, keepdim=True)
-    with torch.no_grad():
-        # The variance of a sample. Its factor is held at the value for two rows, which weights below 1 can exceed.
-        factor = mass / torch.maximum(mass - 1, mass / 2)
-        running_mean.lerp_(mean.squeeze(-2), BN_MOMENTUM)
-        running_var.lerp_(var.squeeze(-2) * factor, BN_MOMENTUM)
-    return centred * torch.rsqrt(var + BN_EPS)
 
 
 def row_losses(scores: Tensor, targets: Tensor, loss: Loss) -> Tensor:

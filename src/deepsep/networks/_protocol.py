@@ -67,7 +67,8 @@ class Network(Protocol):
         rng : numpy.random.Generator
             Source of the order of the rows and of the dropout. The order is the same for every back end.
         weight : array of shape (n,), optional
-            A weight of k stands for k copies of a row, in the loss and in the batch norm; 0 for its absence.
+            A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm counts the rows of a
+            batch alike: with unequal weights its moments would be those of a few rows, and change from batch to batch.
         on_epoch : callable, optional
             Called as ``on_epoch(epoch, loss)`` after each epoch, from 0 on.
 

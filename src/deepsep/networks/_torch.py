@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from deepsep.errors import DataError
-from deepsep.networks._phase import adam, batch_norm, private_seed, row_losses, run_epochs, tensor
+from deepsep.networks._phase import adam, private_seed, row_losses, run_epochs, tensor
 from deepsep.networks._protocol import (
     BN_EPS,
     BN_MOMENTUM,
@@ -26,25 +26,6 @@ from deepsep.networks._protocol import (
     present_rows,
     streams,
 )
-
-
-class WeightedBatchNorm1d(nn.BatchNorm1d):
-    """Batch norm in which a row of weight k counts as k rows.
-
-    :class:`TorchNetwork` sets the weights before each batch. Without any it is torch's own.
-    """
-
-    row_weight: Tensor | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise a batch."""
-        if self.row_weight is None or not self.training:
-            return super().forward(x)
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1)
-        return batch_norm(x, self.row_weight, self.running_mean, self.running_var) * self.weight + self.bias
 
 
 def default_encoder(
@@ -78,7 +59,7 @@ def default_encoder(
         layers += [_linear(rng, n_in, n_out), nn.Tanh()]
         if len(layers) == 2:
             layers += [
-                WeightedBatchNorm1d(n_out, eps=BN_EPS, momentum=BN_MOMENTUM, dtype=torch.float32),
+                nn.BatchNorm1d(n_out, eps=BN_EPS, momentum=BN_MOMENTUM, dtype=torch.float32),
                 nn.Dropout(dropout),
             ]
     return nn.Sequential(*layers)
@@ -116,10 +97,6 @@ class TorchNetwork:
         ``"cpu"`` or ``"cuda"``.
     rng : numpy.random.Generator
         Source of the initial weights. The default network starts as :class:`deepsep.networks.NumpyNetwork` does.
-
-    Notes
-    -----
-    Batch norm layers other than :class:`WeightedBatchNorm1d` take all rows of a batch alike, whatever their weights.
     """
 
     def __init__(
@@ -189,8 +166,6 @@ class TorchNetwork:
             w = None if weights is None else weights[at]
             for norm in norms:
                 norm.train(len(at) > 1)
-                if isinstance(norm, WeightedBatchNorm1d):
-                    norm.row_weight = w
             optimiser.zero_grad()
             x = rows[at] + self.noise * torch.randn_like(rows[at]) if self.noise else rows[at]
             losses = row_losses(head(encoder(x)), goals[at], loss)
@@ -213,9 +188,6 @@ class TorchNetwork:
                 run_epochs(step, draw_order, record, n=n, epochs=epochs, batch_size=size, device=self.device)
         finally:
             self.module.eval()
-            for norm in norms:
-                if isinstance(norm, WeightedBatchNorm1d):
-                    norm.row_weight = None
         return history
 
     def decays(self) -> list[tuple[Tensor, float]]:
