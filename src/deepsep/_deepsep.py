@@ -317,7 +317,7 @@ class DeepSep(Rounds):
             Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
             integers.
         sample_weight : array-like of shape (n,), optional
-            A weight of k counts as k copies of the row, 0 as its absence, in every stage.
+            A weight of k counts as k copies of the row in the losses and in the TSVMs, 0 as its absence everywhere.
 
         Returns
         -------
