@@ -275,3 +275,20 @@ def test_a_label_without_a_weight_is_an_error(odd):
     survey = pd.DataFrame({"user": [1, 2], "segment": ["a", "b"], "probability": pd.Series([0.5, odd], dtype=object)})
     with pytest.raises(DataError, match="'probability' of the labels must hold"):
         join_labels(people, survey, on="user", weight="probability")
+
+
+@pytest.mark.parametrize("style", ["%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", "%d-%m-%y", "%m/%d/%Y %H:%M"])
+def test_dates_that_are_no_iso_dates_are_pointed_out(style):
+    days = pd.date_range("2024-01-01", periods=80, freq="5D")
+    table = pd.DataFrame(
+        {"since": days.strftime(style), "x": np.arange(80) % 7, "label": ["a", "b"] * 20 + [None] * 40}
+    )
+    found = [one for one in check_table(table, "label")["findings"] if one["code"] == "dates"]
+    assert [one["columns"] for one in found] == [["since"]]
+    assert repr(table["since"][0]) in found[0]["message"]
+
+
+@pytest.mark.parametrize("values", [["1.2.3", "4.5.6"], ["10-12", "12-14"], ["12 monkeys 20", "7 dwarfs"]])
+def test_versions_and_ranges_are_no_dates(values):
+    table = pd.DataFrame({"v": values * 20, "x": np.arange(40) % 7, "label": ["a", "b"] * 10 + [None] * 20})
+    assert not [one for one in check_table(table, "label")["findings"] if one["code"] == "dates"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any, Literal
 
@@ -19,6 +20,10 @@ MANY_LEVELS = 100
 MOSTLY_MISSING = 0.5
 MIXED = 0.5  # part of numbers from which on a column of text is a suspicious mixture
 SHOWN = 5
+OTHER_DATE = re.compile(  # than ISO's: 31/12/2025, 2025/12/31, 31 Dec 2025
+    r"(\d{1,2}([./-])\d{1,2}\2(\d{4}|\d{2})|\d{4}([./])\d{1,2}\4\d{1,2}|\d{1,2}[ -][A-Za-z]{3,9}\.?[ -](\d{4}|\d{2}))\b"
+)
+NEARLY_ALL = 0.95  # of the values
 
 
 def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int = 50_000) -> dict[str, Any]:
@@ -193,6 +198,8 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
                 "left_out": reason,
             }
         )
+        if kind == "text":
+            _check_dates(name, cells, findings)
         if reason or kind is None:
             continue
         values[name] = cells
@@ -220,6 +227,13 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
         text = f"missing in more than half of the rows: {_some(gaps)}."
         findings.add("note", "mostly-missing", text, "Check that they are missing for everybody alike.", *names)
     return described, values
+
+
+def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
+    levels = cells.dropna().unique()[:1_000]
+    if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > NEARLY_ALL:
+        text = f"column {name!r} holds dates such as {levels[0]!r}, whose day and month are unsure: taken as text."
+        findings.add("warning", "dates", text, "Write dates as 2025-12-31; models then see year, month and day.", name)
 
 
 def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findings) -> None:
