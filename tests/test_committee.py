@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from deepsep import DeepSep, load, save
+from deepsep.errors import InterruptWarning
 from deepsep.networks import NumpyNetwork, TorchNetwork
 from deepsep.networks._committee import Committee, member_states, members_of
 
@@ -137,6 +138,43 @@ def test_one_network_without_noise_is_the_papers(blobs):
     model = DeepSep(n_networks=1, random_state=0, **QUICK).fit(X, y)
     assert all("/" not in name for name in model._states[0])
     assert model.transform(X).shape == (150, 4)
+
+
+def test_noise_falls_with_many_labels():
+    model = DeepSep()
+    assert [model._deviation(n) for n in (35, 500, 2000)] == [0.5, 0.5, 0.25]
+    assert DeepSep(noise=0.3)._deviation(2000) == 0.3
+    assert DeepSep(encoder=lambda: None)._deviation(35) == 0.0
+
+
+def test_settings_changed_after_the_fit_change_nothing(blobs, tmp_path):
+    X, _, y = blobs
+    model = DeepSep(n_networks=2, random_state=0, **QUICK).fit(X, y)
+    p, embedding = model.predict_proba(X), model.transform(X)
+    model.set_params(n_networks=5, noise=1.0)
+    np.testing.assert_array_equal(model.transform(X), embedding)
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict_proba(X), p)
+
+
+@pytest.mark.parametrize("validation_fraction", [0.0, 0.3])
+def test_interrupted_members_that_were_not_trained_have_no_say(validation_fraction, blobs, monkeypatch):
+    X, _, y = blobs
+    train, calls = NumpyNetwork.train, []
+
+    def stop_in_the_second(self, *args, **options):
+        calls.append(self)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return train(self, *args, **options)
+
+    monkeypatch.setattr(NumpyNetwork, "train", stop_in_the_second)
+    settings = QUICK | {"validation_fraction": validation_fraction, "calibrate": True}
+    with pytest.warns(InterruptWarning, match="not calibrated"):
+        model = DeepSep(n_networks=3, random_state=0, **settings).fit(X, y)
+    assert model.transform(X).shape == (150, 8)  # the first, and the second, which had begun; not the third
+    assert len(calls) == 2  # no fit of the calibration after that
+    assert model.temperature_ == 1.0
 
 
 @pytest.mark.parametrize(

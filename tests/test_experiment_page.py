@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from deepsep.experiments import _run
 from deepsep.experiments._page import ablation_table, claims_table, spread_table
 from deepsep.experiments._results import claims
-from deepsep.experiments._run import _digest
+from deepsep.experiments._run import _digest, prepare
 
 
 @pytest.fixture
@@ -65,4 +66,22 @@ def test_table_is_known_by_its_content(tmp_path):
         table.assign(n=[1.0, 2.0, 3.0]),
         table.assign(c=["a", "None", "b"]),
     )
+    assert _digest(table.astype({"c": object})) == _digest(table)  # however text is held
+    assert _digest(table.astype({"c": "category"})) != _digest(table)  # which is encoded in another way
+    assert _digest(pd.DataFrame({"a": [0, 1]})) != _digest(pd.DataFrame({"a": [False, True]}))
+    assert _digest(pd.DataFrame({"a": [[1], [2]]})) != _digest(pd.DataFrame({"a": [[1], [3]]}))
     assert len({_digest(other) for other in (table, *changes)}) == 1 + len(changes)
+
+
+def test_changed_defaults_make_new_cells(monkeypatch, tmp_path):
+    frame = pd.DataFrame({"x": np.arange(400.0), "label": ["a", "b"] * 200})
+
+    def keys():
+        what = prepare("t", frame, tmp_path, labels=[20], shuffles=1, methods=["deepsep", "deepsep-defaults"], trials=0)
+        return [cell.key for cell in what.cells]
+
+    before = keys()
+    monkeypatch.setattr(_run, "departures", lambda: {"rounds": 99})
+    after = keys()
+    assert before[0] == after[0]
+    assert before[1] != after[1]

@@ -116,7 +116,9 @@ def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
         raise ParameterError(f"priors[{wrong!r}]={priors[wrong]!r}; every share must lie between 0 and 1.")
     if abs(shares.sum() - 1) > 1e-6:
         raise ParameterError(f"priors sum to {shares.sum():.6g}, not to 1. Divide each share by their sum.")
-    return shares
+    return np.asarray(
+        shares / shares.sum()
+    )  # exactly one: what looks for means of these shares would not find them else
 
 
 def check_weights(X: Any, sample_weight: Any, labels: Labels, *, stacklevel: int = 3) -> Array:

@@ -32,7 +32,7 @@ from deepsep._threads import one_blas_thread
 from deepsep._tsvm import TSVM
 from deepsep.errors import DataError, DeepSepWarning, InterruptWarning, LabelWarning, ParameterError
 from deepsep.networks import Network
-from deepsep.networks._committee import members_of
+from deepsep.networks._committee import Committee, members_of
 from deepsep.solvers._rows import Rows
 
 Array = NDArray[Any]
@@ -41,6 +41,8 @@ VALIDATION_FROM = 50  # labelled rows below which none are held out
 PATIENCE = 20  # epochs without a better validation loss
 CALIBRATION_FOLDS = 3
 CHUNK = 8_192  # rows that are embedded together
+NETWORKS, NOISE = 3, 0.5  # of the default network, unless said otherwise
+NOISE_UP_TO = 500  # labels; with more, less noise is best
 
 
 @dataclass
@@ -95,16 +97,18 @@ class DeepSep(Rounds):
     Parameters
     ----------
     hidden : sequence of int, default=(128, 32)
-        Widths of the layers of f, each with tanh; batch norm and dropout follow the first. The last is the embedding.
+        Widths of the layers of f, each with tanh; batch norm and dropout follow the first. The last is the width of the
+        embedding, of which there is one for each network.
     dropout : float, default=0.5
         Dropout rate.
     noise : float or None, default=None
         Standard deviation of the normal noise that is added to every feature of a row each time it is trained on.
-        None: 0.5, half the deviation of a feature (``standardize``); 0 with your own encoder.
+        None: 0.5, half the deviation of a feature (``standardize``), and less with more than 500 labels, in proportion
+        to one over the square root of their number; 0 with your own encoder.
     n_networks : int or None, default=None
         Networks that start from different weights and are trained alike. The TSVMs see their embeddings side by side,
         and their probabilities are averaged. A fit takes nearly as many times as long. None: 3, or 1 with your own
-        encoder.
+        encoder, whose copies start alike unless it is a callable.
     encoder : torch module or callable without arguments that makes one, optional
         Your own f, for images, text or anything else; maps (batch, *shape of a row) to (batch, width). X may then have
         more than two dimensions. ``hidden`` and ``dropout`` are not used.
@@ -196,7 +200,7 @@ class DeepSep(Rounds):
     >>> bool((model.predict(X) == digit)[~known].mean() > 0.85)
     True
     >>> model.transform(X[:3]).shape
-    (3, 32)
+    (3, 96)
     """
 
     def __init__(
@@ -326,6 +330,7 @@ class DeepSep(Rounds):
         rng, rows, history = self._begin(X, y, sample_weight)
         network = self._new_network(rows, rng)
         labels = smooth_labels(rows.labels.codes[rows.labelled], len(self.classes_), self.smoothing)
+        calibrate = self.calibrate
         with history:
             try:
                 with one_blas_thread():
@@ -343,7 +348,8 @@ class DeepSep(Rounds):
                 if self._is_part:
                     raise
                 self._interrupted(network)
-            return self._finish(rows, history, rng)
+                calibrate = False
+            return self._finish(rows, history, rng, calibrate)
 
     # -- its steps -------------------------------------------------------------------------------------------
 
@@ -400,7 +406,19 @@ class DeepSep(Rounds):
         self._device = self._choose_device()
         self._backend = "numpy" if self._device == "cpu" and self.encoder is None else "torch"
         rows.torch_device = self._device if self._backend == "torch" else None
-        return self._make_network(c, d, rng)
+        return self._make_network(c, d, self._count(), rng, self._deviation(len(rows.labelled)))
+
+    def _count(self) -> int:
+        """Return how many networks are to be trained."""
+        if self.n_networks is not None:
+            return self.n_networks
+        return NETWORKS if self.encoder is None else 1
+
+    def _deviation(self, n_labelled: int) -> float:
+        """Return the standard deviation of the noise on the features."""
+        if self.noise is not None:
+            return float(self.noise)
+        return NOISE * min(1.0, (NOISE_UP_TO / n_labelled) ** 0.5) if self.encoder is None else 0.0
 
     def _balanced(self) -> Any:
         return False if self.balance is None else self.balance
@@ -438,8 +456,9 @@ class DeepSep(Rounds):
         if not rows.validation.size:
             self._phase(network, rows, "initial", labels, history, rng)
             return
+        members = network.in_turn() if isinstance(network, Committee) else [network]
         epochs, losses = zip(
-            *(self._until_no_better(member, rows, labels, history, rng) for member in members_of(network)), strict=True
+            *(self._until_no_better(member, rows, labels, history, rng) for member in members), strict=True
         )
         history.add(round=0, phase="initial", epochs=max(epochs), loss=float(np.mean(losses)))
 
@@ -576,16 +595,18 @@ class DeepSep(Rounds):
 
     def _interrupted(self, network: Network) -> None:
         if not self._states:
+            network = network.begun() if isinstance(network, Committee) else network
             self._states.append(network.state())
         done = len(self._states) - 1
         warnings.warn(
             f"interrupted: the model holds the {done} rounds of {self.rounds} that were complete"
-            + (", that is, the initial network as far as it was trained." if done == 0 else "."),
+            + (", that is, the initial network as far as it was trained." if done == 0 else ".")
+            + (" Its probabilities are not calibrated." if self.calibrate else ""),
             InterruptWarning,
             stacklevel=3,
         )
 
-    def _finish(self, rows: _Rows, history: History, rng: np.random.Generator) -> Self:
+    def _finish(self, rows: _Rows, history: History, rng: np.random.Generator, calibrate: bool) -> Self:
         for stale in ("_held_out", "_guess", "prior_shift_"):
             self.__dict__.pop(stale, None)
         self.n_rounds_ = len(self._states) - 1
@@ -593,7 +614,7 @@ class DeepSep(Rounds):
         self.temperature_ = 1.0
         self._weights = round_weights(max(self.n_rounds_, 1), self.decay)
         self._build_average()
-        if self.calibrate:
+        if calibrate:
             try:
                 self.temperature_ = self._fit_temperature(rows, history, rng)
             except KeyboardInterrupt:

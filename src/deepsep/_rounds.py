@@ -23,7 +23,6 @@ from deepsep.networks._ensemble import NetworkAverage
 
 Array = NDArray[Any]
 
-NETWORKS, NOISE = 3, 0.5  # of the default network, unless said otherwise
 SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
 
 
@@ -33,8 +32,6 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
     # Settings that say what a network looks like.
     hidden: Sequence[int]
     dropout: float
-    noise: float | None
-    n_networks: int | None
     encoder: Any
     l2: float | Sequence[float]
     device: str
@@ -61,26 +58,15 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
 
     # -- networks --------------------------------------------------------------------------------------------
 
-    def _make_network(self, c: int, d: int, rng: np.random.Generator) -> Network:
-        members = [self._make_member(c, d, rng) for _ in range(self._count())]
-        return members[0] if len(members) == 1 else Committee(members)
+    def _make_network(self, c: int, d: int, n: int, rng: np.random.Generator, noise: float = 0.0) -> Network:
+        """Return a network, or a committee of ``n``; with noise to train it, and without to ask it."""
+        members = [self._make_member(c, d, rng, noise) for _ in range(n)]
+        return members[0] if n == 1 else Committee(members)
 
-    def _count(self) -> int:
-        """Return how many networks there are in a round."""
-        if self.n_networks is not None:
-            return self.n_networks
-        return NETWORKS if self.encoder is None else 1
-
-    def _deviation(self) -> float:
-        """Return the standard deviation of the noise on the features."""
-        if self.noise is not None:
-            return float(self.noise)
-        return NOISE if self.encoder is None else 0.0
-
-    def _make_member(self, c: int, d: int, rng: np.random.Generator) -> Network:
+    def _make_member(self, c: int, d: int, rng: np.random.Generator, noise: float) -> Network:
         if self._backend == "numpy":
             return NumpyNetwork(
-                d, c, hidden=self._hidden, dropout=self.dropout, noise=self._deviation(), l2=self._penalties(), rng=rng
+                d, c, hidden=self._hidden, dropout=self.dropout, noise=noise, l2=self._penalties(), rng=rng
             )
         from deepsep.networks import TorchNetwork
 
@@ -91,7 +77,7 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
             encoder=self.encoder,
             hidden=self._hidden,
             dropout=self.dropout,
-            noise=self._deviation(),
+            noise=noise,
             l2=self._penalties(),
             device=self._device,
             rng=rng,
@@ -112,9 +98,10 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
         states = self._states[1:] or self._states
         self._packed = None
         if self.encoder is None:
-            members = [member for state in states for member in member_states(state)]
-            weights = np.repeat(self._weights / self._count(), self._count())
-            self._packed = NetworkAverage(members, weights, self._scaling.centre, self._scaling.scale)
+            rounds = [member_states(state) for state in states]
+            members = [member for states in rounds for member in states]
+            each = [w / len(states) for w, states in zip(self._weights, rounds, strict=True) for _ in states]
+            self._packed = NetworkAverage(members, np.array(each), self._scaling.centre, self._scaling.scale)
 
     def _network(self, state: dict[str, Array]) -> Network:
         d = int(np.prod(self._row_shape))
@@ -122,7 +109,8 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
             import torch
 
             self._device = "cuda" if torch.cuda.is_available() else "cpu"
-        network = self._make_network(len(self.classes_), d, np.random.default_rng(0))
+        # As many as there are in the state: the setting may have been changed since the fit.
+        network = self._make_network(len(self.classes_), d, len(member_states(state)), np.random.default_rng(0))
         network.load_state(state)
         return network
 
@@ -172,7 +160,7 @@ class Rounds(ClassifierMixin, TransformerMixin, BaseEstimator):
         return self._states[round]
 
     def transform(self, X: Any) -> Array:
-        """Return the embedding f of every row, by the last network."""
+        """Return the embedding f of every row, by the last network; several stand side by side."""
         return self.round_embedding(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from deepsep.errors import DataError, DeepSepError
 from deepsep.experiments._cells import Cell, is_done, run_cell
-from deepsep.experiments._models import METHODS, departures
+from deepsep.experiments._models import DEFAULTS, METHODS, departures
 from deepsep.experiments._protocol import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def prepare(
         "trials": trials,
     }
     cells = [
-        Cell(shuffle=shuffle, labels=size, method=method, settings=dict((settings or {}).get(method, {})), **common)
+        Cell(shuffle=shuffle, labels=size, method=method, settings=own_settings(method, settings or {}), **common)
         for shuffle in range(shuffles)
         for size in what.sizes
         for method in methods
@@ -126,6 +126,11 @@ def prepare(
             if size in ABLATION_SIZES
         ]
     return Experiment(path, folder / "cells", what, tuple(cells))
+
+
+def own_settings(name: str, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings that a cell is known by; our defaults are among them, so that changed ones make new cells."""
+    return (departures() if name == DEFAULTS else {}) | dict(given.get(name, {}))
 
 
 def run(
@@ -232,14 +237,27 @@ def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, st
 
 
 def _digest(frame: pd.DataFrame) -> str:
-    """Return a hash of names and values, and not of the file, which another version of pandas writes differently."""
+    """Return a hash of names, kinds and values, and not of the file, which another pandas writes differently."""
     from pandas.util import hash_pandas_object
 
     content = sha256()
     for name, column in frame.items():
-        content.update(repr(name).encode())
-        content.update(hash_pandas_object(column, index=False).to_numpy().tobytes())
+        content.update(repr((name, _kind(column))).encode())
+        try:
+            content.update(hash_pandas_object(column, index=False).to_numpy().tobytes())
+        except TypeError:  # lists and the like
+            content.update(repr(column.tolist()).encode())
     return content.hexdigest()
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "category"
+    tests = {"boolean": pd.api.types.is_bool_dtype, "number": pd.api.types.is_numeric_dtype}
+    tests["date"] = pd.api.types.is_datetime64_any_dtype
+    return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
 
 
 def _tidy(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,6 +20,18 @@ class Committee:
 
     def __init__(self, members: Sequence[Network]) -> None:
         self.members = tuple(members)
+        self._begun = 0
+
+    def in_turn(self) -> Iterator[Network]:
+        """Yield the members to train them, one after the other."""
+        for i, member in enumerate(self.members):
+            self._begun = max(self._begun, i + 1)
+            yield member
+
+    def begun(self) -> Network:
+        """Return the members that have been trained, be it in part: what there is to keep after an interruption."""
+        part = self.members[: max(self._begun, 1)]
+        return part[0] if len(part) == 1 else Committee(part)
 
     def train(
         self,
@@ -47,7 +59,7 @@ class Committee:
                 weight=weight,
                 on_epoch=on_epoch,
             )
-            for member in self.members
+            for member in self.in_turn()
         ]
         return [float(loss) for loss in np.mean(losses, axis=0)]
 
