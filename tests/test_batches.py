@@ -122,6 +122,47 @@ def test_dates_are_not_guessed_at(tmp_path):
         assert "column 'day' must hold dates such as 2024-01-31, and has '01/02/2024'" in found
 
 
+def test_a_stray_word_among_dates_is_a_missing_value(tmp_path):
+    days = pd.date_range("2024-01-01", periods=60).strftime("%Y-%m-%d").tolist()
+    days[55], days[56], days[57] = "unknown", "٢٠٢٤-٠١-٣١", "2024-02-31"  # a word, other digits, no such day
+    place = write(tmp_path / "t.csv", {"i": range(60), "day": days, "x": ["?", *range(59)]}, ",")
+    for rows in (1, 10, 1_000):
+        found, said = in_batches(place, rows, {"i": "number", "day": "date", "x": "number"})
+        assert np.flatnonzero(found["day"].isna()).tolist() == [55, 56, 57]
+        assert found["day"].dropna().dt.strftime("%Y-%m-%d").tolist() == days[:55] + days[58:]
+        assert said == [
+            "column 'day' holds 57 dates and 3 other values such as 'unknown', '٢٠٢٤-٠١-٣١', '2024-02-31' (first in "
+            "row 56), which are taken as missing.",
+            "column 'x' holds 59 numbers and 1 other values such as '?' (first in row 1), which are taken as missing.",
+        ]
+
+
+def test_a_stray_word_among_dates_does_not_stop_the_scoring(model, tmp_path):
+    days = ["2024-02-01"] * 59 + ["unknown"]
+    columns = {"amount": [1_000.5] * 60, "product": ["A1"] * 60, "size": ["1"] * 60, "member": ["true"] * 60}
+    place = write(tmp_path / "t.csv", columns | {"joined": days}, ",")
+    with pytest.warns(DeepSepWarning, match="'joined' holds 59 dates and 1 other values such as 'unknown'"):
+        done = score_file(model, place, tmp_path / "scores.parquet", batch_rows=10)
+    assert done["rows"] == 60
+
+
+def test_words_where_dates_should_be_are_refused(tmp_path):
+    place = write(tmp_path / "t.csv", {"i": range(3), "day": ["soon", "", "later"]}, ",")
+    for rows in (1, 100):
+        found, _ = in_batches(place, rows, {"day": "date"})
+        assert found.startswith("column 'day' must hold dates, but none of 2 values is one, such as 'soon', 'later'")
+
+
+def test_a_piece_of_a_wide_file_has_fewer_rows(tmp_path):
+    names = [f"x{i}" for i in range(200)]
+    place = tmp_path / "t.csv"
+    place.write_text(",".join(names) + "\n" + (",".join("1" * 200) + "\n") * 25_000)
+    pieces = [len(table) for table in TableFile(place)._look(names)]
+    assert sum(pieces) == 25_000
+    assert max(pieces) * 200 <= 1_000_000
+    assert [len(table) for table in TableFile(place)._look(names[:2])] == [25_000]
+
+
 @pytest.mark.slow
 @anew
 @given(data=st.data(), n=st.integers(2, 10), rows=st.integers(1, 10), delimiter=st.sampled_from([",", ";"]))

@@ -189,6 +189,20 @@ def test_a_wanted_number_is_refused_only_if_there_is_none(tmp_path):
         read_table(write(tmp_path, "i,x\n0,low\n1,high\n"), types={"x": "number"})
 
 
+def test_days_that_no_calendar_has_are_pointed_out(tmp_path):
+    with pytest.warns(DeepSepWarning, match="'x' holds 2 dates and 1 other values such as '0000-00-00'"):
+        frame = read_table(write(tmp_path, "i,x\n0,2024-01-31\n1,0000-00-00\n2,2024-02-29\n"))
+    assert frame["x"].dt.month.tolist()[::2] == [1, 2]
+    assert frame["x"].isna().tolist() == [False, True, False]
+    frame = read_table(write(tmp_path, "i,x\n0,0000-00-00\n1,0000-00-00\n"))
+    assert frame["x"].tolist() == ["0000-00-00"] * 2
+
+
+def test_dates_with_the_day_first_are_not_guessed_at(tmp_path):
+    with pytest.raises(DataError, match="must hold dates such as 2024-01-31, and has '01/02/2024'"):
+        read_table(write(tmp_path, "i,x\n0,2024-01-31\n1,?\n2,01/02/2024\n"), types={"x": "date"})
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather", "t.xlsx"])
 def test_codes_of_digits_are_text_if_that_is_wanted(tmp_path, name):
     frame = pd.DataFrame({"zip": [1010, 8000] * 15, "x": np.linspace(0, 1, 30) ** 2})

@@ -208,7 +208,7 @@ def test_settings_can_be_changed_and_the_pipeline_cloned():
         clone(model).fit(frame, y).predict_proba(frame), model.fit(frame, y).predict_proba(frame)
     )
     deep = for_table(DeepSep(rounds=1, initial_epochs=2, random_state=0)).fit(frame, y)
-    assert deep.transform(frame).shape == (200, 32)
+    assert deep.transform(frame).shape == (200, 3 * 32)  # three networks side by side
     assert deep[-1].round_proba(deep[:-1].transform(frame)).shape == (200, 2)
     assert deep[-1].transduction_.shape == (200,)
 

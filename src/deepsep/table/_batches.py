@@ -12,12 +12,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from deepsep.table._cells import WHOLE, ColumnType, identifiers_of, trimmed
+from deepsep.table._dates import DateColumn
 from deepsep.table._files import Kind, kind_of, readable
 from deepsep.table._numbers import NumberStyle, plain_numbers
 from deepsep.table._read import damaged, plain, read_table, text_frame, to_frame
 from deepsep.table._text import TextFormat, check_unique, stream_text
 
-PIECE = 100_000  # rows that are looked at together
+PIECE = 100_000  # rows that are looked at together, at most
+CELLS = 1_000_000  # likewise: a wide table must not take more memory here than batch by batch
 
 
 class TableFile:
@@ -74,14 +76,14 @@ class TableFile:
         """Yield DataFrames of so many rows (the last may be shorter), and the part of the file that has been read.
 
         The cells of a text file are read as ``types`` says, and numbers as the whole file writes them, so that a row
-        does not depend on the batch that it is in.
+        does not depend on the batch that it is in. What is doubtful about a column is said once, before the first.
         """
         try:
-            styles = self._number_styles([name for name in columns if types.get(name) == "number" and name != id])
+            known = self._look_at({name: types[name] for name in columns if name in types and name != id})
             done = 0
             for table, share in self._tables(rows, columns):
                 if self._form is not None:
-                    frame = text_frame(table, self._form.delimiter, types, (id,), styles=styles)
+                    frame = text_frame(table, self._form.delimiter, types, (id,), known=known)
                     if id is not None and self._plain_integers(id):
                         frame[id] = identifiers_of(frame[id])
                 else:
@@ -108,28 +110,34 @@ class TableFile:
             )
         return self._integers[name]
 
-    def _number_styles(self, names: list[str]) -> dict[str, NumberStyle]:
-        """Return how columns of a text file write their numbers, after a look at all rows."""
+    def _look_at(self, types: Mapping[str, ColumnType]) -> dict[str, NumberStyle | DateColumn]:
+        """Return the columns of numbers and dates of a text file, after a look at all rows."""
         if self._form is None:
             return {}
-        styles = {name: NumberStyle(name, self._form.delimiter) for name in names}
+        numbers = {name: NumberStyle(name, self._form.delimiter) for name in types if types[name] == "number"}
+        dates = {name: DateColumn(name) for name in types if types[name] == "date"}
         doubtful: list[str] = []
         self._counted = 0
-        for table in self._look(names):  # plain numbers, of which most columns are made, are quickly found
+        for table in self._look([*numbers, *dates]):
             self._counted += len(table)
-            others = [name for name in names if name not in doubtful]
+            for name, column in dates.items():
+                column.look(trimmed(table[name]))
+            others = [name for name in numbers if name not in doubtful]  # plain numbers, as most are, are quickly found
             doubtful += [name for name in others if plain_numbers(trimmed(table[name])) is None]
         for table in self._look(doubtful):
             for name in doubtful:
-                styles[name].look(trimmed(table[name]))
-        for name in doubtful:
-            styles[name].tell(wanted=True)
-        return styles
+                numbers[name].look(trimmed(table[name]))
+        known = numbers | dates
+        for name in types:
+            if name in known:
+                known[name].tell(wanted=True)
+        return known
 
     def _look(self, columns: list[str]) -> Iterator[Any]:
         """Yield some columns of a text file, piece by piece."""
         if columns and self._form is not None:
-            yield from stream_text(self._form, PIECE, columns, lambda done: None)
+            rows = max(min(PIECE, CELLS // len(columns)), 1)
+            yield from stream_text(self._form, rows, columns, lambda done: None)
 
     def _tables(self, rows: int, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
         if self._form is not None:

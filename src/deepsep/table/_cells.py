@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.errors import DataError
+from deepsep.table._dates import ISO_DATE, DateColumn
 from deepsep.table._numbers import NumberStyle, plain_numbers
 
 ColumnType = Literal["number", "boolean", "date", "text"]
@@ -21,7 +20,6 @@ MISSING = (
 )
 MOSTLY = 0.9  # a column with at least this part of numbers is one of numbers; other words in it are missing values
 LEADING_ZERO = r"^[+-]?0\d"
-ISO_DATE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 WHOLE = r"^-?(0|[1-9]\d{0,17})$"
 WHOLE_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.0+)?$"
 
@@ -53,15 +51,12 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str) -
         lower = pc.utf8_lower(cells)
         if _all(pc.is_in(pc.utf8_lower(given), pa.array(["true", "false"]))):
             return pc.equal(lower, "true")
-    if wanted in (None, "date") and _all(pc.match_substring_regex(given, ISO_DATE)):
-        dates = pd.to_datetime(cells.to_pandas(), format="ISO8601", utc=True, errors="coerce").dt.tz_localize(None)
-        return pa.chunked_array([pa.array(dates, from_pandas=True)])
-    if wanted == "date" and len(given):  # a guess at day and month would depend on which rows come together
-        some = next(cell for cell in given.to_pylist() if not re.match(ISO_DATE, cell))
-        raise DataError(
-            f"column {name!r} must hold dates such as 2024-01-31, and has {some!r}, whose order of day and month is a "
-            "guess. Write its dates with the year first."
-        )
+    if wanted == "date" or (wanted is None and _all(pc.match_substring_regex(given, ISO_DATE))):
+        dates = DateColumn(name)
+        dates.look(cells)
+        if wanted is not None or dates.strays < dates.given:  # else no day of the calendar: text
+            dates.tell(wanted=wanted is not None)
+            return dates.read(cells)
     if wanted in (None, "number"):
         numbers = _numbers(cells, name, wanted, delimiter)
         if numbers is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ import pandas as pd
 from deepsep._labels import DISGUISED, IDENTIFIERS, Labels, read_labels
 from deepsep.errors import DataError, LabelError
 from deepsep.table._columns import as_frame, convert, type_of, useless
+from deepsep.table._dates import OTHER_DATE
 from deepsep.table._evidence import Leak, drift, leaks
 from deepsep.table._files import find_column
 
@@ -20,9 +20,6 @@ MANY_LEVELS = 100
 MOSTLY_MISSING = 0.5
 MIXED = 0.5  # part of numbers from which on a column of text is a suspicious mixture
 SHOWN = 5
-OTHER_DATE = re.compile(  # than ISO's: 31/12/2025, 2025/12/31, 31 Dec 2025
-    r"(\d{1,2}([./-])\d{1,2}\2(\d{4}|\d{2})|\d{4}([./])\d{1,2}\4\d{1,2}|\d{1,2}[ -][A-Za-z]{3,9}\.?[ -](\d{4}|\d{2}))\b"
-)
 NEARLY_ALL = 0.95  # of the values
 
 

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.errors import DataError
 from deepsep.table._notice import notice
-
-WORDS = 3  # examples in a message
+from deepsep.table._strays import Strays
 
 # Each way to write a number, and what is to be removed from it; a comma that is left is the decimal one.
 PLAIN = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 THOUSANDS = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
 DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*(,\d+)?|,\d+)([eE][+-]?\d+)?$"
 REMOVED = {PLAIN: "", THOUSANDS: ",", DECIMAL_COMMA: "."}
-
-
-@dataclass
-class _Strays:
-    """What one way to write numbers cannot read."""
-
-    count: int = 0
-    row: int = 0  # of the first one
-    words: list[str] = field(default_factory=list)
 
 
 class NumberStyle:
@@ -58,7 +46,7 @@ class NumberStyle:
         self.given = 0
         self._rows = 0
         styles = [PLAIN, *([THOUSANDS] if delimiter != ";" else []), *([DECIMAL_COMMA] if delimiter != "," else [])]
-        self._strays = {style: _Strays() for style in styles}
+        self._strays = {style: Strays() for style in styles}
         self._comma: str | None = None
 
     def look(self, cells: Any) -> None:
@@ -67,14 +55,7 @@ class NumberStyle:
         self._rows += len(cells)
         self.given += len(cells) - cells.null_count
         for style, strays in self._strays.items():
-            wrong = pc.fill_null(pc.invert(pc.match_substring_regex(cells, style)), False)
-            found = pc.sum(wrong).as_py() or 0
-            if found and not strays.count:
-                strays.row = start + pc.index(wrong, True).as_py()
-            if found and len(strays.words) < WORDS:
-                new = pc.unique(cells.filter(wrong)).to_pylist()
-                strays.words = list(dict.fromkeys([*strays.words, *new]))[:WORDS]
-            strays.count += found
+            strays.note(cells, pc.fill_null(pc.invert(pc.match_substring_regex(cells, style)), False), start)
         if self._comma is None:
             commas = cells.filter(pc.fill_null(pc.match_substring(cells, ","), False))
             self._comma = commas[0].as_py() if len(commas) else None
@@ -91,26 +72,12 @@ class NumberStyle:
 
     def tell(self, *, wanted: bool) -> None:
         """Say what is doubtful about the column; raise if numbers are wanted of one that holds none."""
-        strays = self._strays[self.style]
-        words = ", ".join(map(repr, strays.words))
         if self.style == THOUSANDS and self.delimiter != "," and self._comma is not None:
             notice(
                 f"column {self.name!r} holds numbers such as {self._comma!r}, whose comma is taken for one between "
                 "thousands. If it is a decimal comma, write the file with decimal points."
             )
-        if not strays.count:
-            return
-        if strays.count == self.given:
-            raise DataError(
-                f"column {self.name!r} must hold numbers, but none of {self.given} values is one, such as {words} "
-                f"(first in row {strays.row})."
-            )
-        notice(
-            f"column {self.name!r} holds {self.given - strays.count:,} numbers and {strays.count:,} other values such "
-            f"as {words} (first in row {strays.row}), which are taken as missing."
-            # A type that was asked for, or that a model brings along, is not up for choice.
-            + ("" if wanted else f" If it is a column of names or codes, pass types={{{self.name!r}: 'text'}}.")
-        )
+        self._strays[self.style].tell(self.name, "numbers", self.given, wanted=wanted)
 
     def read(self, cells: Any) -> Any:
         """Return cells of the column as numbers."""

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from deepsep.errors import DataError
 from deepsep.table._cells import ColumnType, identifiers_of, labels_of, trimmed, typed
+from deepsep.table._dates import DateColumn
 from deepsep.table._files import GROWTH, check_memory, find_column, kind_of, part_files, readable
 from deepsep.table._numbers import NumberStyle
 from deepsep.table._text import TextFormat, check_unique, load_bytes, read_text
@@ -82,7 +83,8 @@ def read_table(
     Warns
     -----
     DeepSepWarning
-        If the file is not in UTF-8, or a column of numbers has a few other words, which are then missing values.
+        If the file is not in UTF-8, or a column of numbers or dates has a few other words, which are then missing
+        values.
 
     Examples
     --------
@@ -171,18 +173,18 @@ def text_frame(
     types: Mapping[str, ColumnType],
     as_it_stands: Sequence[str | None],
     *,
-    styles: Mapping[str, NumberStyle] | None = None,
+    known: Mapping[str, NumberStyle | DateColumn] | None = None,
 ) -> pd.DataFrame:
     """Return a table of text cells as a DataFrame of typed columns.
 
-    Where the table is a part of a file, ``styles`` say how the whole of it writes its numbers.
+    Where the table is a part of a file, ``known`` are the columns that have been looked at as a whole.
     """
     columns = {}
     for name in table.column_names:
         if name in as_it_stands:
             columns[name] = table[name]
-        elif styles is not None and name in styles:
-            columns[name] = styles[name].read(trimmed(table[name]))
+        elif known is not None and name in known:
+            columns[name] = known[name].read(trimmed(table[name]))
         else:
             columns[name] = typed(table[name], name, wanted=types.get(name), delimiter=delimiter)
     frame: pd.DataFrame = pa.table(columns).to_pandas()
