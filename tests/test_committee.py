@@ -140,11 +140,10 @@ def test_one_network_without_noise_is_the_papers(blobs):
     assert model.transform(X).shape == (150, 4)
 
 
-def test_noise_falls_with_many_labels():
-    model = DeepSep()
-    assert [model._deviation(n) for n in (35, 500, 2000)] == [0.5, 0.5, 0.25]
-    assert DeepSep(noise=0.3)._deviation(2000) == 0.3
-    assert DeepSep(encoder=lambda: None)._deviation(35) == 0.0
+def test_noise_is_for_the_default_network():
+    assert DeepSep()._deviation() == 0.2
+    assert DeepSep(noise=0.3)._deviation() == 0.3
+    assert DeepSep(encoder=lambda: None)._deviation() == 0.0
 
 
 def test_settings_changed_after_the_fit_change_nothing(blobs, tmp_path):
