@@ -346,6 +346,13 @@ def test_compare_checks_its_settings(changes):
     frame, y = partly_labelled()
     with pytest.raises(ParameterError):
         compare(frame, y, **changes)
+    for weight, what in (
+        ([1.0, 2.0], "expected"),
+        (np.where(np.arange(len(y)) == 3, -1.0, 1.0), "[Nn]egative"),
+        (np.where(np.arange(len(y)) == 3, np.nan, 1.0), "NaN"),
+    ):
+        with pytest.raises(ParameterError, match=f"sample_weight: .*{what}.* for each of the {len(y)} rows"):
+            compare(frame, y, sample_weight=weight)
     with pytest.raises(LabelError, match="Label more rows"):
         compare(frame, np.where(np.arange(len(y)) < 1, y, None))
 

@@ -488,7 +488,7 @@ def test_comparison_of_other_settings_and_weights_says_so(
     from deepsep.report._comparison import beside_report
 
     asked = {**with_comparison["asked"], "settings": {"C": 3.0, "calibrate": True}}
-    weighted = {**with_comparison["accuracy"], "effective": 30.0}
+    weighted = {**with_comparison["accuracy"], "effective": 30.0, "weighted": True}
     text = " ".join(beside_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
     assert "The comparison counts labelled rows once each, and this report does not." in text
     assert "probabilities are calibrated and those of the comparison are not" in text

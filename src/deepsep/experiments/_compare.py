@@ -20,6 +20,7 @@ from deepsep.experiments._verdict import verdict
 from deepsep.report._evaluate import MOST_UNLABELLED, held_out_rows, uses_unlabelled
 from deepsep.report._frames import to_pandas
 from deepsep.report._intervals import METRICS, paired_difference, scores_with_intervals
+from deepsep.report._population import read_weights
 
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
@@ -130,7 +131,7 @@ def compare(
     if len(table) != len(known.codes):
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
     _check(methods, folds, repeats)
-    weight = None if sample_weight is None else np.asarray(sample_weight, float)
+    weight = read_weights(sample_weight, known)
     rows, splits, notes = _deal(known, weight, folds, repeats, seed)
     frame, codes = to_pandas(table).iloc[rows], known.codes[rows]
     if weight is not None:

@@ -70,14 +70,18 @@ def beside_report(found: dict[str, Any], summary: dict[str, Any]) -> dict[str, A
             f"{asked['method']} has {there} in the comparison and {here} in this report's own folds. Both are "
             "estimates from the same labels, with other fits behind them: neither is the truth."
         )
-        if (accuracy["effective"] is not None) != found["weighted"]:
+        if accuracy["weighted"] != found["weighted"]:
             way = "by weight" if found["weighted"] else "once each"
             sentences.append(f"The comparison counts labelled rows {way}, and this report does not.")
+        if accuracy["by_shares"]:
+            sentences.append("This report counts labelled rows by the shares given; the comparison knows none.")
     settings = dict(asked["settings"])
     if settings.pop("calibrate", False):
+        # With shares, what was tempered is brought to them again: rows between two classes may change sides.
+        depend = "with shares given, accuracies do a little" if "priors" in settings else "accuracies do not"
         sentences.append(
-            "This report's probabilities are calibrated and those of the comparison are not, so log loss and "
-            "calibration error differ; accuracies do not depend on it."
+            "This report's probabilities are calibrated and those of the comparison are not. Log loss and calibration "
+            f"error depend on it; {depend}."
         )
     if settings:
         own = ", ".join(f"{name} = {value}" for name, value in settings.items())

@@ -15,11 +15,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep._labels import Labels
 from deepsep._methods import TABLE, method
-from deepsep._targets import fit_temperature, round_weights, temper
 from deepsep.errors import DeepSepWarning
 from deepsep.model_selection import LabelledFold
 from deepsep.report._frames import column_names, in_batches, take
 from deepsep.report._importance import Permuted, columns_of, join, permute
+from deepsep.report._population import Population, Said, by_round, given_shares, tempered, to_population
 
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
@@ -54,7 +54,7 @@ class Evaluation:
     codes : array (m,)
         Their classes.
     weight : array (m,) or None
-        How much each counts; None if all count alike.
+        How much each counts; None if all count alike. With ``priors``, classes have those shares by these weights.
     p : dict of str to array (m, c)
         Probabilities by method: "model", "majority", "start", and the baselines by name.
     networks, averages : array (rounds + 1, m, c) or None
@@ -67,6 +67,8 @@ class Evaluation:
         Number of folds.
     n_training : int
         Labels in the training part of a fold.
+    weighted, by_shares : bool
+        Whether the weights given, and whether ``priors``, make rows count differently.
     """
 
     rows: Array
@@ -79,6 +81,8 @@ class Evaluation:
     permuted: Permuted | None
     n_folds: int
     n_training: int
+    weighted: bool
+    by_shares: bool
     notes: list[str] = field(default_factory=list)
 
 
@@ -91,6 +95,7 @@ class _Data:
     codes: Array
     classes: Array
     weight: Array | None
+    shares: Array | None  # of the classes in the population, where they are known
     seed: int
     rivals: bool
     repeats: int  # shuffles of each column; 0: none
@@ -212,6 +217,7 @@ def evaluate(
         labels.codes[rows],
         labels.classes,
         None if sample_weight is None else np.asarray(sample_weight)[rows],
+        given_shares(split_model(model)[1], labels.classes),
         seed,
         rivals,
         repeats,
@@ -253,7 +259,8 @@ def _fold(data: _Data, i: int, train: Array, test: Array) -> dict[str, Any]:
         result: dict[str, Any] = {"test": test, "training": int((data.codes[train] >= 0).sum())}
         result["p"] = {"model": fitted.predict_proba(X_test)}
         if hasattr(fitted, "round_proba"):
-            result["networks"] = np.stack([fitted.round_proba(X_test, t) for t in range(fitted.n_rounds_ + 1)])
+            population = _population(data, train, X)
+            result["networks"], result["averages"] = by_round(fitted, X_test, population)
         if data.rivals:
             _ask_rivals(data, train, estimator, X, X_test, weight, result)
             result["curve"] = _ask_with_fewer_labels(data, i, train, test, estimator, X, X_test, weight)
@@ -268,10 +275,19 @@ def _fold(data: _Data, i: int, train: Array, test: Array) -> dict[str, Any]:
     return result
 
 
+def _population(data: _Data, train: Array, X: Any) -> Population | None:
+    """Return what brings probabilities to the shares given in a fold; None if there are none."""
+    if data.shares is None:
+        return None
+    weight = np.ones(len(train)) if data.weight is None else data.weight[train]
+    at = np.flatnonzero((data.codes[train] < 0) & (weight > 0))
+    return Population(data.shares, take(X, at), weight[at])
+
+
 def _fit(estimator: Any, X: Any, y: Array, weight: Array | None, seed: int) -> Any:
     """Return a fresh copy of the estimator, fitted, that is silent and depends on the seed only.
 
-    It is not calibrated: :func:`_tempered` does that with what the other folds said, without further fits.
+    It is not calibrated: :func:`tempered` does that with what the other folds said, without further fits.
     """
     fresh = clone(estimator)
     quiet = {"verbose": 0, "callback": None, "calibrate": False}
@@ -302,14 +318,14 @@ def _ask_rivals(
     at = np.flatnonzero(data.codes[train] >= 0)
     X_labelled, y = take(X, at), data.y(train[at])
     w = None if weight is None else weight[at]
+    # Rivals are told the shares too, in the way that trees understand.
+    told = to_population(data.codes[train[at]], w, data.shares)
     for name in BASELINES:
         if name != method_name(estimator):
-            p[name] = _fit(_baseline(name, data.seed), X_labelled, y, w, data.seed).predict_proba(X_test)
-    shares = np.bincount(data.codes[train[at]], weights=w, minlength=len(data.classes)).astype(float)
+            p[name] = _fit(_baseline(name, data.seed), X_labelled, y, told, data.seed).predict_proba(X_test)
+    shares = np.bincount(data.codes[train[at]], weights=told, minlength=len(data.classes)).astype(float)
     p["majority"] = np.tile(shares / shares.sum(), (p["model"].shape[0], 1))
-    if "networks" in result:
-        p[START] = result["networks"][0]
-    elif uses_unlabelled(estimator):
+    if "networks" not in result and uses_unlabelled(estimator):
         p[START] = _fit(estimator, X_labelled, y, w, data.seed).predict_proba(X_test)
 
 
@@ -327,8 +343,8 @@ def _ask_with_fewer_labels(
         at, y = np.sort(order[:kept]), data.y(train, hidden)
         fitted = {"model": _fit(estimator, X, y, weight, data.seed)}
         if method_name(estimator) != CURVE_RIVAL:
-            w = None if weight is None else weight[at]
-            fitted[CURVE_RIVAL] = _fit(_baseline(CURVE_RIVAL, data.seed), take(X, at), y[at], w, data.seed)
+            told = to_population(data.codes[train[at]], None if weight is None else weight[at], data.shares)
+            fitted[CURVE_RIVAL] = _fit(_baseline(CURVE_RIVAL, data.seed), take(X, at), y[at], told, data.seed)
         right = {n: model.predict_proba(X_test).argmax(axis=1) == data.codes[test] for n, model in fitted.items()}
         points.append({"part": part, "labels": kept, "right": right})
     return points
@@ -347,36 +363,44 @@ def _spread(codes: Array, rng: np.random.Generator) -> Array:
 def _join(results: list[dict[str, Any]], rows: Array, data: _Data, n_folds: int, notes: list[str]) -> Evaluation:
     test = np.concatenate([result["test"] for result in results])
     codes = data.codes[test]
-    weight = None if data.weight is None or np.ptp(data.weight[test]) == 0 else data.weight[test]
+    own = None if data.weight is None else data.weight[test]
+    weight = to_population(codes, own, data.shares)
+    weighted, by_shares = _differ(own), weight is not own and _differ(weight)
+    weight = weight if weighted or by_shares else None
     p = {name: np.concatenate([result["p"][name] for result in results]) for name in results[0]["p"]}
-    if getattr(split_model(data.model)[1], "calibrate", False):
-        fold = np.repeat(np.arange(n_folds), [len(result["test"]) for result in results])
-        p["model"] = _tempered(p["model"], codes, fold, np.ones(len(codes)) if weight is None else weight)
+    calibrate = bool(getattr(split_model(data.model)[1], "calibrate", False))
+    w = np.ones(len(codes)) if weight is None else weight
+    if calibrate:
+        said = [result["averages"][-1] if "averages" in result else Said(result["p"]["model"]) for result in results]
+        p["model"] = tempered(p["model"], codes, said, w)
     networks = averages = None
     if "networks" in results[0]:
-        last = min(len(result["networks"]) for result in results)  # rounds may end early
-        networks = np.concatenate([result["networks"][:last] for result in results], axis=1)
-        _, estimator = split_model(data.model)
-        averages = networks.copy()
-        for t in range(1, last):
-            averages[t] = np.tensordot(round_weights(t, estimator.decay), networks[1 : t + 1], 1)
+        # With shares, the temperature matters for which class is likeliest: rounds are calibrated like the model.
+        how = (codes, w) if calibrate and data.shares is not None else None
+        networks, averages = (_rounds([result[name] for result in results], how) for name in ("networks", "averages"))
+        if data.rivals:
+            p[START] = networks[0]
     n_training = round(float(np.mean([result["training"] for result in results])))
     curve = _join_curve(results)
     if curve:
         whole = {name: p[name].argmax(axis=1) == codes for name in curve[0]["right"]}
         curve.append({"labels": n_training, "right": whole})
     permuted = join([result["permuted"] for result in results]) if data.repeats else None
-    return Evaluation(rows[test], codes, weight, p, networks, averages, curve, permuted, n_folds, n_training, notes)
+    found = (curve, permuted, n_folds, n_training, weighted, by_shares, notes)
+    return Evaluation(rows[test], codes, weight, p, networks, averages, *found)
 
 
-def _tempered(p: Array, codes: Array, fold: Array, weight: Array) -> Array:
-    """Return probabilities as a calibrated method would say them: each fold with the temperature of the others."""
-    tempered = p.copy()
-    for k in np.unique(fold):
-        others = fold != k
-        T = fit_temperature(p[others], codes[others], weight[others])
-        tempered[~others] = temper(p[~others], T)
-    return tempered
+def _rounds(folds: list[list[Said]], calibrate: tuple[Array, Array] | None) -> Array:
+    """Return the probabilities of every round, (rounds + 1, m, c), tempered by codes and weights if there are any."""
+    found = []
+    for said in zip(*folds, strict=False):  # rounds may end early
+        p = np.concatenate([part.brought_to_shares() for part in said])
+        found.append(p if calibrate is None else tempered(p, calibrate[0], list(said), calibrate[1]))
+    return np.stack(found)
+
+
+def _differ(weight: Array | None) -> bool:
+    return weight is not None and not np.allclose(weight, weight[0])
 
 
 def _join_curve(results: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.impute import SimpleImputer
 
 from deepsep.report._frames import BATCH, take_mixed
 
@@ -83,18 +84,31 @@ def columns_of(encoder: Any, names: Sequence[str]) -> list[list[int]] | None:
     """Return which columns of the encoded table come from each column of the table; None if that cannot be told.
 
     The encoding of ``for_table`` is made column by column and row by row. So what it makes of a shuffled column is what
-    it makes of the column, shuffled, and a table need not be encoded again for each column.
+    it makes of the column, shuffled, and a table need not be encoded again for each column. Other steps may mix columns
+    though they keep their names, so they are not looked into.
     """
-    origin = getattr(getattr(encoder, "named_steps", {}).get("tablevectorizer"), "output_to_input_", None)
-    if origin is None:
+    from skrub import TableVectorizer
+
+    from deepsep.table._columns import UsefulColumns
+
+    steps = [step for _, step in getattr(encoder, "steps", [])]
+    kinds = [type(step) for step in steps]
+    if kinds[:2] != [UsefulColumns, TableVectorizer] or kinds[2:] not in ([], [SimpleImputer]):
         return None
+    vectorizer = steps[1]
+    made = list(vectorizer.get_feature_names_out())
+    for imputer in steps[2:]:
+        # Indicators of gaps come last. Their names are no help: a column may have such a name by itself.
+        gaps = [] if imputer.indicator_ is None else imputer.indicator_.features_
+        filled = list(imputer.get_feature_names_out())
+        made = filled[: len(filled) - len(gaps)] + [made[i] for i in gaps]
     place = {name: j for j, name in enumerate(names)}
+    sources = [vectorizer.output_to_input_[name] for name in made]
+    if not place.keys() >= set(sources):
+        return None
     found: list[list[int]] = [[] for _ in names]
-    for i, name in enumerate(encoder.get_feature_names_out()):
-        source = name if name in origin else name.removeprefix("missingindicator_")  # of scikit-learn's imputer
-        if origin.get(source) not in place:
-            return None
-        found[place[origin[source]]].append(i)
+    for i, source in enumerate(sources):
+        found[place[source]].append(i)
     return found
 
 

@@ -14,7 +14,7 @@ from deepsep.report._words import shares_differ
 Array = NDArray[Any]
 
 
-def shares(known: Labels, rows: Array, p: Array, weight: Array | None) -> dict[str, Any]:
+def shares(known: Labels, rows: Array, p: Array, weight: Array | None, given: Array | None = None) -> dict[str, Any]:
     """Return the share of each class among labelled and among unlabelled rows, and a caution where they differ.
 
     Parameters
@@ -28,13 +28,15 @@ def shares(known: Labels, rows: Array, p: Array, weight: Array | None) -> dict[s
     weight : array (n,) or None
         Weights of all rows. The shares are of rows; whether they differ is asked of the weighted ones, since scores are
         weighted.
+    given : array (c,) or None
+        Shares in the population. Scores are for them, so that it does not matter which the labels have.
     """
     alike = np.ones(len(known.codes))
     counts, predicted = _sums(known, rows, p, alike)
     labels, unlabelled = int(counts.sum()), bool(predicted.any())
     by_weight = _sums(known, rows, p, alike if weight is None else weight)
     differ = None
-    if all(sums.any() for sums in by_weight):
+    if given is None and all(sums.any() for sums in by_weight):
         differ = shares_differ(*((sums / sums.sum()).tolist() for sums in by_weight))
     return {
         "lines": [

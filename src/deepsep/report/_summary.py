@@ -36,6 +36,7 @@ from deepsep.report._intervals import (
 )
 from deepsep.report._made import made
 from deepsep.report._map import draw_map
+from deepsep.report._population import given_shares, read_weights
 from deepsep.report._profiles import MOST_ROWS as PROFILE_ROWS
 from deepsep.report._profiles import profiles
 from deepsep.report._shares import shares
@@ -96,6 +97,7 @@ def summarize(
         Seed of everything in the report; the model keeps its own.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in training and when held-out rows are counted: scores and their intervals are weighted.
+        With ``priors`` in the model, a held-out row also counts by its class's share there over that among the labels.
     n_jobs : int, optional
         Folds that are fitted at the same time.
     on_step : callable, optional
@@ -130,7 +132,7 @@ def summarize(
     total = folds + 3
     step = _Steps(on_step, total)
     step.say(0, "cross-validation, fold 1")
-    weight = None if sample_weight is None else np.asarray(sample_weight, float)
+    weight = read_weights(sample_weight, known)
     found = evaluate(
         model,
         table,
@@ -154,7 +156,7 @@ def summarize(
     step.say(folds, "predictions")
     rows, p = _predictions(model, table, proba, n, seed)
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
-    summary["shares"] = shares(known, rows, p, weight)
+    summary["shares"] = shares(known, rows, p, weight, given_shares(split_model(model)[1], known.classes))
     summary |= _accuracy(evaluation, model, known, seed)
     step.say(folds + 1, "the map")
     summary["map"] = _map(model, table, known, ids, proba, seed)
@@ -261,6 +263,8 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
         "accuracy": {
             "held_out": len(codes),
             "effective": None if weight is None else effective(weight, len(codes)),
+            "weighted": evaluation.weighted,
+            "by_shares": evaluation.by_shares,
             "methods": lines,
         },
         "unlabelled_rows": _words.unlabelled_rows(

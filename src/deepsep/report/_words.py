@@ -25,7 +25,8 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     if better is not None and better["accuracy"]["value"] > own["accuracy"]["value"]:
         sentences.append(_baseline_is_better(own, better))
     whom = "of the unlabelled rows" if summary["asked"]["unlabelled"] else "of rows like these"
-    whom += ", counted by their weights," if accuracy["effective"] is not None else ""
+    counted = ["counted by their weights"] * accuracy["weighted"] + ["if the shares given hold"] * accuracy["by_shares"]
+    whom += f", {' and '.join(counted)}," if counted else ""
     who = own["name"] if own["name"][0].isupper() else f"the {own['name']}"
     share = f"{percent(own['accuracy']['value'])} ({span(own['accuracy']['interval'])})"
     sentences.append(f"Expect {who} to give about {share} {whom} the right {label}.")
