@@ -39,9 +39,8 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def build(name: str, **settings: Any) -> Any:
     """Return an estimator: DeepSep with the published settings, or its defaults; every other method with its own."""
-    if name == "deepsep":
-        return DeepSep.as_published(**settings)
-    return method("deepsep" if name == DEFAULTS else name, **settings)
+    model = method("deepsep" if name == DEFAULTS else name, **settings)  # raises if there is no such setting
+    return DeepSep.as_published(**settings) if name == "deepsep" else model
 
 
 def departures() -> dict[str, Any]:

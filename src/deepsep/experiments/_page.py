@@ -94,9 +94,9 @@ def page(
 
 def caveats(validation: int, trials: int) -> list[str]:
     """Return what every reader of such a table should know."""
-    tuned = [f"Tuning uses {validation} further labels: at 35 labels a tuned method has seen {35 + validation}."]
+    further = f"{validation} further labels: at 35 labels a tuned method has seen {35 + validation}."
     return [
-        *(tuned if trials else []),
+        f"Tuning uses {further}" if trials else f"Nothing is tuned here. Tuning would use {further}",
         "Labels and test rows are both balanced over the classes. The balancing target of the TSVMs is therefore "
         "exactly right here; in a population whose shares are not those of the labels it would not be.",
         "The shuffles are drawn from one table and share rows, so that the p-values are optimistic. With five shuffles "
