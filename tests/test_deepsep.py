@@ -357,6 +357,15 @@ def test_interrupt_keeps_the_rounds_that_were_done():
     np.testing.assert_allclose(model.predict_proba(X), model.round_proba(X, 1), atol=2e-6)
 
 
+@pytest.fixture
+def heeds_ctrl_c():
+    """Heed SIGINT, which a shell has its background jobs ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_a_real_ctrl_c_in_the_middle_of_training():
     X, y, _ = segments()
     threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
