@@ -49,7 +49,7 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bars that show up at once, on what the tests take for a terminal."""
     monkeypatch.setattr(Console, "shows_progress", property(lambda self: not self.quiet))
     clock = time.time
-    monkeypatch.setattr("tqdm.std.time", lambda: 10 * clock())
+    monkeypatch.setattr("tqdm.std.time", lambda: 1000 * clock())
 
 
 @pytest.mark.parametrize("name", NETWORKS)
