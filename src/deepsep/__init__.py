@@ -5,9 +5,9 @@ Public names load on first use, so that ``import deepsep`` costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from deepsep._lazy import lazy_names
 from deepsep._version import __version__
 
 if TYPE_CHECKING:
@@ -49,15 +49,4 @@ _HOME = {
     "errors": "deepsep.errors",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'deepsep' has no attribute {name!r}; it has {', '.join(__all__)}")
-    module = import_module(_HOME[name])
-    value = module if module.__name__ == f"deepsep.{name}" else getattr(module, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

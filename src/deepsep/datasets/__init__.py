@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
     from deepsep.datasets._make_survey import make_survey
@@ -23,14 +24,4 @@ _HOME = {
     "make_survey": "deepsep.datasets._make_survey",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'deepsep.datasets' has no attribute {name!r}; it has {', '.join(__all__)}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -6,8 +6,9 @@ they say and :func:`write` leaves it in a folder. :func:`compare` holds methods 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
     from deepsep.experiments._compare import compare
@@ -24,14 +25,4 @@ _HOME = {
     "write": "deepsep.experiments._write",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'deepsep.experiments' has no attribute {name!r}; it has {', '.join(__all__)}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

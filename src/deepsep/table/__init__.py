@@ -5,8 +5,9 @@ Names load on first use, since pandas, pyarrow and skrub take seconds to import.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
     from deepsep.table._check import check_table
@@ -23,14 +24,4 @@ _HOME = {
     "read_table": "deepsep.table._read",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'deepsep.table' has no attribute {name!r}; it has {', '.join(__all__)}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,0 +1,34 @@
+"""Names of a package that load on first use, since what stands behind them takes seconds to import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazy_names(package: str, home: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package.
+
+    Parameters
+    ----------
+    package : str
+        Its ``__name__``.
+    home : mapping
+        Name → the module that holds it, or that it is.
+    """
+
+    def __getattr__(name: str) -> Any:
+        own = sys.modules[package]
+        if name not in home:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(own.__all__)}")
+        module = import_module(home[name])
+        value = module if module.__name__ == f"{package}.{name}" else getattr(module, name)
+        setattr(own, name, value)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted(sys.modules[package].__all__)
+
+    return __getattr__, __dir__
