@@ -26,7 +26,9 @@ class Difficulty(NamedTuple):
     @property
     def relative_gain(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """The share of the majority class's errors that the forest avoids."""
-        gain: np.ndarray[tuple[int], np.dtype[np.float64]] = (self.forest - self.majority) / (1 - self.majority)
+        gain: np.ndarray[tuple[int], np.dtype[np.float64]] = (self.forest - self.majority) / np.maximum(
+            1 - self.majority, 1e-3
+        )
         return gain
 
 

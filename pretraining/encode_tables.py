@@ -21,7 +21,7 @@ def encode(source: Path, target: Path) -> None:
 
     target.mkdir(parents=True, exist_ok=True)
     for path in sorted(source.glob("*.parquet")):
-        values, classes = load(path.stem, str(source))  # type: ignore[no-untyped-call]
+        values, classes = load(path.stem, str(source))
         values, classes = values[:MOST_ROWS], classes[:MOST_ROWS]
         np.savez_compressed(
             target / f"{path.stem}.npz", values=values.astype(np.float16), classes=classes.astype(np.int16)

@@ -119,7 +119,7 @@ def probabilities(
             identities,
             None if spectrum is None else spectrum[:, columns],
         )
-        logits = torch.cat([network.answer(memory, tile[None][..., columns])[0] for tile in asked.split(TILE)])
+        logits = torch.cat([network.answer(memory, tile[None][..., columns])[0] for tile in torch.split(asked, TILE)])
         total += logits.softmax(-1)[:, order] / members
         shares += memory.prediction.log_shares[0].exp()[order] / members
     return total, shares

@@ -18,7 +18,8 @@ def orthogonal(matrices: Tensor) -> Tensor:
     for _ in range(5):
         gram = x @ x.transpose(1, 2)
         x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
-    return (x.transpose(1, 2) if tall else x).to(matrices.dtype)
+    out: Tensor = x.transpose(1, 2) if tall else x
+    return out.to(matrices.dtype)
 
 
 class Muon(torch.optim.Optimizer):

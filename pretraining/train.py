@@ -118,7 +118,7 @@ class Trainer:
             average, _ = load_network(_in_folder(options.start, "average.safetensors"))
         self.network = self.network.to(self.device).train()
         self.names = [name for name, _ in self.network.named_parameters()]
-        self.parameters = list(self.network.parameters())
+        self.parameters: list[Tensor] = list(self.network.parameters())
         self.average = [value.detach().clone().to(self.device) for value in average.parameters()]
         self.optimisers = _optimisers(self.network, options, fused=self.device.type == "cuda")
 
@@ -127,7 +127,7 @@ class Trainer:
         while True:
             try:
                 return draw_batch(tables, context, asked, columns, generator=self.generator, choices=self.choices)
-            except torch.linalg.LinAlgError:
+            except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
                 # Principal components of one table in millions do not converge: other tables take their place.
                 continue
 
@@ -140,7 +140,7 @@ class Trainer:
         loss = loss_of(prediction, batch)
         for parameter in self.parameters:
             parameter.grad = None
-        loss.total.backward()
+        torch.autograd.backward(loss.total)
         return loss
 
     def step(self, lr: float) -> None:
@@ -240,16 +240,16 @@ def profile(trainer: Trainer, shapes: list[Shape], options: argparse.Namespace) 
             first = time.perf_counter() - begin
             batch = trainer.draw(shape)
             times = [
-                _milliseconds(trainer.device, lambda s=shape: trainer.draw(s)),  # type: ignore[misc]
-                _milliseconds(trainer.device, lambda b=batch: trainer.backward(b)),  # type: ignore[misc]
+                _milliseconds(trainer.device, lambda s=shape: trainer.draw(s)),
+                _milliseconds(trainer.device, lambda b=batch: trainer.backward(b)),
                 _milliseconds(trainer.device, lambda: trainer.step(0.0)),
-                _milliseconds(trainer.device, lambda s=shape: _whole_step(trainer, s)),  # type: ignore[misc]
+                _milliseconds(trainer.device, lambda s=shape: _whole_step(trainer, s)),
             ]
             spent, made = spent + shape.weight * times[3] / 1000, made + shape.weight * shape.tables
             memory = torch.cuda.max_memory_allocated() / 2**30 if trainer.device.type == "cuda" else 0
             print(
-                f"{shape.context:7} {shape.asked:5} {shape.columns:7} {shape.tables:6} {times[0]:8.1f} ms {times[1]:6.1f} ms"
-                f" {times[2]:7.1f} ms {times[3]:6.1f} ms {1000 * shape.tables / times[3]:9.0f}"
+                f"{shape.context:7} {shape.asked:5} {shape.columns:7} {shape.tables:6} {times[0]:8.1f} ms"
+                f" {times[1]:6.1f} ms {times[2]:7.1f} ms {times[3]:6.1f} ms {1000 * shape.tables / times[3]:9.0f}"
                 f"   (first {first:.1f} s, {memory:.1f} GiB at most so far)",
                 flush=True,
             )
@@ -320,7 +320,10 @@ def train(options: argparse.Namespace) -> None:
         write({"event": "evaluation", "when": when, "seen": trainer.seen, "labels": protocol.labels, **summary(scores)})
         return seconds
 
-    reserve = (1.3 * measure("before") + 3 if options.evaluate_first else 40.0) if tables else 2.0
+    # Time for the last evaluation and for saving must be left.
+    reserve = (1.3 * measure("before") + 3 if options.evaluate_first else 40.0) if tables else 1.0
+    if options.tiny:
+        reserve = 0.0
     compile_blocks(trainer.network, options.compile if device.type == "cuda" else "none")
     try:
         shapes = try_shapes(trainer, shapes)
@@ -350,9 +353,7 @@ def train(options: argparse.Namespace) -> None:
         # Whether the gradient is finite must be known here, before the weights move. The next batch is queued in the
         # meantime, so that the GPU has work while the host waits for the answer.
         on_host.copy_(norm, non_blocking=True)
-        ready = torch.cuda.Event() if device.type == "cuda" else None
-        if ready:
-            ready.record()
+        ready = torch.cuda.current_stream().record_event() if device.type == "cuda" else None
         tables_in_batch = len(batch.values)
         shape = trainer.choices.choices(shapes, weights)[0]
         batch = trainer.draw(shape)
@@ -379,12 +380,12 @@ def train(options: argparse.Namespace) -> None:
                 **{name: round(value, 4) for name, value in means.items()},
             }
             write(line)
+            speed = f"{line['step_ms']:.1f} ms  {line['tables_per_second']:.0f} tables/s"
             print(
                 f"{now - begin:5.0f} s  step {step:6}  seen {trainer.seen:9,}  rows {means['rows']:.4f}"
-                f"  relative {means['relative']:.4f}  accuracy {100 * means['accuracy']:.2f}  shares {means['shares']:.4f}"
-                f"  interval {means['interval']:.2f}  norm {means['norm']:.2f}  lr {lr:.1e}"
-                f"  {line['step_ms']:.1f} ms  {line['tables_per_second']:.0f} tables/s"
-                + (f"  skipped {skipped}" if skipped else ""),
+                f"  relative {means['relative']:.4f}  accuracy {100 * means['accuracy']:.2f}"
+                f"  shares {means['shares']:.4f}  interval {means['interval']:.2f}"
+                f"  norm {means['norm']:.2f}  lr {lr:.1e}  {speed}" + (f"  skipped {skipped}" if skipped else ""),
                 flush=True,
             )
             sums.zero_()
@@ -400,7 +401,7 @@ def train(options: argparse.Namespace) -> None:
     print(f"done after {time.perf_counter() - begin:.0f} s, {step} steps, {trainer.seen:,} tables seen", flush=True)
 
 
-def main(arguments: list[str] | None = None) -> None:
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--minutes", type=float, default=9.0, help="of the whole run, evaluation included")
@@ -412,12 +413,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--decay-from", type=float, default=1.0, help="share of the run; 1: the rate stays")
     parser.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw")
     parser.add_argument("--batch", type=float, default=1.0, help="multiplies the tables of every shape")
-    parser.add_argument("--compile", choices=["static", "dynamic", "none"], default="static")
+    parser.add_argument("--compile", choices=["dynamic", "static", "none"], default="dynamic")
     parser.add_argument("--eager", dest="compile", action="store_const", const="none", help="same as --compile none")
     parser.add_argument("--evaluate-first", action="store_true", help="measure the start as well")
     parser.add_argument("--profile", action="store_true", help="time every shape, and stop")
     parser.add_argument("--tiny", action="store_true", help="a tiny network and tiny tables, to try the loop")
-    train(parser.parse_args(arguments))
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train as the command line says."""
+    train(parse(arguments))
 
 
 if __name__ == "__main__":

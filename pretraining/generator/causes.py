@@ -12,7 +12,7 @@ WIDTH = 16
 
 
 def causes(dice: Dice, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return causes (tables, rows, WIDTH), which of them are in use (tables, WIDTH), and a cluster of every row (-1 where none).
+    """Return causes (tables, rows, WIDTH), which are in use (tables, WIDTH), and a cluster per row (-1 where none).
 
     Normal, uniform, heavy-tailed, or clusters; from one cause to all of them, few more often than many.
     """

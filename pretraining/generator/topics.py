@@ -25,7 +25,7 @@ def topic_table(dice: Dice, rows: int, columns: int) -> tuple[Tensor, Tensor]:
     # Every topic has its own answers; a person gives the answers of the mixture.
     habits = (2 * dice.normal(MAX_CLASSES, QUESTIONS)).sigmoid()
     given = (
-        torch.rand(mixture.shape[:2] + (QUESTIONS,), generator=dice.generator, device=dice.device) < mixture @ habits
+        torch.rand((*mixture.shape[:2], QUESTIONS), generator=dice.generator, device=dice.device) < mixture @ habits
     ).float()
     # One step of inference: how well each topic explains the answers of a person, beside how common it is.
     log_odds = (habits / (1 - habits)).clamp(1e-3, 1e3).log()

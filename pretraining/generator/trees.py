@@ -16,7 +16,7 @@ def oblivious_trees(dice: Dice, inputs: Tensor, width: int) -> Tensor:
     asked = take(inputs, dice.integers(0, k - 1, width * DEPTH))
     # The threshold of a question is the value of some row, so that it splits the rows.
     threshold = asked.gather(1, dice.integers(0, rows - 1, 1, width * DEPTH))
-    answers = (asked > threshold).unflatten(2, (width, DEPTH))
+    answers = (asked > threshold).view(-1, rows, width, DEPTH)
     levels = torch.arange(DEPTH, device=inputs.device)
     in_use = levels < dice.integers(1, DEPTH, 1, width, 1)
     leaf = ((answers & in_use) << levels).sum(-1)

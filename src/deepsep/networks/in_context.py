@@ -148,7 +148,7 @@ class Attention(nn.Module):
         """Return what ``asked`` (batch, n, width) reads; ``length`` is the log of the number of keys, centred."""
         batch, n, width = asked.shape
         queries = self.query(asked).view(batch, n, self.heads, width // self.heads).transpose(1, 2)
-        if self.sharpness is not None:
+        if self.sharpness is not None and length is not None:
             queries = (queries * (1 + self.sharpness[:, None, None] * length)).to(memory.keys.dtype)
         read = F.scaled_dot_product_attention(queries, memory.keys, memory.values)
         return self.out(read.transpose(1, 2).reshape(batch, n, width))  # type: ignore[no-any-return]
@@ -249,7 +249,8 @@ class SharesHead(nn.Module):
         """Return log shares (B, K) and concentration (B,); ``rows`` and ``logits`` are those of the context."""
         unlabelled = (labels == UNLABELLED).float()
         n_unlabelled = unlabelled.sum(1, keepdim=True)
-        mean = torch.einsum("bck,bc->bk", logits.softmax(-1), unlabelled) / n_unlabelled.clamp(min=1)
+        # Not a matrix product: under autocast that would round the shares to half precision.
+        mean = (logits.softmax(-1) * unlabelled[..., None]).sum(1) / n_unlabelled.clamp(min=1)
         counts = F.one_hot(labels, MAX_CLASSES + 1)[..., :MAX_CLASSES].sum(1).float()
         among_labels = counts / counts.sum(1, keepdim=True).clamp(min=1)
         # Without unlabelled rows, the labels are all there is to go by.
@@ -383,7 +384,7 @@ class InContextNetwork(nn.Module):
     def _rows(self, cells: Tensor, identities: Tensor, labels: Tensor) -> Tensor:
         # (B d, n, e) -> (B n, summaries + d, e) -> (B, n, E)
         tables, columns = identities.shape[:2]
-        cells = cells.unflatten(0, (tables, columns)) + identities[:, :, None].to(cells.dtype)
+        cells = cells.view(tables, columns, *cells.shape[1:]) + identities[:, :, None].to(cells.dtype)
         cells = cells.transpose(1, 2).flatten(0, 1)
         tokens = torch.cat([self.summaries.to(cells.dtype).expand(len(cells), -1, -1), cells], 1)
         length = _log_length(tokens.shape[1], cells.device, usual=32)
