@@ -28,7 +28,7 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 Codes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 VIEWS = ("columns", "components")
-TILE = 512
+TILES = {"cpu": 512, "cuda": 2048}
 
 
 class Table(NamedTuple):
@@ -119,7 +119,9 @@ def probabilities(
             identities,
             None if spectrum is None else spectrum[:, columns],
         )
-        logits = torch.cat([network.answer(memory, tile[None][..., columns])[0] for tile in torch.split(asked, TILE)])
+        logits = torch.cat(
+            [network.answer(memory, tile[None][..., columns])[0] for tile in torch.split(asked, TILES[device.type])]
+        )
         total += logits.softmax(-1)[:, order] / members
         shares += memory.prediction.log_shares[0].exp()[order] / members
     return total, shares
