@@ -17,7 +17,7 @@ NETWORKS = ("deepsep._net", "deepsep._train", "deepsep.networks")
 LAYERS = [
     (("deepsep.errors",), ()),
     (("deepsep.solvers",), ("numpy", "scipy", "deepsep.solvers", "deepsep.errors")),
-    (NETWORKS, ("torch", "numpy", "deepsep.errors", *NETWORKS)),
+    (NETWORKS, ("torch", "numpy", "safetensors", "deepsep.errors", *NETWORKS)),
 ]
 
 
