@@ -14,9 +14,9 @@ import pytest
 from command_line import run, write_people
 
 import deepsep
-from deepsep.cli._console import Console
-from deepsep.cli._progress import watching
-from deepsep.rivals._network import NetworkRival
+from deepsep.classifiers.network_method import NetworkRival
+from deepsep.cli.console import Console
+from deepsep.cli.progress import watching
 from deepsep.survey import SurveySegments
 
 BAR = re.compile(r"\d%\|")

@@ -6,7 +6,7 @@ import pytest
 from deepsep import DeepSep, load, save
 from deepsep.errors import InterruptWarning
 from deepsep.networks import NumpyNetwork, TorchNetwork
-from deepsep.networks._committee import Committee, member_states, members_of
+from deepsep.networks.committee import Committee, member_states, members_of
 
 D, C = 5, 3
 PHASE = {"loss": "kl", "epochs": 3, "lr": 1e-2, "batch_size": 16}

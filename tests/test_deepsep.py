@@ -16,10 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from deepsep import DeepSep, LabelledFold, load, save
-from deepsep._targets import fit_temperature, round_weights, smooth_labels, temper
+from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
 from deepsep.errors import DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning
 from deepsep.networks import NumpyNetwork
-from deepsep.networks._ensemble import NetworkAverage
+from deepsep.networks.average import NetworkAverage
 
 QUICK = {
     "initial_epochs": 15,
@@ -600,7 +600,7 @@ def test_ctrl_c_while_calibrating_ends_the_calibration(monkeypatch):
         raise KeyboardInterrupt
 
     model = DeepSep(**QUICK, calibrate=True, random_state=0)
-    monkeypatch.setattr("deepsep._deepsep.out_of_fold", interrupt)
+    monkeypatch.setattr("deepsep.classifiers.deepsep.out_of_fold", interrupt)
     with pytest.warns(InterruptWarning, match="not calibrated"):
         model.fit(X, y)
     assert model.temperature_ == 1.0

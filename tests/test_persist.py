@@ -24,13 +24,11 @@ from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KernelCenterer, OneHotEncoder, StandardScaler
 
-import deepsep._folder
-import deepsep._spaces
-import deepsep.persist
+import deepsep.files.folder
+import deepsep.models
+import deepsep.solvers.spaces
 from deepsep import TSVM
-from deepsep._fingerprint import fingerprint
-from deepsep._plain import decode_classes, encode_classes, pack, unpack
-from deepsep._steps import _refused
+from deepsep.core.fingerprint import fingerprint
 from deepsep.errors import (
     ApproximationWarning,
     DeepSepWarning,
@@ -39,7 +37,9 @@ from deepsep.errors import (
     ParameterError,
     VersionError,
 )
-from deepsep.persist import load, save
+from deepsep.files.plain import decode_classes, encode_classes, pack, unpack
+from deepsep.files.skops_files import _refused
+from deepsep.models import load, save
 
 ROWS = np.random.default_rng(0).normal(size=(80, 3)) + np.repeat([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 4]], 20, 0)
 CODES = np.repeat(np.arange(4), 20)
@@ -128,13 +128,13 @@ def rewrite(place, **changes):
     manifest = json.loads((place / "manifest.json").read_bytes())
     for name, content in changes.pop("files", {}).items():
         (place / name).write_bytes(content)
-        manifest["files"][name] = {"size": len(content), "sha256": deepsep._folder.sha256(content)}
+        manifest["files"][name] = {"size": len(content), "sha256": deepsep.files.folder.sha256(content)}
     edit = changes.pop("edit", lambda manifest: None)
     manifest.update(changes)
     edit(manifest)
     manifest.pop("sha256")
-    manifest["sha256"] = deepsep._folder.sha256(deepsep.persist._canonical(manifest))
-    (place / "manifest.json").write_bytes(deepsep.persist._canonical(manifest))
+    manifest["sha256"] = deepsep.files.folder.sha256(deepsep.models._canonical(manifest))
+    (place / "manifest.json").write_bytes(deepsep.models._canonical(manifest))
 
 
 def files_below(folder):
@@ -193,8 +193,8 @@ def test_reload_of_more_columns_than_rows(dtype, tmp_path):
 
 
 def test_reload_of_a_nystroem_map(tmp_path, monkeypatch):
-    monkeypatch.setattr(deepsep._spaces, "EXACT_ROWS", 60)
-    monkeypatch.setattr(deepsep._spaces, "LANDMARKS", 30)
+    monkeypatch.setattr(deepsep.solvers.spaces, "EXACT_ROWS", 60)
+    monkeypatch.setattr(deepsep.solvers.spaces, "LANDMARKS", 30)
     with pytest.warns(ApproximationWarning):
         model = TSVM(kernel="rbf", random_state=0).fit(ROWS, some_labels(TEXT))
     assert model.space_ == "Nyström"
@@ -400,7 +400,7 @@ def test_failure_leaves_everything_as_it_was(
         return {name: (tmp_path / name).is_dir() or (tmp_path / name).read_bytes() for name in files_below(tmp_path)}
 
     before = content()
-    owner = deepsep._folder if action == "open" else os
+    owner = deepsep.files.folder if action == "open" else os
     real = open if action == "open" else getattr(os, action)
     left = nth
 
@@ -639,14 +639,14 @@ def test_forged_arrays(copy, tmp_path):
     refuse(copy, "no safetensors file")
     X = sparse.csr_matrix(ROWS)
     save(TSVM(kernel="rbf").fit(X, some_labels(TEXT)), tmp_path / "sparse")
-    arrays = deepsep.persist.read_tensors((tmp_path / "sparse" / "arrays.safetensors").read_bytes())
+    arrays = deepsep.models.read_tensors((tmp_path / "sparse" / "arrays.safetensors").read_bytes())
     for change in (
         {"support_vectors_.indices": arrays["support_vectors_.indices"] + 1_000_000},
         {"transduction_": None},
     ):
         changed = {name: array for name, array in {**arrays, **change}.items() if array is not None}
         place = Path(shutil.copytree(tmp_path / "sparse", tmp_path / next(iter(change))))
-        rewrite(place, files={"arrays.safetensors": deepsep.persist.write_tensors(changed)})
+        rewrite(place, files={"arrays.safetensors": deepsep.models.write_tensors(changed)})
         refuse(place)
 
 
@@ -668,7 +668,7 @@ def make_encoder():
 
 @pytest.fixture
 def with_encoder(monkeypatch):
-    monkeypatch.setitem(deepsep.persist.KINDS, "Encoded", f"{__name__}:Encoded")
+    monkeypatch.setitem(deepsep.models.KINDS, "Encoded", f"{__name__}:Encoded")
     monkeypatch.setattr(Encoded, "_get_param_names", classmethod(lambda cls: ["C", "callback", "encoder"]))
 
 

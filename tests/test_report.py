@@ -15,15 +15,11 @@ from scipy import optimize, stats
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, log_loss
 
 from deepsep import TSVM, DeepSep, for_table, method
-from deepsep._labels import read_labels
-from deepsep._metrics import scores
+from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, DeepSepWarning
-from deepsep.report import render, render_comparison, summarize, write_report
-from deepsep.report._evaluate import evaluate, held_out_rows, method_name
-from deepsep.report._format import number, percent, shorten
-from deepsep.report._frames import take_mixed
-from deepsep.report._importance import columns_of, permute
-from deepsep.report._intervals import (
+from deepsep.evaluation.frames import take_mixed
+from deepsep.evaluation.importance import columns_of, permute
+from deepsep.evaluation.intervals import (
     effective,
     paired_difference,
     reliability,
@@ -31,9 +27,13 @@ from deepsep.report._intervals import (
     share_right,
     wilson,
 )
-from deepsep.report._profiles import profiles
-from deepsep.report._readable import features_of
-from deepsep.report._svg import ticks
+from deepsep.evaluation.metrics import scores
+from deepsep.report import render, render_comparison, summarize, write_report
+from deepsep.report.held_out import evaluate, held_out_rows
+from deepsep.report.profiles import profiles
+from deepsep.report.readable import features_of
+from deepsep.report.svg import ticks
+from deepsep.report.wording import number, percent, shorten
 
 
 def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -60,10 +60,10 @@ def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFra
 def _small_baselines() -> Iterator[None]:
     """Make the baselines and the map small: here it matters what becomes of them, not how good they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
-        patch.setattr("deepsep.report._map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report._map.MOST_LABELLED", 20)
-        patch.setattr("deepsep.report._intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.report.held_out.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
+        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
+        patch.setattr("deepsep.report.map.MOST_LABELLED", 20)
+        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
 
@@ -345,7 +345,7 @@ def test_methods_without_rounds_or_embedding_are_reported(data: tuple[pd.DataFra
 
 
 def test_better_baseline_comes_first(summary: dict[str, Any]) -> None:
-    from deepsep.report._words import verdict
+    from deepsep.report.sentences import verdict
 
     worse = json.loads(json.dumps(summary))
     forest = next(line for line in worse["accuracy"]["methods"] if line["key"] == "random-forest")
@@ -456,8 +456,8 @@ def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray],
 
 
 def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, Any], compared: dict[str, Any]) -> None:
-    from deepsep.report._comparison import beside_report
-    from deepsep.report._words import verdict
+    from deepsep.report.ranking import beside_report
+    from deepsep.report.sentences import verdict
 
     def said(names: list[str], gap: list[float]) -> list[str]:
         entries = [
@@ -485,7 +485,7 @@ def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, An
 def test_comparison_of_other_settings_and_weights_says_so(
     with_comparison: dict[str, Any], compared: dict[str, Any]
 ) -> None:
-    from deepsep.report._comparison import beside_report
+    from deepsep.report.ranking import beside_report
 
     asked = {**with_comparison["asked"], "settings": {"C": 3.0, "calibrate": True}}
     weighted = {**with_comparison["accuracy"], "effective": 30.0, "weighted": True}
@@ -638,10 +638,10 @@ def test_report_files_are_written_whole(tmp_path: Path, data: tuple[pd.DataFrame
 
 
 def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepsep.report import _evaluate, _summary
+    from deepsep.report import held_out, summary
 
-    monkeypatch.setattr(_evaluate, "MOST_UNLABELLED", 50)
-    monkeypatch.setattr(_summary, "MOST_PREDICTED", 80)
+    monkeypatch.setattr(held_out, "MOST_UNLABELLED", 50)
+    monkeypatch.setattr(summary, "MOST_PREDICTED", 80)
     table, y = customers()
     found = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
     assert found["notes"] == [

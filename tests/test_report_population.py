@@ -11,14 +11,14 @@ from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 
 from deepsep import TSVM, DeepSep, for_table
-from deepsep._labels import read_labels
-from deepsep._targets import fit_temperature
+from deepsep.core.labels import read_labels
+from deepsep.core.probability import fit_temperature
 from deepsep.errors import DeepSepWarning, ParameterError
+from deepsep.evaluation.importance import columns_of, permute
+from deepsep.evaluation.population import read_weights, to_population
 from deepsep.report import render, summarize
-from deepsep.report._comparison import beside_report
-from deepsep.report._evaluate import Evaluation, evaluate
-from deepsep.report._importance import columns_of, permute
-from deepsep.report._population import read_weights, to_population
+from deepsep.report.held_out import Evaluation, evaluate
+from deepsep.report.ranking import beside_report
 
 SHARES = {"few": 0.1, "many": 0.9}
 FAST: dict[str, Any] = {"initial_epochs": 15, "hidden": (8,), "n_networks": 1, "random_state": 0}
@@ -27,10 +27,10 @@ FAST: dict[str, Any] = {"initial_epochs": 15, "hidden": (8,), "n_networks": 1, "
 @pytest.fixture(scope="module", autouse=True)
 def _small_map_and_forests() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 10, "lightgbm-few-labels": 10})
-        patch.setattr("deepsep.report._map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report._map.MOST_LABELLED", 20)
-        patch.setattr("deepsep.report._intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.report.held_out.TREES", {"random-forest": 10, "lightgbm-few-labels": 10})
+        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
+        patch.setattr("deepsep.report.map.MOST_LABELLED", 20)
+        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
 

@@ -14,10 +14,10 @@ from sklearn.utils.validation import has_fit_parameter
 
 import deepsep
 from deepsep import DeepSep, LabelledFold, load, method, methods, save
-from deepsep._methods import TABLE
+from deepsep.classifiers import Supervised
+from deepsep.classifiers.catalogue import TABLE
+from deepsep.classifiers.network_method import NetworkRival
 from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
-from deepsep.rivals import Supervised
-from deepsep.rivals._network import NetworkRival
 
 # Short training for every setting of these names that a method has.
 SHORT = {
@@ -308,7 +308,7 @@ def test_an_unknown_method_or_setting_is_named():
 
 
 def test_a_missing_extra_is_named(monkeypatch):
-    monkeypatch.setattr("deepsep._methods.find_spec", lambda package: None)
+    monkeypatch.setattr("deepsep.classifiers.catalogue.find_spec", lambda package: None)
     assert "xgboost" not in methods()
     assert "lightgbm" in methods()
     with pytest.raises(ImportError, match=r'pip install "deepsep\[xgboost\]"'):

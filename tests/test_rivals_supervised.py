@@ -26,13 +26,13 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import deepsep._folder
-import deepsep.persist
-from deepsep._classifiers import _check_lightgbm
+import deepsep.files.folder
+import deepsep.models
+from deepsep.classifiers import Supervised
+from deepsep.classifiers.supervised import _TABLE, baseline
 from deepsep.errors import DeepSepWarning, LabelWarning, ModelFileError, ParameterError
-from deepsep.persist import load, save
-from deepsep.rivals import Supervised
-from deepsep.rivals._supervised import _TABLE, baseline
+from deepsep.files.foreign import _check_lightgbm
+from deepsep.models import load, save
 
 FEW_TREES = dict.fromkeys(("lightgbm", "lightgbm-few-labels", "xgboost", "random-forest", "extra-trees"), 10)
 ROOT = Path(__file__).parents[1]
@@ -308,11 +308,11 @@ def forge(place, content=None, edit=lambda manifest: None):
     if content is not None:
         (part,) = (name for name in manifest["files"] if name.startswith("parts/"))
         (place / part).write_bytes(content)
-        manifest["files"][part] = {"size": len(content), "sha256": deepsep._folder.sha256(content)}
+        manifest["files"][part] = {"size": len(content), "sha256": deepsep.files.folder.sha256(content)}
     edit(manifest)
     manifest.pop("sha256")
-    manifest["sha256"] = deepsep._folder.sha256(deepsep.persist._canonical(manifest))
-    (place / "manifest.json").write_bytes(deepsep.persist._canonical(manifest))
+    manifest["sha256"] = deepsep.files.folder.sha256(deepsep.models._canonical(manifest))
+    (place / "manifest.json").write_bytes(deepsep.models._canonical(manifest))
 
 
 def refuse(place, words=None):

@@ -12,8 +12,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from deepsep import TSVM, DeepSep, for_table, load, save
 from deepsep.errors import DataError, DeepSepWarning
-from deepsep.table._columns import UsefulColumns
-from deepsep.table._scores import NormalScores
+from deepsep.table.columns import UsefulColumns
+from deepsep.table.normal_scores import NormalScores
 
 
 def customers(n=200, seed=0):

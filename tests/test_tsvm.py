@@ -324,8 +324,8 @@ def test_many_sparse_rows_of_many_features(balance, monkeypatch):
     """Too large for a Gram matrix and for dense rows: the sparse path must find the same boundary."""
     X, _, y = text_like(400, 600)
     exact = TSVM(balance=balance, algorithm="cccp").fit(X, y)
-    monkeypatch.setattr("deepsep._spaces.EXACT_ROWS", 100)
-    monkeypatch.setattr("deepsep._spaces.DENSE_ENTRIES", 1000)
+    monkeypatch.setattr("deepsep.solvers.spaces.EXACT_ROWS", 100)
+    monkeypatch.setattr("deepsep.solvers.spaces.DENSE_ENTRIES", 1000)
     thin = TSVM(balance=balance, algorithm="cccp").fit(sparse.csr_array(X), y)
     assert exact.space_ == "Gram"
     assert thin.space_ == "sparse features"
@@ -348,8 +348,8 @@ def test_nystroem_is_chosen_openly_and_is_close(monkeypatch):
     X, truth = make_moons(500, noise=0.1, random_state=0)
     y = np.where(np.arange(500) < 20, truth, -1)
     exact = TSVM(kernel="rbf", gamma=2.0, C=1.0).fit(X, y)
-    monkeypatch.setattr("deepsep._spaces.EXACT_ROWS", 400)
-    monkeypatch.setattr("deepsep._spaces.LANDMARKS", 200)
+    monkeypatch.setattr("deepsep.solvers.spaces.EXACT_ROWS", 400)
+    monkeypatch.setattr("deepsep.solvers.spaces.LANDMARKS", 200)
     with pytest.warns(ApproximationWarning, match="500 training rows"):
         near = TSVM(kernel="rbf", gamma=2.0, C=1.0, random_state=0).fit(X, y)
     assert near.space_ == "Nyström"

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from deepsep.cli._console import MISUSE, console
-from deepsep.cli._options import (
+from deepsep.cli.console import MISUSE, console
+from deepsep.cli.options import (
     Debug,
     Delimiter,
     Drop,
@@ -24,7 +24,7 @@ from deepsep.cli._options import (
     Text,
     split_names,
 )
-from deepsep.cli._words import spoken
+from deepsep.cli.words import spoken
 
 WIDTH = 100
 SHOWN = 20  # classes and columns
@@ -53,7 +53,7 @@ def check(
     Example: deepsep check customers.csv --label segment
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli._training import read_options, read_training
+        from deepsep.cli.training import read_options, read_training
         from deepsep.table import check_table
 
         data = read_training(

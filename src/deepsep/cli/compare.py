@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli._console import console
-from deepsep.cli._options import (
+from deepsep.cli.console import console
+from deepsep.cli.options import (
     Debug,
     Delimiter,
     Drop,
@@ -88,11 +88,11 @@ def compare(
 
         from joblib import cpu_count
 
-        from deepsep import methods as available
-        from deepsep.cli._training import read_options, read_training
+        from deepsep.classifiers.catalogue import methods as available
+        from deepsep.cli.training import read_options, read_training
         from deepsep.experiments import compare as hold_against_each_other
-        from deepsep.experiments._compare import METHODS
-        from deepsep.experiments._verdict import as_text
+        from deepsep.experiments.comparison import METHODS
+        from deepsep.experiments.verdict import as_text
 
         data = read_training(
             out,
@@ -155,7 +155,7 @@ def _write(found: dict[str, Any], output: Path) -> None:
     """Write the comparison as the end of the file's name says, whole or not at all."""
     import json
 
-    from deepsep.experiments._verdict import as_frame
+    from deepsep.experiments.verdict import as_frame
     from deepsep.report import render_comparison
 
     kind = output.suffix.lower()

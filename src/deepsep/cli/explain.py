@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from deepsep.cli._console import console
-from deepsep.cli._options import (
+from deepsep.cli.console import console
+from deepsep.cli.options import (
     Debug,
     Delimiter,
     Encoding,
@@ -51,10 +51,10 @@ def explain(
     Example: deepsep explain model customers.csv
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep import load
-        from deepsep.cli._training import read_options, read_training
-        from deepsep.explain import as_text
-        from deepsep.explain import explain as find_reasons
+        from deepsep.cli.training import read_options, read_training
+        from deepsep.models import load
+        from deepsep.report.explanation import as_text
+        from deepsep.report.explanation import explain as find_reasons
 
         fitted = load(model)
         if label is None and labels is None:
@@ -83,7 +83,7 @@ def _label_of(model: Path) -> str:
     """Return the column of labels that the report beside the model names."""
     import json
 
-    from deepsep.cli._outputs import SUMMARY
+    from deepsep.cli.outputs import SUMMARY
 
     try:
         return str(json.loads((model / SUMMARY).read_text(encoding="utf-8"))["asked"]["label"])
@@ -96,13 +96,15 @@ def _same_columns(model: Any, X: Any) -> Any:
     from sklearn.pipeline import Pipeline
 
     if not isinstance(model, Pipeline):
-        raise ParameterError("the model takes a matrix, not a table. Explain it from Python with deepsep.explain.")
+        raise ParameterError(
+            "the model takes a matrix, not a table. Explain it from Python with deepsep.report.explain."
+        )
     model[0].transform(X.head())
     return X[[name for name in model[0].feature_names_in_ if name in X.columns]]
 
 
 def _same_classes(model: Any, data: Any) -> None:
-    from deepsep._labels import read_labels
+    from deepsep.core.labels import read_labels
 
     given, known = read_labels(data.y).classes.tolist(), model.classes_.tolist()
     if given != known:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepsep.cli._console import Console, console
-from deepsep.cli._options import (
+from deepsep.cli.console import Console, console
+from deepsep.cli.options import (
     Debug,
     Delimiter,
     Drop,
@@ -40,11 +40,11 @@ from deepsep.errors import DataError, ParameterError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from deepsep.cli._training import Training
+    from deepsep.cli.training import Training
 
 
 def _method_names(start: str) -> list[str]:
-    from deepsep._methods import methods
+    from deepsep.classifiers.catalogue import methods
 
     return [name for name in methods() if name.startswith(start)]
 
@@ -103,10 +103,10 @@ def fit(
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli._estimator import build, parse_settings, set_priors
-        from deepsep.cli._outputs import save_model
-        from deepsep.cli._training import read_options, read_training
-        from deepsep.persist import check_model_folder
+        from deepsep.cli.estimator import build, parse_settings, set_priors
+        from deepsep.cli.outputs import save_model
+        from deepsep.cli.training import read_options, read_training
+        from deepsep.files.manifest import check_model_folder
 
         check_model_folder(output)
         if comparison is not None and not report:
@@ -145,8 +145,8 @@ def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
     """Return the comparison in a file, or raise if there is none, or one of another table."""
     import json
 
-    from deepsep._labels import read_labels
-    from deepsep.report._comparison import check_comparison
+    from deepsep.core.labels import read_labels
+    from deepsep.report.ranking import check_comparison
 
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -189,15 +189,17 @@ def fit_and_measure(
     """Fit to the rows, predict those without a label, and measure how far the model can be trusted."""
     import json
 
-    from deepsep import for_table
-    from deepsep._labels import read_labels
-    from deepsep._methods import TABLE
-    from deepsep.cli._outputs import PREDICTIONS, REPORT, SUMMARY, check_id, parquet_bytes, predicted_names, predictions
-    from deepsep.cli._progress import watching
+    from deepsep.classifiers.catalogue import find_method
+    from deepsep.cli.outputs import PREDICTIONS, REPORT, SUMMARY, check_id, parquet_bytes, predicted_names, predictions
+    from deepsep.cli.progress import watching
+    from deepsep.core.labels import read_labels
+    from deepsep.table import for_table
 
     n, labelled = len(data.X), data.labelled
     check_id(data.ids.name, predicted_names(read_labels(data.y).classes))
-    out.note(f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({TABLE[method].cost}) ...")
+    out.note(
+        f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({find_method(method).cost}) ..."
+    )
     began = time.perf_counter()
     model = for_table(estimator, keep=keep)
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
@@ -211,7 +213,7 @@ def fit_and_measure(
         from joblib import cpu_count
 
         from deepsep.report import render, summarize
-        from deepsep.report._evaluate import FOLDS
+        from deepsep.report.held_out import FOLDS
 
         out.note("Measuring how far it can be trusted: fits with some labels hidden, and the same for rivals ...")
         with _silent_workers(), out.steps("Report") as on_step:
@@ -249,7 +251,7 @@ def _silent_workers() -> Iterator[None]:
 
 
 def _tell(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:
-    from deepsep.cli._outputs import PREDICTIONS, REPORT
+    from deepsep.cli.outputs import PREDICTIONS, REPORT
 
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
     shares = frame["label"].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)

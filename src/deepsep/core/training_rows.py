@@ -1,0 +1,49 @@
+"""Reading what users pass to ``fit``, the same for every estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from deepsep.core.checks import check_finite, check_not_constant, check_numeric, check_weights
+from deepsep.core.labels import Labels, need_two_classes, read_labels
+from deepsep.errors import ParameterError
+
+Array = NDArray[Any]
+
+
+def read_training_rows(
+    model: Any, X: Any, y: Any, sample_weight: Any, *, stacklevel: int, **accept: Any
+) -> tuple[Any, Labels, Array]:
+    """Return rows, labels and weights, or raise an error that names the place; sets ``classes_`` on the model.
+
+    ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
+    """
+    X = read_rows(model, X, ensure_min_samples=2, **accept)
+    labels = read_labels(y)
+    if len(labels.codes) != X.shape[0]:
+        raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
+    need_two_classes(labels)
+    weight = check_weights(X, sample_weight, labels, stacklevel=stacklevel)
+    check_not_constant(_flat(X), getattr(model, "feature_names_in_", None), stacklevel=stacklevel)
+    model.classes_ = labels.classes
+    return X, labels, weight
+
+
+def read_rows(model: Any, X: Any, **accept: Any) -> Any:
+    """Return finite rows as a matrix of float64 or float32, or raise an error that names the column."""
+    try:
+        rows = validate_data(model, X, dtype=[np.float64, np.float32], ensure_all_finite=False, **accept)
+    except (TypeError, ValueError):
+        check_numeric(X, "deepsep.for_table")  # names the columns, if that is what is wrong
+        raise
+    check_finite(_flat(rows), getattr(model, "feature_names_in_", None))
+    return rows
+
+
+def _flat(X: Any) -> Any:
+    return X if sparse.issparse(X) or X.ndim == 2 else X.reshape(len(X), -1)
