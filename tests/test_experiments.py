@@ -314,7 +314,7 @@ def test_compare_counts_by_weight():
 
 def test_compare_leaves_out_what_fails_and_says_so(monkeypatch):
     frame, y = partly_labelled()
-    monkeypatch.setattr(_compare, "_build", lambda name, job: method(name, **({"k": -1} if "label" in name else {})))
+    monkeypatch.setattr(comparison, "_build", lambda name, job: method(name, **({"k": -1} if "label" in name else {})))
     found = compare(frame, y, methods=["label-spreading", "knn"], folds=2, repeats=1)
     assert [entry["name"] for entry in found["methods"]] == ["knn"]
     assert found["notes"][0].startswith("label-spreading is left out, as it failed: ")

@@ -706,10 +706,10 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
 
 
 def test_methods_are_named() -> None:
-    assert method_name(DeepSep()) == "deepsep"
+    assert record_of(DeepSep()).name == "deepsep"
     for name in ("random-forest", "lightgbm", "extra-trees", "knn", "svm", "logistic-regression", "self-training"):
-        assert method_name(method(name)) == name
-    assert method_name(method("mean-teacher")) == "mean-teacher"
+        assert record_of(method(name)).name == name
+    assert record_of(method("mean-teacher")).name == "mean-teacher"
 
 
 def test_bonett_price_solves_its_equation() -> None:
