@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from deepsep.classifiers.catalogue import TABLE
+from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli import app
 from deepsep.cli.experiment import METHODS, SIZES
 from deepsep.datasets import list_tables
@@ -98,7 +98,7 @@ def test_json_is_alone_on_standard_output(table, tmp_path):
     assert done.stderr == ""
     assert content["cells"] == 4
     assert content["warnings"] == ["10 of 300 rows have no class in 'segment' and take no part."]
-    assert set(content["averages"]) == {"knn", "TSVM (raw features)"}
+    assert set(content["averages"]) == {"k nearest neighbours", "TSVM (raw features)"}
     assert content["claims"] == []
 
 
@@ -238,7 +238,7 @@ def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tm
 
 
 def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path, monkeypatch):
-    monkeypatch.setattr("deepsep.report.held_out.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
+    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     file, other = tmp_path / "c.json", tmp_path / "other.csv"
     frame = pd.read_csv(partly)
@@ -294,4 +294,4 @@ def test_help_names_every_default():
     text = run("experiment", "--help").stdout
     assert all(name in text for name in list_tables())
     assert "956" in text
-    assert all(name in TABLE for name in METHODS.split(","))
+    assert all(name in CATALOGUE for name in METHODS.split(","))

@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 from deepsep import LabelledFold, for_table, method
 from deepsep.errors import DataError, DeepSepError, LabelError, ParameterError
 from deepsep.evaluation.metrics import calibration_error, scores
-from deepsep.experiments import compare, published, results
+from deepsep.experiments import compare, comparison, published, results
 from deepsep.experiments.cells import Cell, is_done, read_report
 from deepsep.experiments.running import attempt, prepare, run
 from deepsep.experiments.splits import Plan, deal, plan

@@ -35,7 +35,7 @@ LOADS_LATE = ("cli", "__main__")
 
 def package_of(name: str) -> str:
     """The second part of a dotted name: the package, or the module at the top level."""
-    return (name.split(".") + [""])[1]
+    return name.partition(".")[2].partition(".")[0]
 
 
 def own_imports(source: str, module: str, is_package: bool = False) -> Iterator[tuple[int, str, str, bool]]:
@@ -107,7 +107,7 @@ def cycles(sources: dict[str, str], packages: set[str]) -> list[str]:
     changed = True
     while changed:
         changed = False
-        for module, targets in reached.items():
+        for targets in reached.values():
             more = set().union(*(reached[target] for target in targets)) if targets else set()
             if not more <= targets:
                 targets |= more

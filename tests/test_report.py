@@ -15,10 +15,11 @@ from scipy import optimize, stats
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, log_loss
 
 from deepsep import TSVM, DeepSep, for_table, method
+from deepsep.classifiers.catalogue import record_of
 from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, DeepSepWarning
 from deepsep.evaluation.frames import take_mixed
-from deepsep.evaluation.importance import columns_of, permute
+from deepsep.evaluation.importance import permute
 from deepsep.evaluation.intervals import (
     effective,
     paired_difference,
@@ -34,6 +35,7 @@ from deepsep.report.profiles import profiles
 from deepsep.report.readable import features_of
 from deepsep.report.svg import ticks
 from deepsep.report.wording import number, percent, shorten
+from deepsep.table.pipeline import source_columns
 
 
 def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -60,7 +62,7 @@ def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFra
 def _small_baselines() -> Iterator[None]:
     """Make the baselines and the map small: here it matters what becomes of them, not how good they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report.held_out.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
+        patch.setattr("deepsep.report.held_out.TREES", 5)
         patch.setattr("deepsep.report.map.MOST_ROWS", 60)
         patch.setattr("deepsep.report.map.MOST_LABELLED", 20)
         patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
@@ -678,7 +680,7 @@ def test_shuffling_what_columns_became_is_shuffling_columns(name: str) -> None:
     with pytest.warns(DeepSepWarning, match="left out 'same'"):
         model = for_table(method(name)).fit(table, y)
     encoder, codes = model[:-1], np.arange(120) % 3
-    groups = columns_of(encoder, list(table.columns))
+    groups = source_columns(encoder, list(table.columns))
     assert groups is not None
     assert sorted(i for group in groups for i in group) == list(range(encoder.transform(table).shape[1]))
     assert groups[-1] == []
@@ -698,7 +700,7 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
     y = np.where(X[:, 0] > 0, "a", "b").astype(object)
     y[60:] = None
     model = make_pipeline(PCA(), TSVM()).fit(X, y)
-    assert columns_of(model[:-1], ["x0", "x1", "x2"]) is None
+    assert source_columns(model[:-1], ["x0", "x1", "x2"]) is None
     found = evaluate(model, X, read_labels(y), folds=2, rivals=False, repeats=2)
     assert not isinstance(found, str)
     assert found.permuted is not None

@@ -15,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 import deepsep
 from deepsep import DeepSep, LabelledFold, load, method, methods, save
 from deepsep.classifiers import Supervised
-from deepsep.classifiers.catalogue import TABLE
+from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.classifiers.network_method import NetworkRival
 from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
 
@@ -291,7 +291,7 @@ def test_a_pipeline_for_tables_is_saved(tmp_path):
 
 def test_methods_can_be_built_and_are_described():
     described = methods()
-    assert {"deepsep", "tsvm", "mean-teacher", "random-forest"} <= described.keys() <= TABLE.keys()
+    assert {"deepsep", "tsvm", "mean-teacher", "random-forest"} <= described.keys() <= CATALOGUE.keys()
     for name, text in described.items():
         assert "Assumes: " in text
         assert "Cost: " in text
