@@ -16,7 +16,7 @@ import deepsep
 from deepsep import DeepSep, LabelledFold, load, method, methods, save
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
 
 # Short training for every setting of these names that a method has.
@@ -51,7 +51,7 @@ def short(name, **settings):
 
 def expected_failures(model):
     """Rows that are drawn, in batches or for a tree, are drawn otherwise if there are more of them."""
-    draws = isinstance(model, NetworkRival)
+    draws = isinstance(model, NetworkMethod)
     if isinstance(model, Supervised):
         settings = model.estimator.get_params()
         draws = settings.get("bootstrap", False) or settings.get("subsample", 1) != 1

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepsep.classifiers.base import TrainingRows
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
-class PiModel(NetworkRival):
+class PiModel(NetworkMethod):
     r"""Π-model: two disturbed passes of every row through one network should agree.
 
     The loss is the cross-entropy of the labelled rows plus :math:`w(t) \lVert p - p' \rVert^2 / c`, the mean over all

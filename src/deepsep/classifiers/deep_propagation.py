@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.graph import connect, diffuse, distributions, neighbours, normalised, one_hot
-from deepsep.classifiers.propagation_rounds import PropagationRival, Spread
+from deepsep.classifiers.propagation_rounds import PropagationMethod, Spread
 from deepsep.core.checks import is_integer, is_number, require
 
 Array = NDArray[Any]
 
 
-class DeepLabelPropagation(PropagationRival):
+class DeepLabelPropagation(PropagationMethod):
     r"""Deep label propagation: labels spread over the graph of the network's embedding, and train it again.
 
     The network is first trained on the labelled rows. In each round after that, all rows are embedded, as vectors

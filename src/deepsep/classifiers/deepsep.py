@@ -1,84 +1,48 @@
-"""DeepSep: Algorithm 1 of the paper, an embedding and low-density boundaries that improve each other."""
+"""DeepSep: Algorithm 1 of the paper with a scikit-learn face."""
 
 from __future__ import annotations
 
-import contextlib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
 from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
-from deepsep.classifiers.fitted_rounds import Rounds
-from deepsep.classifiers.tsvm import TSVM
-from deepsep.core.checks import (
-    check_priors,
-    is_integer,
-    is_number,
-    private_generator,
-    require,
-)
-from deepsep.core.fingerprint import fingerprint
+from deepsep.classifiers.algorithm import Plan, deep_low_density_separation
+from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.low_density import LowDensity
+from deepsep.classifiers.trained_rounds import Architecture, TrainedRounds
+from deepsep.classifiers.training_run import Phase, SplitRows, TrainingRun
+from deepsep.classifiers.tsvm import check_tsvm_settings, draw_rows, unlabelled_cost
+from deepsep.core.arrays import take
+from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.history import History, Row
-from deepsep.core.labels import Labels
-from deepsep.core.probability import fit_temperature, log_shift_to_shares, round_weights, shifted, smooth_labels
-from deepsep.core.scaling import ScaledRows, Scaling
+from deepsep.core.notices import warn
+from deepsep.core.probability import fit_temperature, round_weights, shift_to_shares, shifted, temper
+from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
-from deepsep.core.training_rows import read_training_rows
-from deepsep.errors import DataError, DeepSepWarning, InterruptWarning, LabelWarning, ParameterError
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import InterruptWarning, LabelWarning, ParameterError
 from deepsep.evaluation.out_of_fold import out_of_fold
-from deepsep.networks import Committee, Network, members_of
+from deepsep.networks import choose_device, members_of
+from deepsep.solvers.one_vs_rest import Costs, Effort
 from deepsep.solvers.rows import Rows
 
 Array = NDArray[Any]
 
 VALIDATION_FROM = 50  # labelled rows below which none are held out
-PATIENCE = 20  # epochs without a better validation loss
 CALIBRATION_FOLDS = 3
-CHUNK = 8_192  # rows that are embedded together
 NETWORKS, NOISE = 3, 0.2  # of the default network, unless said otherwise
+SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
 
 
-@dataclass
-class _Rows:
-    """The training rows in the order of the user, and which of them are D0 and D1."""
-
-    X: Array  # (n, d), as the user gave them
-    scaling: Scaling
-    labels: Labels
-    weight: Array  # (n,)
-    weighted: bool
-    labelled: Array  # indices of D0
-    unlabelled: Array  # indices of D1
-    validation: Array  # indices of labelled rows held out
-    torch_device: str | None = None  # None: the network takes rows on demand
-
-    @cached_property
-    def D0(self) -> Any:
-        """The labelled rows, scaled, on the device."""
-        return self.part(self.labelled)
-
-    @cached_property
-    def D1(self) -> Any:
-        """The unlabelled rows, scaled, on the device."""
-        return self.part(self.unlabelled)
-
-    def part(self, index: Array) -> Any:
-        """Return these rows, scaled: made on demand for NumPy, once and for all for torch."""
-        rows = ScaledRows(self.X, self.scaling, index)
-        if self.torch_device is None:
-            return rows
-        import torch
-
-        return torch.from_numpy(rows[:]).to(self.torch_device)
-
-
-class DeepSep(Rounds):
+class DeepSep(TransformerMixin, Classifier):
     r"""Deep low-density separation: classify all rows from a few labels.
 
     A network :math:`g \circ f` is trained on the labelled rows; transductive SVMs (:class:`TSVM`) find boundaries
@@ -132,9 +96,9 @@ class DeepSep(Rounds):
         Of the labels: what every other class gets.
     C, C_star, s
         Of the TSVMs; see :class:`TSVM`.
-    balance : bool or None, default=None
+    balance : bool, default=False
         Whether the TSVMs fix the mean score over the unlabelled rows. Without ``priors`` the constraint takes the
-        labelled shares for those of the population, which they often are not. None: False.
+        labelled shares for those of the population, which they often are not.
     priors : dict {class: share}, optional
         How frequent the classes are in the population of which the unlabelled rows are a sample; for labels that fill
         quotas. Probabilities, those of the TSVMs in each round and the final ones, get a factor for each class so that
@@ -224,7 +188,7 @@ class DeepSep(Rounds):
         C: float = 0.1,
         C_star: float | Literal["pool"] | None = None,
         s: float = 0.0,
-        balance: bool | None = None,
+        balance: bool = False,
         priors: Mapping[Any, float] | None = None,
         n_unlabeled: int | None = 10_000,
         propensity: Literal["platt", "softmax", "hard"] = "platt",
@@ -306,132 +270,135 @@ class DeepSep(Rounds):
         }
         return cls(**(published | changes))
 
-    _is_part = False  # whether this fit is one of several of a larger one
+    # -- fitting ---------------------------------------------------------------------------------------------
 
-    # -- Algorithm 1 -----------------------------------------------------------------------------------------
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]  # the network's own precision
+        return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to partly labelled rows.
+    @property
+    def _accept(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"allow_nd": self.encoder is not None}
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d), or (n, ...) with an encoder
-            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
-        y : array-like of shape (n,)
-            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
-            integers.
-        sample_weight : array-like of shape (n,), optional
-            A weight of k counts as k copies of the row in the losses and in the TSVMs, 0 as its absence everywhere.
+    @property
+    def _all_steps(self) -> int:
+        epochs = self.initial_epochs + self.rounds * (self.propensity_epochs + self.label_epochs)
+        epochs += self.pretrain_epochs if self.pretrain else 0
+        return (1 + CALIBRATION_FOLDS * self.calibrate) * epochs * self._n_networks
 
-        Returns
-        -------
-        self
-        """
-        rng, rows, history = self._begin(X, y, sample_weight)
-        network = self._new_network(rows, rng)
-        labels = smooth_labels(rows.labels.codes[rows.labelled], len(self.classes_), self.smoothing)
-        calibrate = self.calibrate
-        with history:
+    @property
+    def _n_networks(self) -> int:
+        if self.n_networks is not None:
+            return self.n_networks
+        return NETWORKS if self.encoder is None else 1
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        self._forget("prior_shift_")
+        architecture = self._architecture(rows)
+        split = self._split(rows, architecture, rng)
+        noise = self.noise if self.noise is not None else NOISE if self.encoder is None else 0.0
+        network = architecture.make(self._n_networks, rng, float(noise))
+        with History(self._all_steps, bool(self.verbose), self.callback, self._on_step) as history:
+            self.history_ = history.rows
+            run = TrainingRun(split, network, history, self.decay)
+            interrupted = False
             try:
-                with one_blas_thread():
-                    self._pretrain(network, rows, history, rng)
-                    self._initial_phase(network, rows, labels, history, rng)  # θ₀, ψ₀
-                    self._end_of_round(network, rows, history)
-                    for _ in range(self.rounds if rows.unlabelled.size else 0):
-                        propensities = self._separate(network, rows, history, rng)
-                        self._phase(network, rows, "propensities", propensities, history, rng)
-                        self._phase(network, rows, "labels", labels, history, rng)  # θₜ, ψₜ
-                        self._end_of_round(network, rows, history)
-                        if self._stop_early():
-                            break
+                self._pretrain(run, architecture, rng)
+                deep_low_density_separation(run, self._low_density(rows, split), self._plan(), rng)
             except KeyboardInterrupt:
                 if self._is_part:
                     raise
-                self._interrupted(network)
-                calibrate = False
-            return self._finish(rows, history, rng, calibrate)
+                interrupted = True
+                run.interrupt()
+                self._warn_of_interruption(len(run.states) - 1)
+            self.n_rounds_ = len(run.states) - 1
+            self.n_iter_ = max(self.n_rounds_, 1)
+            weights = round_weights(max(self.n_rounds_, 1), self.decay)
+            self._trained = TrainedRounds(architecture, split.scaling, run.states, weights)
+            self.temperature_ = 1.0
+            if self.calibrate and not interrupted:
+                self._calibrate(rows, split, history, rng)
 
-    # -- its steps -------------------------------------------------------------------------------------------
+    def _architecture(self, rows: TrainingRows) -> Architecture:
+        # The default network is as fast on one CPU core, where it needs no torch.
+        device = "cpu" if self.device == "auto" and self.encoder is None else choose_device(self.device)
+        hidden = tuple(int(width) for width in self.hidden)
+        shape = rows.X.shape[1:]
+        return Architecture(shape, rows.n_classes, hidden, self.dropout, self.l2, self.encoder, device)
 
-    def _begin(self, X: Any, y: Any, sample_weight: Any) -> tuple[np.random.Generator, _Rows, History]:
-        self._check_parameters()
-        nd = self.encoder is not None
-        X, labels, weight = read_training_rows(self, X, y, sample_weight, allow_nd=nd, stacklevel=5)
-        c = len(self.classes_)
-        require(self, "smoothing", self.smoothing < 1 / c, f"less than 1/{c}, since there are {c} classes")
-        if self.priors is not None:
-            check_priors(self.priors, self.classes_)
-        self._row_shape, self._hidden = X.shape[1:], tuple(int(width) for width in self.hidden)
-        flat = X.reshape(len(X), -1)
-        rng = private_generator(self.random_state)
-        self._scaling = Scaling.of(flat, weight) if self.standardize else Scaling.none(flat.shape[1])
-        labelled = np.flatnonzero(labels.labelled & (weight > 0))
-        unlabelled = np.flatnonzero(~labels.labelled & (weight > 0))
-        labelled, validation = self._hold_out(labelled, labels, rng)
-        if not unlabelled.size:
-            warnings.warn(
-                "no unlabelled rows: DeepSep fell back to the initial, supervised network. Pass the unlabelled rows "
-                "in X as well, with None in y.",
-                LabelWarning,
-                stacklevel=4,
-            )
-        self._states: list[dict[str, Array]] = []
-        self._guess: Array = labels.codes  # what the last round said of D1
-        self._held_out: list[Array] = []  # what the rounds said of the rows held out
-        rounds = self.rounds if unlabelled.size else 0
-        n_epochs = self.initial_epochs + rounds * (self.propensity_epochs + self.label_epochs)
-        n_epochs += self.pretrain_epochs if self.pretrain else 0
-        fits = 1 + CALIBRATION_FOLDS * self.calibrate
-        history = History(fits * n_epochs * self._count(), bool(self.verbose), self.callback)
-        self.history_ = history.rows
-        weighted = sample_weight is not None
-        self.data_fingerprint_ = fingerprint(flat, labels.codes, getattr(self, "feature_names_in_", None))
-        rows = _Rows(flat, self._scaling, labels, weight, weighted, labelled, unlabelled, validation)
-        return rng, rows, history
+    def _split(self, rows: TrainingRows, architecture: Architecture, rng: np.random.Generator) -> SplitRows:
+        flat = rows.X.reshape(len(rows.codes), -1)
+        scaling = Scaling.of(flat, rows.weight) if self.standardize else Scaling.none(flat.shape[1])
+        labelled, validation = self._hold_out(rows, rng)
+        return SplitRows(
+            flat,
+            scaling,
+            rows.codes,
+            rows.weight,
+            rows.n_classes,
+            rows.weighted,
+            labelled,
+            rows.unlabelled,
+            validation,
+            architecture.device if architecture.uses_torch else None,
+        )
 
-    def _hold_out(self, labelled: Array, labels: Labels, rng: np.random.Generator) -> tuple[Array, Array]:
-        counts = np.bincount(labels.codes[labelled])
+    def _hold_out(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Return the labelled rows to train on, and those to stop by."""
+        labelled, codes = rows.labelled, rows.codes
+        counts = np.bincount(codes[labelled])
         n = round(self.validation_fraction * len(labelled))
         if len(labelled) < VALIDATION_FROM or counts.min() < 2 or n < len(counts):
             return labelled, labelled[:0]
         seed = int(rng.integers(2**31))
         n = min(n, len(labelled) - len(counts))
-        train, held = train_test_split(labelled, test_size=n, stratify=labels.codes[labelled], random_state=seed)
-        missing = np.setdiff1d(labels.codes[held], labels.codes[train])
-        back = np.array([held[labels.codes[held] == k][0] for k in missing], dtype=held.dtype)
+        train, held = train_test_split(labelled, test_size=n, stratify=codes[labelled], random_state=seed)
+        missing = np.setdiff1d(codes[held], codes[train])
+        back = np.array([held[codes[held] == k][0] for k in missing], dtype=held.dtype)
         return np.sort(np.concatenate([train, back])), np.setdiff1d(held, back)
 
-    def _new_network(self, rows: _Rows, rng: np.random.Generator) -> Network:
-        c, d = len(self.classes_), rows.X.shape[1]
-        self._device = self._choose_device()
-        self._backend = "numpy" if self._device == "cpu" and self.encoder is None else "torch"
-        rows.torch_device = self._device if self._backend == "torch" else None
-        return self._make_network(c, d, self._count(), rng, self._deviation())
+    def _plan(self) -> Plan:
+        slow = partial(Phase, learning_rate=self.learning_rate / 10, batch_size=self.batch_size)
+        labels = slow("labels", False, "kl", self.label_epochs)
+        return Plan(
+            rounds=self.rounds,
+            initial=Phase("initial", False, "kl", self.initial_epochs, self.learning_rate, self.batch_size, True),
+            propensities=slow("propensities", True, "mse", self.propensity_epochs),
+            labels=labels,
+            smoothing=self.smoothing,
+        )
 
-    def _count(self) -> int:
-        """Return how many networks are to be trained."""
-        if self.n_networks is not None:
-            return self.n_networks
-        return NETWORKS if self.encoder is None else 1
+    def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
+        shares = None if self.priors is None else check_priors(self.priors, self.classes_)
+        make_rows: Any = Rows
+        if split.device == "cuda":
+            make_rows = networks.rows_by_size(Rows, device="cuda")
 
-    def _deviation(self) -> float:
-        """Return the standard deviation of the noise on the features."""
-        if self.noise is not None:
-            return float(self.noise)
-        return NOISE if self.encoder is None else 0.0
+        def costs(drawn: Array) -> Costs:
+            C_star = unlabelled_cost(self.C, self.C_star, split.weight, split.labelled, split.unlabelled, drawn)
+            return Costs(self.C, C_star, float(self.s), bool(self.balance), shares)
 
-    def _balanced(self) -> Any:
-        return False if self.balance is None else self.balance
+        return LowDensity(
+            draw=lambda rng: draw_rows(split.unlabelled, self.n_unlabeled, rng),
+            costs=costs,
+            propensity=self.propensity,
+            shares=shares,
+            effort=Effort(tol=1e-3),
+            make_rows=make_rows,
+        )
 
-    def _pretrain(self, network: Network, rows: _Rows, history: History, rng: np.random.Generator) -> None:
+    def _pretrain(self, run: TrainingRun, architecture: Architecture, rng: np.random.Generator) -> None:
+        """Start f from the first layers of an autoencoder of all rows, if asked to."""
         if self.pretrain is None:
             return
-        X, last = self._scaling.apply(rows.X), []
-        for member in members_of(network):
+        rows, last = run.rows, []
+        X = rows.scaling.apply(rows.X)
+        for member in members_of(run.network):
             twin: Any = member
-            if self._backend == "numpy":
-                d, c = rows.X.shape[1], len(self.classes_)
-                twin = networks.TorchNetwork(d, c, hidden=self._hidden, dropout=self.dropout, rng=rng)
+            if not architecture.uses_torch:
+                d, c = rows.X.shape[1], rows.n_classes
+                twin = networks.TorchNetwork(d, c, hidden=architecture.hidden, dropout=self.dropout, rng=rng)
                 twin.load_state(member.state())
             losses = networks.pretrain(
                 twin,
@@ -441,235 +408,131 @@ class DeepSep(Rounds):
                 batch_size=max(self.batch_size, 128),
                 rng=rng,
                 weight=rows.weight if rows.weighted else None,
-                on_epoch=history.phase("autoencoder"),
+                on_epoch=run.history.phase("autoencoder"),
             )
             member.load_state(twin.state())
             last.append(losses[-1])
-        history.add(round=0, phase="autoencoder", epochs=self.pretrain_epochs, loss=float(np.mean(last)))
+        run.history.add(round=0, phase="autoencoder", epochs=self.pretrain_epochs, loss=float(np.mean(last)))
 
-    def _initial_phase(
-        self, network: Network, rows: _Rows, labels: Array, history: History, rng: np.random.Generator
-    ) -> None:
-        if not rows.validation.size:
-            self._phase(network, rows, "initial", labels, history, rng)
-            return
-        members = network.in_turn() if isinstance(network, Committee) else [network]
-        epochs, losses = zip(
-            *(self._until_no_better(member, rows, labels, history, rng) for member in members), strict=True
-        )
-        history.add(round=0, phase="initial", epochs=max(epochs), loss=float(np.mean(losses)))
-
-    def _until_no_better(
-        self, network: Network, rows: _Rows, labels: Array, history: History, rng: np.random.Generator
-    ) -> tuple[int, float]:
-        """Train until the validation loss has not improved for some epochs; return the best one's number, and loss."""
-        best, best_state, best_epoch = np.inf, network.state(), 0
-        on_epoch = history.phase("initial")
-        held_out = rows.part(rows.validation)
-
-        def watch(epoch: int, loss: float) -> None:
-            nonlocal best, best_state, best_epoch
-            on_epoch(epoch, loss)
-            now = self._validation_loss(network.predict_proba(held_out), rows)
-            if now < best:
-                best, best_state, best_epoch = now, network.state(), epoch
-            elif epoch - best_epoch >= PATIENCE:
-                raise _EnoughError
-
-        losses: list[float] = []
-        with contextlib.suppress(_EnoughError):
-            losses = self._train(network, rows, "initial", labels, rng, watch)
-        network.load_state(best_state)
-        return best_epoch + 1, losses[-1] if losses else float(best)
-
-    def _phase(
-        self, network: Network, rows: _Rows, name: str, targets: Array, history: History, rng: np.random.Generator
-    ) -> None:
-        """Train on D0 or D1 and note it."""
-        losses = self._train(network, rows, name, targets, rng, history.phase(name))
-        history.add(round=len(self._states), phase=name, epochs=len(losses), loss=losses[-1] if losses else None)
-
-    def _train(
-        self, network: Network, rows: _Rows, name: str, targets: Array, rng: np.random.Generator, on_epoch: Any
-    ) -> list[float]:
-        part, X = (rows.unlabelled, rows.D1) if name == "propensities" else (rows.labelled, rows.D0)
-        epochs = {"initial": self.initial_epochs, "propensities": self.propensity_epochs, "labels": self.label_epochs}
-        return network.train(
-            X,
-            targets,
-            loss="mse" if name == "propensities" else "kl",
-            epochs=epochs[name],
-            lr=self.learning_rate if name == "initial" else self.learning_rate / 10,
-            batch_size=self.batch_size,
-            rng=rng,
-            weight=rows.weight[part] if rows.weighted else None,
-            on_epoch=on_epoch,
-        )
-
-    def _separate(self, network: Network, rows: _Rows, history: History, rng: np.random.Generator) -> Array:
-        """Return p̂ of the unlabelled rows: what one-vs-rest TSVMs in the embedding say."""
-        drawn = rows.unlabelled
-        if self.n_unlabeled is not None and self.n_unlabeled < len(drawn):
-            drawn = np.sort(rng.choice(drawn, self.n_unlabeled, replace=False))
-        used = np.concatenate([rows.labelled, drawn])
-        C_star = self.C_star
-        if C_star == "pool":
-            C_star = float(self.C * rows.weight[rows.labelled].sum() / rows.weight[rows.unlabelled].sum())
-        tsvm = TSVM(
-            C=self.C,
-            C_star=C_star,
-            s=self.s,
-            balance=self._balanced(),
-            priors=None if self.priors is None else dict(enumerate(check_priors(self.priors, self.classes_))),
-            probability=self.propensity,
-            tol=1e-3,
-            random_state=0,  # nothing in it is random, but None would draw from the global generator
-        )
-        if self._device == "cuda":
-            tsvm._make_rows = networks.rows_by_size(Rows, device=self._device)
-        weight = rows.weight[used] if rows.weighted else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeepSepWarning)  # constant units and the like are nothing to tell the user
-            embedded = network.embed(rows.part(used))
-            if not np.isfinite(embedded).all():
-                raise DataError(
-                    "training diverged: the embedding is no longer finite. Scale the features (standardize=True), or "
-                    "use a smaller learning_rate."
-                )
-            tsvm.fit(embedded, rows.labels.codes[used], sample_weight=weight)
-        propensities = np.empty((len(rows.unlabelled), len(self.classes_)), np.float32)
-        for start in range(0, len(propensities), CHUNK):
-            at = slice(start, start + CHUNK)
-            propensities[at] = tsvm.predict_proba(network.embed(rows.D1[at]))
-        history.add(
-            round=len(self._states),
-            phase="tsvm",
-            objective=float(sum(path[-1] for path in tsvm.objective_path_)),
-            passes=tsvm.n_iter_,
-            shares=self._shares(propensities.argmax(axis=1)),
-        )
-        return propensities
-
-    def _end_of_round(self, network: Network, rows: _Rows, history: History) -> None:
-        """Store the round's network, and note how its predictions moved."""
-        self._states.append(network.state())
-        t = len(self._states) - 1
-        guess = np.empty(len(rows.unlabelled), np.int32)
-        for start in range(0, len(guess), CHUNK):
-            at = slice(start, start + CHUNK)
-            guess[at] = network.predict_proba(rows.D1[at]).argmax(axis=1)
-        row: Row = {
-            "round": t,
-            "phase": "end",
-            "shares": self._shares(guess),
-            "agreement": None if t == 0 else float((guess == self._guess).mean()),
-        }
-        if rows.validation.size:
-            now = network.predict_proba(rows.part(rows.validation)).astype(np.float64)
-            self._held_out = [*(self._held_out if t > 1 else []), now]  # the moving average is over rounds 1 to t
-            average = np.tensordot(round_weights(len(self._held_out), self.decay), self._held_out, 1)
-            own = rows.labels.codes[rows.validation]
-            row["validation_accuracy_network"] = float((now.argmax(axis=1) == own).mean())
-            row["validation_accuracy"] = float((average.argmax(axis=1) == own).mean())
-            row["validation_loss"] = self._validation_loss(average, rows)
-        self._guess = guess
-        history.add(**row)
-
-    def _shares(self, codes: Array) -> list[float]:
-        counts = np.bincount(codes, minlength=len(self.classes_))
-        return [float(share) for share in counts / max(len(codes), 1)]
-
-    def _stop_early(self) -> bool:
-        """Whether the moving average has been no better than before for two rounds, on the rows held out."""
-        losses = [row["validation_loss"] for row in self.history_ if row.get("validation_loss") is not None]
-        return len(losses) > 3 and min(losses[-2:]) > min(losses[:-2])
-
-    def _validation_loss(self, probabilities: Array, rows: _Rows) -> float:
-        own = probabilities[np.arange(len(rows.validation)), rows.labels.codes[rows.validation]]
-        return float(-np.average(np.log(np.maximum(own, 1e-12)), weights=rows.weight[rows.validation]))
-
-    def _interrupted(self, network: Network) -> None:
-        if not self._states:
-            network = network.begun() if isinstance(network, Committee) else network
-            self._states.append(network.state())
-        done = len(self._states) - 1
-        warnings.warn(
+    def _warn_of_interruption(self, done: int) -> None:
+        warn(
             f"interrupted: the model holds the {done} rounds of {self.rounds} that were complete"
             + (", that is, the initial network as far as it was trained." if done == 0 else ".")
             + (" Its probabilities are not calibrated." if self.calibrate else ""),
             InterruptWarning,
-            stacklevel=3,
         )
 
-    def _finish(self, rows: _Rows, history: History, rng: np.random.Generator, calibrate: bool) -> Self:
-        for stale in ("_held_out", "_guess", "prior_shift_"):
-            self.__dict__.pop(stale, None)
-        self.n_rounds_ = len(self._states) - 1
-        self.n_iter_ = max(self.n_rounds_, 1)
-        self.temperature_ = 1.0
-        self._weights = round_weights(max(self.n_rounds_, 1), self.decay)
-        self._build_average()
-        if calibrate:
-            try:
-                self.temperature_ = self._fit_temperature(rows, history, rng)
-            except KeyboardInterrupt:
-                message = (
-                    "interrupted while calibrating: the model is complete, but its probabilities are not calibrated."
-                )
-                warnings.warn(message, InterruptWarning, stacklevel=3)
-        self.label_distributions_ = self._probabilities(rows.X)
-        if self.priors is not None:
-            self.prior_shift_ = self._shift_to(check_priors(self.priors, self.classes_), rows)
-            self.label_distributions_ = shifted(self.label_distributions_, self.prior_shift_)
-        codes = np.where(rows.labels.labelled, rows.labels.codes, self.label_distributions_.argmax(axis=1))
-        self.transduction_ = self.classes_[codes]
-        return self
-
-    def _shift_to(self, shares: Array, rows: _Rows) -> Array:
-        """Return what brings the mean probabilities of the unlabelled rows to the shares; see :class:`TSVM`."""
-        if rows.unlabelled.size:
-            log_p = np.log(np.maximum(self.label_distributions_[rows.unlabelled], 1e-30))
-            return log_shift_to_shares(log_p, shares, rows.weight[rows.unlabelled])
-        among = np.bincount(rows.labels.codes[rows.labelled], weights=rows.weight[rows.labelled])
-        return np.asarray(np.log(shares * among.sum() / among))
-
-    def _fit_temperature(self, rows: _Rows, history: History, rng: np.random.Generator) -> float:
-        codes = rows.labels.codes.copy()
-        codes[rows.validation] = -1
-        folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[rows.labelled]).min()))
+    def _calibrate(self, rows: TrainingRows, split: SplitRows, history: History, rng: np.random.Generator) -> None:
+        """Find the temperature with the lowest log loss on labelled rows out of fold."""
+        codes = rows.codes.copy()
+        codes[split.validation] = -1
+        folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[split.labelled]).min()))
         if folds < 2:
-            warnings.warn("calibrate needs two labelled rows of every class: left out.", LabelWarning, stacklevel=4)
-            return 1.0
-        at, p = out_of_fold(
-            self,
-            rows.X.reshape(-1, *self._row_shape),
-            codes,
-            rows.weight,
-            lambda model, X: model.predict_proba(X),
-            folds=folds,
-            seed=int(rng.integers(2**31)),
-            calibrate=False,
-            verbose=0,
-            callback=history.calibrating(self._count()),
-        )
+            warn("calibrate needs two labelled rows of every class: left out.", LabelWarning)
+            return
+        try:
+            at, p = out_of_fold(
+                self,
+                rows.X,
+                codes,
+                rows.weight,
+                lambda model, X: model.predict_proba(X),
+                folds=folds,
+                seed=int(rng.integers(2**31)),
+                calibrate=False,
+                verbose=0,
+                callback=history.calibrating(self._n_networks),
+            )
+        except KeyboardInterrupt:
+            warn(
+                "interrupted while calibrating: the model is complete, but its probabilities are not calibrated.",
+                InterruptWarning,
+            )
+            return
         weight = rows.weight[at]
         if self.priors is not None:  # the labelled rows as a sample of the population
             among = np.bincount(codes[at], weights=weight) / weight.sum()
             weight = weight * (check_priors(self.priors, self.classes_) / among)[codes[at]]
-        return fit_temperature(p, codes[at], weight)
+        self.temperature_ = fit_temperature(p, codes[at], weight)
 
-    # -- settings -------------------------------------------------------------------------------------------
+    def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
+        p = self._probabilities(rows.X)
+        if self.priors is not None:
+            shares, at, known = check_priors(self.priors, self.classes_), rows.unlabelled, rows.labelled
+            log_p = np.log(np.maximum(p[at], 1e-30))
+            self.prior_shift_ = shift_to_shares(shares, log_p, rows.weight[at], rows.codes[known], rows.weight[known])
+            p = shifted(p, self.prior_shift_)
+        super()._describe_training_rows(rows, p)
 
-    def _choose_device(self) -> str:
-        if self.device == "cpu" or (self.device == "auto" and self.encoder is None):
-            return "cpu"
-        import torch
+    # -- predicting ------------------------------------------------------------------------------------------
 
-        if torch.cuda.is_available():
-            return "cuda"
-        if self.device == "cuda":
-            raise ParameterError('device="cuda": torch finds no GPU here. Use device="cpu" or "auto".')
-        return "cpu"
+    def _flat(self, X: Any) -> Array:
+        X, shape = self._read(X), self._trained.architecture.row_shape
+        if X.shape[1:] != shape:
+            raise ParameterError(f"X has rows of shape {X.shape[1:]}; the model was trained on rows of shape {shape}.")
+        return np.asarray(X.reshape(len(X), -1))
+
+    def _probabilities(self, X: Any) -> Array:
+        p = self._trained.predict_proba(X.reshape(len(X), -1))
+        p = p if self.temperature_ == 1.0 else temper(p, self.temperature_)
+        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class for every row: the moving average over the rounds' networks."""
+        rows = self._flat(X)
+        with one_blas_thread():
+            return self._probabilities(rows)
+
+    def round_proba(self, X: Any, round: int = -1) -> Array:
+        """Return the probabilities of one round's network alone: 0 is the initial network, -1 the last one."""
+        return self._trained.round_proba(self._flat(X), round)
+
+    def round_embedding(self, X: Any, round: int = -1) -> Array:
+        """Return the embedding of every row by one round's network: 0 is the initial network, -1 the last one."""
+        return self._trained.embed(self._flat(X), round)
+
+    def transform(self, X: Any) -> Array:
+        """Return the embedding f of every row, by the last network; several stand side by side."""
+        return self.round_embedding(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the columns of ``transform``: deepsep0, deepsep1 and so on."""
+        check_is_fitted(self, "n_rounds_")
+        return np.array([f"deepsep{i}" for i in range(self._trained.width)], dtype=object)
+
+    # -- saving ----------------------------------------------------------------------------------------------
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        trained = self._trained
+        state = {name: getattr(self, name) for name in SAVED_VALUES}
+        state |= {"row_shape": list(trained.architecture.row_shape), "hidden": list(trained.architecture.hidden)}
+        state["n_states"] = len(trained.states)
+        arrays = {f"round{t}/{name}": value for t, saved in enumerate(trained.states) for name, value in saved.items()}
+        arrays |= {"centre": trained.scaling.centre, "scale": trained.scaling.scale, "round_weights": trained.weights}
+        if hasattr(self, "prior_shift_"):
+            arrays["prior_shift_"] = self.prior_shift_
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        n, shape, hidden = state.pop("n_states"), tuple(state.pop("row_shape")), tuple(state.pop("hidden"))
+        self.__dict__.update(state)
+        c, d = len(self.classes_), int(np.prod(shape))
+        states = []
+        for t in range(n):
+            prefix = f"round{t}/"
+            states.append({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
+        device = "cpu" if self.encoder is None or self.device == "cpu" else "cuda"  # if there is one
+        self._trained = TrainedRounds(
+            Architecture(shape, c, hidden, self.dropout, self.l2, self.encoder, device),
+            Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale"))),
+            states,
+            take(arrays, "round_weights", (max(n - 1, 1),), "f"),
+        )
+        self._trained.check()
+        if "prior_shift_" in arrays:
+            self.prior_shift_ = take(arrays, "prior_shift_", (c,), "f")
+
+    # -- settings --------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
         for name, least in (
@@ -700,20 +563,15 @@ class DeepSep(Rounds):
             ("noise", noise is None or (is_number(noise) and noise >= 0), "a number of at least 0, or None"),
             ("n_networks", networks is None or is_integer(networks, 1), "an integer of at least 1, or None"),
             ("smoothing", is_number(smoothing) and 0 <= smoothing < 0.5, "a number from 0 to below 0.5"),
-            ("calibrate", isinstance(self.calibrate, bool | np.bool), "True or False"),
-            ("standardize", isinstance(self.standardize, bool | np.bool), "True or False"),
             ("l2", penalties_hold, "a number of at least 0, or a list or tuple of them"),
             ("hidden", widths_hold, "one or more positive integers, such as (128, 32)"),
             ("encoder", self.encoder is None or callable(self.encoder), "a torch module, or a callable that makes one"),
         ):
             require(self, name, holds, wanted)
-        # The TSVM's own settings are checked before any training starts.
-        shared = ("C", "C_star", "s", "priors", "n_unlabeled")
-        try:
-            TSVM(**{name: getattr(self, name) for name in shared}, balance=self._balanced())._check_parameters()
-        except ParameterError as error:
-            raise ParameterError(str(error).replace("TSVM:", "DeepSep:", 1)) from None
+        check_tsvm_settings(self)
 
-
-class _EnoughError(Exception):
-    """Ends a phase in which validation no longer improves."""
+    def _check_with_classes(self) -> None:
+        c = len(self.classes_)
+        require(self, "smoothing", self.smoothing < 1 / c, f"less than 1/{c}, since there are {c} classes")
+        if self.priors is not None:
+            check_priors(self.priors, self.classes_)

@@ -9,15 +9,16 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from deepsep.classifiers.base import Rival, TrainingRows
+from deepsep.classifiers.base import Classifier
 from deepsep.core.arrays import take
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
 
 Array = NDArray[Any]
 
 
-class EntropyLogistic(Rival):
+class EntropyLogistic(Classifier):
     r"""Multinomial logistic regression that should also be sure about the unlabelled rows.
 
     Minimises :math:`\sum_i -\log p_{y_i}(x_i) + \lambda \frac{\ell}{u} \sum_j H(p(x_j)) + \frac{1}{2 C} \lVert W

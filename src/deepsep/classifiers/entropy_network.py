@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepsep.classifiers.base import TrainingRows
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
-class EntropyNetwork(NetworkRival):
+class EntropyNetwork(NetworkMethod):
     r"""Entropy minimisation: cross-entropy on labelled rows plus the entropy of what is said about unlabelled ones.
 
     The loss is :math:`\frac1\ell \sum_i -\log p_{y_i}(x_i) + \lambda \frac1u \sum_j H(p(x_j))`: a boundary through

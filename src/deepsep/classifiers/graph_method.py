@@ -8,18 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.classifiers.base import Rival, TrainingRows
+from deepsep.classifiers.base import Classifier
 from deepsep.classifiers.graph import connect, local_scale, neighbours
 from deepsep.core.arrays import take
 from deepsep.core.checks import is_integer, require
 from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
 
 Array = NDArray[Any]
 
 CHUNK = 16_384  # new rows at a time
 
 
-class GraphRival(Rival):
+class GraphMethod(Classifier):
     """A rival that labels the nodes of a graph.
 
     Rows are nodes, and each is connected to its nearest others: a_ij = exp(−d²_ij / σ²_i), where σ_i is the distance

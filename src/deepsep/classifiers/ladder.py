@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.base import TrainingRows
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
-class LadderNetwork(NetworkRival):
+class LadderNetwork(NetworkMethod):
     r"""The ladder network: a classifier that must also remove noise from each of its layers, on all rows.
 
     Every row passes the encoder twice: clean, and with normal noise on the features and on every layer. From the
@@ -114,7 +114,7 @@ class LadderNetwork(NetworkRival):
         import torch
         from torch.nn.functional import cross_entropy
 
-        device = torch.device(self._choose_device())
+        device = torch.device(networks.choose_device(self.device))
         X = self._scale(rows, device)
         codes = torch.from_numpy(rows.codes).to(device)
         ladder = networks.Ladder(X.shape[1], rows.n_classes, hidden=tuple(self.hidden), rng=rng).to(device)

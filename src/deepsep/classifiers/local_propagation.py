@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.graph import neighbours
-from deepsep.classifiers.propagation_rounds import PropagationRival, Spread
+from deepsep.classifiers.propagation_rounds import PropagationMethod, Spread
 from deepsep.core.checks import is_integer, is_number, require
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ BANK = 512  # rows that the metric term compares a batch with
 BLOCK = 4_096  # rows that vote together
 
 
-class LocalLabelPropagation(PropagationRival):
+class LocalLabelPropagation(PropagationMethod):
     r"""Local label propagation: unlabelled rows ask the labelled ones nearest to them in the network's embedding.
 
     The network is first trained on the labelled rows. In each round after that, all rows are embedded, as vectors

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from deepsep.classifiers.base import TrainingRows
 from deepsep.classifiers.graph import degrees, distributions, neighbours, one_hot
-from deepsep.classifiers.graph_method import GraphRival
+from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 Array = NDArray[Any]
 
@@ -20,7 +20,7 @@ CAPACITY = 2**30  # scipy's flows are 32-bit integers, and what is left of an ed
 NEAREST_LABELS = 3
 
 
-class GraphMinCut(GraphRival):
+class GraphMinCut(GraphMethod):
     """Graph min-cut: for each class, the cheapest cut of the graph between its labels and all others.
 
     Cuts are found as maximum flows (Dinic's algorithm, in scipy). Of all cheapest cuts the one with the fewest rows on

@@ -9,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep import networks
-from deepsep.classifiers.base import Rival, TrainingRows
+from deepsep.classifiers.base import Classifier
 from deepsep.core.arrays import take
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
-from deepsep.errors import ParameterError
-from deepsep.networks import NetworkAverage, NumpyNetwork
+from deepsep.core.training_rows import TrainingRows
+from deepsep.networks import NetworkAverage, NumpyNetwork, choose_device
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from deepsep.networks import Batch, OnStep, TorchNetwork
+    from deepsep.networks import Batch, TorchNetwork
 
 Array = NDArray[Any]
 
 
-class NetworkRival(Rival):
+class NetworkMethod(Classifier):
     """A rival that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
 
     Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``. Their constructors
@@ -49,12 +49,8 @@ class NetworkRival(Rival):
     standardize: bool
     device: str
 
-    # Who hears how far the training is. No setting: clones and saved models have nobody.
-    _on_step: OnStep | None = None
-
     @property
     def _all_steps(self) -> int:
-        """How many steps a fit takes, at most."""
         return self.steps
 
     def _check_parameters(self) -> None:
@@ -84,7 +80,7 @@ class NetworkRival(Rival):
             hidden=tuple(self.hidden),
             dropout=self.dropout,
             l2=float(self.l2),
-            device=self._choose_device(),
+            device=choose_device(self.device),
             rng=rng,
         )
         return network, self._scale(rows, network.device)
@@ -136,17 +132,6 @@ class NetworkRival(Rival):
         """Take a trained network's state for prediction, which needs no torch."""
         self._state = state
         self._packed = NetworkAverage([state], np.ones(1), self._scaling.centre, self._scaling.scale)
-
-    def _choose_device(self) -> str:
-        import torch
-
-        if self.device == "cpu":
-            return "cpu"
-        if torch.cuda.is_available():
-            return "cuda"
-        if self.device == "cuda":
-            raise ParameterError('device="cuda": torch finds no GPU here. Use device="cpu" or "auto".')
-        return "cpu"
 
     # -- predicting and saving -------------------------------------------------------------------------------
 

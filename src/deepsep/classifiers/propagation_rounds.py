@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.base import TrainingRows
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +27,7 @@ class Spread(NamedTuple):
     weight: Array  # (n,): how much the row counts in the loss
 
 
-class PropagationRival(NetworkRival):
+class PropagationMethod(NetworkMethod):
     """A network that is trained on the labelled rows, then in rounds on labels that spread in its embedding.
 
     Subclasses have ``_spread``, and may add to the loss of a row with ``_metric``.

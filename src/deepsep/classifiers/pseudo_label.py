@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepsep.classifiers.base import TrainingRows
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
-class PseudoLabel(NetworkRival):
+class PseudoLabel(NetworkMethod):
     r"""Pseudo-label: cross-entropy on labelled rows, and on unlabelled ones with the class that is most probable now.
 
     The loss is :math:`\frac1\ell \sum_i -\log p_{y_i}(x_i) + \alpha(t) \frac1u \sum_j -\log \max_k p_k(x_j)`. The

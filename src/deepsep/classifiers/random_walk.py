@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.classifiers.base import TrainingRows
 from deepsep.classifiers.graph import degrees, scaled
-from deepsep.classifiers.graph_method import GraphRival
+from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 Array = NDArray[Any]
 
 
-class MarkovRandomWalk(GraphRival):
+class MarkovRandomWalk(GraphMethod):
     r"""Markov random walks: labels are drawn where a walk of t steps began, and seen where it ended.
 
     A walk starts at any row with the same chance and takes ``t`` steps, each to a neighbour (in proportion to the

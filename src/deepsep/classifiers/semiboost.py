@@ -11,11 +11,12 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
-from deepsep.classifiers.base import Rival, TrainingRows
+from deepsep.classifiers.base import Classifier
 from deepsep.classifiers.graph import connect, local_scale, neighbours
 from deepsep.core.arrays import take
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import check_parts, compress, decompress
 from deepsep.files.skops_files import TRUSTED_CLASSIFIERS, dump, load
 
@@ -24,7 +25,7 @@ Array = NDArray[Any]
 LARGEST_ODDS = 1e12  # of a weak learner that is always right
 
 
-class SemiBoost(Rival):
+class SemiBoost(Classifier):
     r"""SemiBoost: weak learners in turn, each taught what similar rows say about the unlabelled ones.
 
     For each class against the others, with labels y = ±1 and similarities S, the score H = Σ α_t h_t lowers

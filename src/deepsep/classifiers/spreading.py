@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.base import TrainingRows
 from deepsep.classifiers.graph import conjugate_gradients, degrees, diffuse, distributions, normalised, one_hot, reached
-from deepsep.classifiers.graph_method import GraphRival
+from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 Array = NDArray[Any]
 
 TOL = 1e-12  # relative residual, small so that what far labels send counts as well
 
 
-class LabelSpreading(GraphRival):
+class LabelSpreading(GraphMethod):
     r"""Label spreading: every row takes some of its neighbours' labels, and keeps some of its own.
 
     With the affinities W of the graph, their row sums D, and :math:`S = D^{-1/2} W D^{-1/2}`, the scores of all rows
@@ -78,7 +78,7 @@ class LabelSpreading(GraphRival):
         return distributions(Z, _shares(rows), least=error)
 
 
-class LabelPropagation(GraphRival):
+class LabelPropagation(GraphMethod):
     r"""Label propagation: every unlabelled row is the weighted mean of its neighbours, and labels stay as they are.
 
     That is the harmonic function of the graph: the unlabelled rows' distributions f solve

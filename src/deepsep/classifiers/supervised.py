@@ -13,10 +13,11 @@ from sklearn.utils import get_tags
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import has_fit_parameter
 
-from deepsep.classifiers.base import Array, Rival, TrainingRows
+from deepsep.classifiers.base import Array, Classifier
 from deepsep.core.arrays import take
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError
 from deepsep.files.foreign import describe_classifier, dump_classifier, load_classifier, new_classifier
 
@@ -24,7 +25,7 @@ MOST_COPIES = 10_000_000
 FOLDS = 5
 
 
-class Supervised(Rival):
+class Supervised(Classifier):
     """Any scikit-learn classifier, on the labelled rows alone.
 
     It takes partly labelled rows as all methods here do, drops the unlabelled ones, and fits a copy of the classifier
@@ -199,7 +200,7 @@ def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
 
 def _fit(estimator: Any, X: Any, codes: Array, weight: Array | None) -> Any:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # Rival has said it
+        warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # Classifier has said it
         warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade
         try:
             return estimator.fit(X, codes) if weight is None else estimator.fit(X, codes, sample_weight=weight)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from deepsep.classifiers.base import TrainingRows
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_integer, require
+from deepsep.core.training_rows import TrainingRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +25,7 @@ Array = NDArray[Any]
 SLOPES = (0.1, 20.0)  # of the softmax: from hardly a preference to certainty, for scores that are ±1 at the margin
 
 
-class SVMNetwork(NetworkRival):
+class SVMNetwork(NetworkMethod):
     r"""A network under the squared hinge loss of one-vs-rest support vector machines, in place of cross-entropy.
 
     The loss is :math:`\frac1\ell \sum_i \sum_k \max(0, 1 - t_{ik} s_k(x_i))^2`, where s are the scores before the

@@ -2,51 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from deepsep.core.arrays import take, take_codes
-from deepsep.core.checks import (
-    check_priors,
-    is_integer,
-    is_number,
-    private_generator,
-    require,
-)
-from deepsep.core.fingerprint import fingerprint
-from deepsep.core.labels import Labels
-from deepsep.core.probability import fit_platt, hard_votes, log_platt, log_shift_to_shares
+from deepsep.classifiers.base import Classifier
+from deepsep.core.arrays import take
+from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.notices import warn
+from deepsep.core.probability import ScoreProbabilities, fit_platt, shift_to_shares
 from deepsep.core.threads import one_blas_thread
-from deepsep.core.training_rows import read_rows, read_training_rows
+from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
 from deepsep.evaluation.out_of_fold import out_of_fold
-from deepsep.files.saving import save
-from deepsep.solvers.rows import WIDE, Rows
-from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator, Space, open_space
-from deepsep.solvers.tsvm import Problem, Result, cccp, single_loop, supervised_svm
+from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
+from deepsep.solvers.rows import WIDE
+from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
 
 Array = NDArray[Any]
 
-COLLAPSED = 0.1  # a side that keeps less than this part of its labelled share has collapsed
 CV_FOLDS = 5
-SMALL = 1_000  # rows
-TO_ROUNDING = 1e-12
+ENDS = {
+    "cccp": "fixed point: the signs of the unlabelled rows stayed as they were",
+    "single-loop": "fixed point: no convex step lowers the objective by more than the gap",
+    "supervised": "optimum of the supervised SVM",
+}
 # What a saved model keeps of a fitted one, as plain values and as arrays.
 SAVED_VALUES = (
     *("C_star_", "gamma_", "platt_", "n_labelled_", "n_unlabelled_", "n_iter_"),
@@ -54,11 +43,11 @@ SAVED_VALUES = (
 )
 SAVED_ARRAYS = (
     *("coef_", "intercept_", "dual_coef_", "support_vectors_"),
-    *("duality_gap_", "balanced_", "label_distributions_", "prior_shift_"),
+    *("duality_gap_", "balanced_", "prior_shift_"),
 )
 
 
-class TSVM(ClassifierMixin, BaseEstimator):
+class TSVM(Classifier):
     r"""Transductive support vector machine: a boundary through low density.
 
     Beside the labelled rows, it uses the unlabelled ones: of all boundaries that suit the labels, it prefers one
@@ -221,68 +210,19 @@ class TSVM(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    _make_rows: Callable[..., Any] = Rows  # the pass over the rows; DeepSep puts one for its GPU here
+    _accept: ClassVar[dict[str, Any]] = {"accept_sparse": "csr"}
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to partly labelled rows.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n, m)
-            Numbers without NaN or infinity; float32 is kept as it is.
-        y : array-like of shape (n,)
-            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
-            integers.
-        sample_weight : array-like of shape (n,), optional
-            A weight of k counts as k copies of the row, 0 as its absence.
-
-        Returns
-        -------
-        self
-        """
-        self._check_parameters()
-        X, labels, weight = read_training_rows(self, X, y, sample_weight, accept_sparse="csr", stacklevel=4)
-        rng = private_generator(self.random_state)
-        labelled = np.flatnonzero(labels.labelled & (weight > 0))
-        pool = np.flatnonzero(~labels.labelled & (weight > 0))
-        unlabelled = pool
-        if self.n_unlabeled is not None and self.n_unlabeled < len(pool):
-            unlabelled = np.sort(rng.choice(pool, self.n_unlabeled, replace=False))
-        self.n_labelled_, self.n_unlabelled_ = len(labelled), len(unlabelled)
-        self.C_star_ = self._unlabelled_cost(weight[labelled].sum(), weight[unlabelled].sum(), weight[pool].sum())
-
-        space = self._open_space(X, labelled, unlabelled, weight, rng)
-        problem = self._problem(space, labels.codes[labelled], weight[labelled], weight[unlabelled])
-        with one_blas_thread() if space.labelled.shape[1] <= WIDE else nullcontext():
-            result = self._solve(problem)
-        self._keep(result, space)
-
-        self._fit_probabilities(X, labels, labelled, weight, rng)
-        scores = self._scores(X)
-        self._heed_priors(scores, labels, weight)
-        self._describe_training_rows(scores, labels)
-        self.data_fingerprint_ = fingerprint(X, labels.codes, getattr(self, "feature_names_in_", None))
-        return self
-
     def _check_parameters(self) -> None:
+        check_tsvm_settings(self)
         for name, holds, wanted in (
-            ("C", is_number(self.C) and self.C > 0, "a positive number"),
-            (
-                "C_star",
-                self.C_star in (None, "pool") or (is_number(self.C_star) and float(self.C_star) >= 0),
-                'a number of at least 0, "pool" or None',
-            ),
-            ("s", is_number(self.s) and -1 < self.s <= 0, "a number above -1 and at most 0"),
             ("kernel", callable(self.kernel) or self.kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'),
             (
                 "gamma",
                 self.gamma in ("scale", "auto") or (is_number(self.gamma) and float(self.gamma) > 0),
                 '"scale", "auto" or a positive number',
             ),
-            ("balance", isinstance(self.balance, bool | np.bool), "True or False"),
-            ("n_unlabeled", self.n_unlabeled is None or is_integer(self.n_unlabeled, 1), "a positive integer or None"),
             (
                 "probability",
                 self.probability in ("platt", "cv", "softmax", "hard", None),
@@ -294,209 +234,128 @@ class TSVM(ClassifierMixin, BaseEstimator):
         ):
             require(self, name, holds, wanted)
 
-    def _unlabelled_cost(self, labelled: float, unlabelled: float, pool: float) -> float:
-        if unlabelled == 0:
-            warnings.warn(
-                "no unlabelled rows: TSVM fell back to the supervised SVM. Pass the unlabelled rows in X as well, with "
-                "None in y.",
-                LabelWarning,
-                stacklevel=3,
-            )
-            return 0.0
-        if self.C_star is None or self.C_star == "pool":
-            return float(self.C * labelled / (pool if self.C_star == "pool" else unlabelled))
-        return float(self.C_star)
-
-    def _open_space(self, X: Any, labelled: Array, unlabelled: Array, weight: Array, rng: np.random.Generator) -> Space:
-        kernel: Kernel | None
-        self.__dict__.pop("gamma_", None)
-        if callable(self.kernel):
-            kernel = self.kernel
-        elif self.kernel == "rbf":
-            self.gamma_ = _gamma(self.gamma, X, weight)
-            kernel = partial(rbf_kernel, gamma=self.gamma_)
-        else:
-            kernel = None
-        space = open_space(X[labelled], X[unlabelled], weight[unlabelled], kernel, rng)
-        if space.name == "Nyström":
-            warnings.warn(
-                f"{len(labelled) + len(unlabelled)} training rows are more than the {EXACT_ROWS} for which the kernel "
-                f"is exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on fewer rows.",
-                ApproximationWarning,
-                stacklevel=3,
-            )
-        return space
-
-    def _problem(self, space: Space, codes: Array, weight_l: Array, weight_u: Array) -> Problem:
-        c = len(self.classes_)
-        positive = codes == np.arange(c)[:, None] if c > 2 else (codes == 1)[None]
-        shares = np.bincount(codes, weights=weight_l, minlength=c) / weight_l.sum()
-        if self.priors is not None:
-            shares = check_priors(self.priors, self.classes_)
-        target = 2 * (shares if c > 2 else shares[1:]) - 1
-        return Problem(
-            labelled=space.labelled,
-            signs=np.where(positive, 1.0, -1.0),
-            cost_labelled=self.C * weight_l,
-            unlabelled=space.unlabelled,
-            cost_unlabelled=self.C_star_ * weight_u,
-            target=target if self.balance and len(weight_u) else None,
-            s=float(self.s),
-            centre=space.centre,
-            make_rows=self._make_rows,
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        drawn = draw_rows(rows.unlabelled, self.n_unlabeled, rng)
+        self.n_labelled_, self.n_unlabelled_ = len(rows.labelled), len(drawn)
+        self.C_star_ = unlabelled_cost(self.C, self.C_star, rows.weight, rows.labelled, rows.unlabelled, drawn)
+        self._forget("gamma_", "platt_", "prior_shift_", "label_distributions_")
+        X, weight = rows.X, rows.weight
+        boundaries = separate(
+            X[rows.labelled],
+            rows.codes[rows.labelled],
+            weight[rows.labelled],
+            X[drawn],
+            weight[drawn],
+            rows.n_classes,
+            Costs(self.C, self.C_star_, float(self.s), bool(self.balance), self._shares()),
+            Effort("cccp" if self.algorithm == "cccp" else "single-loop", self.max_iter, self.tol),
+            kernel=self._make_kernel(rows),
+            rng=rng,
         )
+        self._keep(boundaries)
+        self._fit_probabilities(rows, rng)
+        scores = class_scores(self._separator, X)
+        self._shift_to_priors(scores, rows)
+        return scores
 
-    def _solve(self, problem: Problem) -> Result:
-        self.algorithm_ = "cccp" if self.algorithm == "cccp" else "single-loop"
-        c, n = len(problem.signs), problem.labelled.shape[0] + problem.unlabelled.shape[0]
-        settings: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
-        if n <= SMALL and problem.labelled.dtype == np.float64:
-            # Newton's last steps are quick: where they also are cheap, results agree to the last digits.
-            settings["aim"] = min(self.tol, TO_ROUNDING)
-        self.balanced_ = np.full(c, problem.target is not None)
-        if not self.n_unlabelled_ or (self.C_star_ == 0 and not self.balance):
-            self.algorithm_ = "supervised"
-            return supervised_svm(problem, **settings)
-        # The single loop reads the signs anew at each iterate: a rough start is as good as an exact one.
-        rough = settings if self.algorithm_ == "cccp" else {"tol": max(self.tol, 1e-3), "max_iter": self.max_iter}
-        start = supervised_svm(problem, **rough)
+    def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
+        narrow = self.kernel == "linear" and min(rows.X.shape) <= WIDE
+        return one_blas_thread() if narrow else nullcontext()
 
-        def transduce(problem: Problem, start: Result) -> Result:
-            if self.algorithm_ == "cccp":
-                return cccp(problem, start, **settings)
-            return single_loop(problem, start, **settings)
+    def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
+        assert learned is not None  # the scores
+        best = self._to_probabilities.ranking(learned).argmax(axis=1)
+        self._set_transduction(np.where(rows.codes >= 0, rows.codes, best))
+        if self.probability is not None:
+            self.label_distributions_ = self._to_probabilities(learned)
 
-        result = transduce(problem, start)
-        collapsed = self._collapsed(problem, result)
-        if collapsed.size:
-            names = ", ".join(repr(name) for name in self.classes_[collapsed if c > 1 else [1]].tolist())
-            warnings.warn(
-                f"with balance=False, the boundary of class {names} left (nearly) all unlabelled rows on one side. It "
-                "was found again with the balancing constraint. Use balance=True, or a smaller C_star.",
-                CollapseWarning,
-                stacklevel=3,
-            )
-            target = 2 * self._positive_shares(problem)[collapsed] - 1
-            balanced = replace(problem.only(collapsed), target=target)
-            result = result.replaced(collapsed, transduce(balanced, start.only(collapsed)))
-            self.balanced_[collapsed] = True
-        return result
+    def _shares(self) -> Array | None:
+        return None if self.priors is None else check_priors(self.priors, self.classes_)
 
-    def _collapsed(self, problem: Problem, result: Result) -> Array:
-        """Return the problems whose free bias lost one side."""
-        if problem.target is not None:
-            return np.array([], int)
-        shares = self._positive_shares(problem)
-        weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
-        positive = (problem.unlabelled_scores(result.w, result.b) > 0) @ weight
-        return np.flatnonzero((positive < COLLAPSED * shares) | (1 - positive < COLLAPSED * (1 - shares)))
+    def _make_kernel(self, rows: TrainingRows) -> Kernel | None:
+        if callable(self.kernel):
+            return self.kernel
+        if self.kernel == "linear":
+            return None
+        self.gamma_ = _gamma(self.gamma, rows.X, rows.weight)
+        return partial(rbf_kernel, gamma=self.gamma_)
 
-    def _positive_shares(self, problem: Problem) -> Array:
-        """Return the share of the positive side of each problem: as given, or among the labelled rows."""
-        if self.priors is None:
-            return np.asarray((problem.signs > 0) @ problem.cost_labelled / problem.cost_labelled.sum())
-        shares = check_priors(self.priors, self.classes_)
-        return shares if len(problem.signs) > 1 else shares[1:]
-
-    def _keep(self, result: Result, space: Space) -> None:
-        self.space_ = space.name
-        self._separator = space.separator(np.ascontiguousarray(result.w), result.b)
+    def _keep(self, boundaries: Boundaries) -> None:
+        result, self._separator = boundaries.result, boundaries.separator
+        self.space_, self.algorithm_, self.balanced_ = boundaries.space, boundaries.algorithm, boundaries.balanced
         self.intercept_ = self._separator.intercept
-        for name in ("coef_", "dual_coef_", "support_vectors_"):
-            self.__dict__.pop(name, None)
+        self._forget("coef_", "dual_coef_", "support_vectors_")
         if self._separator.coef is not None:
             self.coef_ = self._separator.coef
         else:
             self.dual_coef_, self.support_vectors_ = self._separator.dual_coef, self._separator.support
         self.objective_path_ = [np.array(path) for path in result.objective_path]
-        self.duality_gap_ = result.gap
-        self.n_iter_ = result.n_iter
+        self.duality_gap_, self.n_iter_ = result.gap, result.n_iter
         worst = float(result.gap.max())
-        if result.converged.all():
-            end = {
-                "cccp": "fixed point: the signs of the unlabelled rows stayed as they were",
-                "single-loop": "fixed point: no convex step lowers the objective by more than the gap",
-                "supervised": "optimum of the supervised SVM",
-            }[self.algorithm_]
-            self.termination_condition_ = f"{end} (relative duality gap {worst:.1e})"
-        else:
-            self.termination_condition_ = f"max_iter={self.max_iter} reached (relative duality gap {worst:.1e})"
-            warnings.warn(
+        end = ENDS[self.algorithm_] if result.converged.all() else f"max_iter={self.max_iter} reached"
+        self.termination_condition_ = f"{end} (relative duality gap {worst:.1e})"
+        self._warn_of(boundaries, worst)
+
+    def _warn_of(self, boundaries: Boundaries, worst: float) -> None:
+        if self.space_ == "Nyström":
+            warn(
+                f"{self.n_labelled_ + self.n_unlabelled_} training rows are more than the {EXACT_ROWS} for which the "
+                f"kernel is exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on "
+                "fewer rows.",
+                ApproximationWarning,
+            )
+        if boundaries.collapsed.size:
+            lost = self.classes_[boundaries.collapsed if len(self.classes_) > 2 else [1]].tolist()
+            warn(
+                f"with balance=False, the boundary of class {', '.join(map(repr, lost))} left (nearly) all unlabelled "
+                "rows on one side. It was found again with the balancing constraint. Use balance=True, or a smaller "
+                "C_star.",
+                CollapseWarning,
+            )
+        if not boundaries.result.converged.all():
+            warn(
                 f"TSVM stopped at max_iter={self.max_iter} with a relative duality gap of {worst:.1e}, above "
                 f"tol={self.tol:g}. Scale the features, or raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
     # -- probabilities ---------------------------------------------------------------------------------------
 
-    def _fit_probabilities(
-        self, X: Any, labels: Labels, labelled: Array, weight: Array, rng: np.random.Generator
-    ) -> None:
-        self.__dict__.pop("platt_", None)
+    def _fit_probabilities(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self._fitted_probability = self.probability
         if self.probability not in ("platt", "cv") and (self.priors is None or self.probability == "softmax"):
             return
-        folds = min(CV_FOLDS, int(np.bincount(labels.codes[labelled]).min()))
+        folds = min(CV_FOLDS, int(np.bincount(rows.codes[rows.labelled]).min()))
         if self.probability == "cv" and folds < 2:
-            warnings.warn(
+            warn(
                 'probability="cv" needs two labelled rows of every class: fell back to "platt" on the training rows.',
                 LabelWarning,
-                stacklevel=3,
             )
         if self.probability == "cv" and folds >= 2:
             seed = int(rng.integers(2**31))
-            rows, scores = out_of_fold(
-                self, X, labels.codes, weight, lambda m, x: m._scores(x), folds=folds, seed=seed, probability=None
+            at, scores = out_of_fold(
+                self, rows.X, rows.codes, rows.weight, _scores_of, folds=folds, seed=seed, probability=None
             )
         else:
-            rows, scores = labelled, self._scores(X[labelled])
-        self.platt_ = fit_platt(scores, labels.codes[rows], weight[rows])
+            at, scores = rows.labelled, class_scores(self._separator, rows.X[rows.labelled])
+        self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
 
-    def _heed_priors(self, scores: Array, labels: Labels, weight: Array) -> None:
+    def _shift_to_priors(self, scores: Array, rows: TrainingRows) -> None:
         """Find the factors that bring the mean probabilities of the unlabelled rows to the shares given."""
-        self.__dict__.pop("prior_shift_", None)
-        if self.priors is None:
-            return
-        shares = check_priors(self.priors, self.classes_)
-        pool = ~labels.labelled & (weight > 0)
-        if pool.any():
-            self.prior_shift_ = log_shift_to_shares(self._log_probabilities(scores[pool]), shares, weight[pool])
-        else:  # right where the labelled rows of each class are a fair sample of it
-            among = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
-            self.prior_shift_ = np.log(shares * among.sum() / among)
+        shares = self._shares()
+        if shares is not None:
+            pool, labelled = rows.unlabelled, rows.labelled
+            log_p = self._to_probabilities.log_probabilities(scores[pool])
+            self.prior_shift_ = shift_to_shares(
+                shares, log_p, rows.weight[pool], rows.codes[labelled], rows.weight[labelled]
+            )
 
-    def _describe_training_rows(self, scores: Array, labels: Labels) -> None:
-        codes = np.where(labels.labelled, labels.codes, self._ranking(scores).argmax(axis=1))
-        self.transduction_ = self.classes_[codes]
-        self.__dict__.pop("label_distributions_", None)
-        if self.probability is not None:
-            self.label_distributions_ = self._probabilities(scores)
-
-    def _ranking(self, scores: Array) -> Array:
-        """Return what the predicted class is highest in: the scores, or with priors the corrected probabilities."""
-        return self._log_probabilities(scores) if hasattr(self, "prior_shift_") else scores
-
-    def _log_probabilities(self, scores: Array) -> Array:
-        """Return logarithms of the probabilities, but for a constant in each row."""
-        log_p = scores if self._fitted_probability == "softmax" else log_platt(scores, *self.platt_)
-        return log_p + self.prior_shift_ if hasattr(self, "prior_shift_") else log_p
-
-    def _probabilities(self, scores: Array) -> Array:
-        if self._fitted_probability == "hard":
-            return hard_votes(self._ranking(scores))
-        return np.asarray(softmax(self._log_probabilities(scores), axis=1))
+    @property
+    def _to_probabilities(self) -> ScoreProbabilities:
+        kind: Any = "platt" if self._fitted_probability in ("cv", None) else self._fitted_probability
+        return ScoreProbabilities(kind, getattr(self, "platt_", None), getattr(self, "prior_shift_", None))
 
     # -- predicting ------------------------------------------------------------------------------------------
-
-    def _scores(self, X: Any) -> Array:
-        """Return one score per class, (n, c); with two classes -f and f."""
-        scores = self._separator.scores(X)
-        return scores if scores.shape[1] > 1 else np.hstack([-scores, scores])
-
-    def _check_rows(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return read_rows(self, X, accept_sparse="csr", reset=False)
 
     def decision_function(self, X: Any) -> Array:
         """Return f of every row: (n, c), or (n,) for two classes, where positive means ``classes_[1]``.
@@ -504,42 +363,25 @@ class TSVM(ClassifierMixin, BaseEstimator):
         With ``priors`` and two classes, 0 is where both are equally likely. With more, these are the scores before the
         correction, and ``predict`` need not follow them.
         """
-        rows = self._check_rows(X)
-        scores = self._separator.scores(rows)
-        return scores.ravel() - self._threshold() if scores.shape[1] == 1 else scores
-
-    def _threshold(self) -> float:
-        """Return the f at which two classes are equally likely: log p_1 / p_0 = shift_0 - shift_1, solved for f."""
-        if not hasattr(self, "prior_shift_"):
-            return 0.0
-        log_odds = self.prior_shift_[0] - self.prior_shift_[1]
-        if self._fitted_probability == "softmax":
-            return float(log_odds / 2)
-        slope, offset = self.platt_
-        size = abs(log_odds)
-        rise, tail = np.expm1(size), np.exp(-offset)
-        z = np.log((rise + np.hypot(rise, 2 * tail * np.exp(size / 2))) / (2 * tail))
-        return float(np.sign(log_odds) * z / slope)
+        scores = self._separator.scores(self._read(X))
+        return scores.ravel() - self._to_probabilities.threshold() if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Array:
         """Return the class with the highest score for every row, labelled or not; with ``priors``, the likeliest."""
-        rows = self._check_rows(X)
-        return np.asarray(self.classes_[self._ranking(self._scores(rows)).argmax(axis=1)])
+        scores = class_scores(self._separator, self._read(X))
+        return np.asarray(self.classes_[self._to_probabilities.ranking(scores).argmax(axis=1)])
 
     @available_if(lambda self: getattr(self, "_fitted_probability", self.probability) is not None)
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class for every row, (n, c), columns as in ``classes_``."""
-        rows = self._check_rows(X)
-        return self._probabilities(self._scores(rows))
+        return super().predict_proba(X)
+
+    def _probabilities(self, X: Any) -> Array:
+        return self._to_probabilities(class_scores(self._separator, X))
 
     # -- saving ----------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a folder: short for ``deepsep.save(model, path)``."""
-        save(self, path)
-
-    def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state = {name: vars(self)[name] for name in SAVED_VALUES if name in vars(self)}
         arrays = {name: vars(self)[name] for name in SAVED_ARRAYS if name in vars(self)}
         if "coef_" not in arrays and "gamma_" not in state:
@@ -550,40 +392,69 @@ class TSVM(ClassifierMixin, BaseEstimator):
         state["fitted_probability"] = self._fitted_probability
         arrays["objective_path_"] = np.concatenate(self.objective_path_)
         arrays["objective_steps"] = np.array([len(path) for path in self.objective_path_])
-        arrays["transduction_"] = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
         return state, arrays
 
-    @classmethod
-    def _from_parts(cls, params: dict[str, Any], state: dict[str, Any], arrays: dict[str, Any]) -> Self:
-        """Return the fitted model that ``_to_parts`` took apart; ``state`` also has the classes and the columns."""
-        model = cls(**params)
-        model.__dict__.update(state)
-        model._fitted_probability = model.__dict__.pop("fitted_probability")
-        c, m = len(model.classes_), model.n_features_in_
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self._fitted_probability = state.pop("fitted_probability")
+        self.__dict__.update(state)
+        c, m = len(self.classes_), self.n_features_in_
         problems = c if c > 2 else 1
-        model.intercept_ = take(arrays, "intercept_", (problems,), "f")
+        self.intercept_ = take(arrays, "intercept_", (problems,), "f")
         if "coef_" in arrays:
-            model.coef_ = take(arrays, "coef_", (problems, m), "f")
-            model._separator = Separator(model.intercept_, coef=model.coef_)
+            self.coef_ = take(arrays, "coef_", (problems, m), "f")
+            self._separator = Separator(self.intercept_, coef=self.coef_)
         else:
-            model.support_vectors_ = take(arrays, "support_vectors_", (None, m), "f")
-            model.dual_coef_ = take(arrays, "dual_coef_", (problems, model.support_vectors_.shape[0]), "f")
-            kernel = partial(rbf_kernel, gamma=float(model.gamma_))
-            model._separator = Separator(
-                model.intercept_, support=model.support_vectors_, dual_coef=model.dual_coef_, kernel=kernel
+            self.support_vectors_ = take(arrays, "support_vectors_", (None, m), "f")
+            self.dual_coef_ = take(arrays, "dual_coef_", (problems, self.support_vectors_.shape[0]), "f")
+            kernel = partial(rbf_kernel, gamma=float(self.gamma_))
+            self._separator = Separator(
+                self.intercept_, support=self.support_vectors_, dual_coef=self.dual_coef_, kernel=kernel
             )
-        model.duality_gap_ = take(arrays, "duality_gap_", (problems,), "f")
-        model.balanced_ = take(arrays, "balanced_", (problems,), "b")
+        self.duality_gap_ = take(arrays, "duality_gap_", (problems,), "f")
+        self.balanced_ = take(arrays, "balanced_", (problems,), "b")
         steps = take(arrays, "objective_steps", (problems,), "i")
         path = take(arrays, "objective_path_", (int(steps.sum()),), "f")
-        model.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
-        codes = take_codes(arrays, "transduction_", c)
-        model.transduction_ = model.classes_[codes]
+        self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
         if "prior_shift_" in arrays:
-            model.prior_shift_ = take(arrays, "prior_shift_", (c,), "f")
-        if "label_distributions_" in arrays:
-            model.label_distributions_ = take(arrays, "label_distributions_", (len(codes), c), "f")
-        return model
+            self.prior_shift_ = take(arrays, "prior_shift_", (c,), "f")
+
+
+def check_tsvm_settings(model: Any) -> None:
+    """Raise unless the settings that :class:`TSVM` and :class:`deepsep.DeepSep` share make sense."""
+    C, C_star, s, n = model.C, model.C_star, model.s, model.n_unlabeled
+    for name, holds, wanted in (
+        ("C", is_number(C) and C > 0, "a positive number"),
+        (
+            "C_star",
+            C_star in (None, "pool") or (is_number(C_star) and float(C_star) >= 0),
+            'a number of at least 0, "pool" or None',
+        ),
+        ("s", is_number(s) and -1 < s <= 0, "a number above -1 and at most 0"),
+        ("balance", isinstance(model.balance, bool | np.bool), "True or False"),
+        ("n_unlabeled", n is None or is_integer(n, 1), "a positive integer or None"),
+    ):
+        require(model, name, holds, wanted)
+
+
+def draw_rows(pool: Array, n: int | None, rng: np.random.Generator) -> Array:
+    """Return n of the rows, drawn at random and in order; all of them if n is None or larger."""
+    return pool if n is None or n >= len(pool) else np.sort(rng.choice(pool, n, replace=False))
+
+
+def unlabelled_cost(
+    C: float, C_star: float | str | None, weight: Array, labelled: Array, unlabelled: Array, drawn: Array
+) -> float:
+    """Return C*, the cost of an unlabelled row of weight 1, where ``drawn`` of the unlabelled rows are used."""
+    if not len(drawn):
+        return 0.0
+    if C_star is None or C_star == "pool":
+        used = unlabelled if C_star == "pool" else drawn
+        return float(C * weight[labelled].sum() / weight[used].sum())
+    return float(C_star)
+
+
+def _scores_of(model: TSVM, X: Any) -> Array:
+    return class_scores(model._separator, X)
 
 
 def _gamma(gamma: float | str, X: Any, weight: Array) -> float:

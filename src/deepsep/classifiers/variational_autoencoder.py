@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from deepsep import networks
-from deepsep.classifiers.base import TrainingRows
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
-class VariationalM1(NetworkRival):
+class VariationalM1(NetworkMethod):
     r"""M1: a variational autoencoder describes every row by a few numbers z, and a classifier learns from these.
 
     Labels have no part in z: the autoencoder raises :math:`E_{q(z|x)} \log p(x|z) - KL(q(z|x) \| p(z))`, a bound on
@@ -139,7 +139,7 @@ class VariationalM1(NetworkRival):
         )
 
 
-class VariationalM2(NetworkRival):
+class VariationalM2(NetworkMethod):
     r"""M2: a variational autoencoder in which the class is one of the causes of a row.
 
     A row comes from its class y and from z, by p(x | y, z); q(z | x, y) guesses z, and the network q(y | x) the class.

@@ -13,15 +13,7 @@ if TYPE_CHECKING:
 @contextmanager
 def watching(out: Console, estimator: Any, name: str) -> Iterator[None]:
     """Show how far the fit of an estimator is, if it trains a network; what is shown leaves no trace in the model."""
-    from deepsep.classifiers.network_method import NetworkRival
-
-    if out.shows_progress and "verbose" in estimator.get_params(deep=False):  # DeepSep has a bar of its own
-        estimator.set_params(verbose=1)
-        try:
-            yield
-        finally:
-            estimator.set_params(verbose=0)
-    elif out.shows_progress and isinstance(estimator, NetworkRival):
+    if out.shows_progress and estimator._all_steps is not None:
         with out.bar(name, total=estimator._all_steps) as bar:
 
             def on_step(steps: int, loss: float) -> None:

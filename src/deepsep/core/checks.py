@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any
@@ -14,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
 from deepsep.core.labels import Labels
+from deepsep.core.notices import warn
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError
 
 Array = NDArray[Any]
@@ -68,7 +68,7 @@ def check_finite(X: Any, names: Any = None) -> None:
     )
 
 
-def check_not_constant(X: Any, names: Any = None, *, stacklevel: int = 3) -> None:
+def check_not_constant(X: Any, names: Any = None) -> None:
     """Raise if every feature is constant; warn if some are."""
     if sparse.issparse(X):
         constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
@@ -90,10 +90,9 @@ def check_not_constant(X: Any, names: Any = None, *, stacklevel: int = 3) -> Non
             f"all {X.shape[1]} features are constant (column {shown}): rows cannot be told apart. Pass features that "
             "vary between rows."
         )
-    warnings.warn(
+    warn(
         f"{where.size} of {X.shape[1]} features are constant (column {shown}) and have no influence; drop them.",
         DeepSepWarning,
-        stacklevel=stacklevel,
     )
 
 
@@ -121,7 +120,7 @@ def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
     )  # exactly one: what looks for means of these shares would not find them else
 
 
-def check_weights(X: Any, sample_weight: Any, labels: Labels, *, stacklevel: int = 3) -> Array:
+def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
     """Return the weights of the rows, or raise if a class has none; warn of a class with one labelled row."""
     if sample_weight is None:
         weight = np.ones(X.shape[0])
@@ -136,10 +135,9 @@ def check_weights(X: Any, sample_weight: Any, labels: Labels, *, stacklevel: int
     lonely = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
     if lonely.any():
         names = ", ".join(repr(name) for name in labels.classes[lonely].tolist())
-        warnings.warn(
+        warn(
             f"only one labelled row for class {names}: its boundary rests on that row alone. Label a few more.",
             LabelWarning,
-            stacklevel=stacklevel,
         )
     return np.asarray(weight)
 

@@ -24,11 +24,19 @@ class History:
         Whether to show a progress bar on standard error.
     callback : callable, optional
         Called with each row.
+    on_step : callable, optional
+        Called with (epochs since the last call, loss).
     """
 
-    def __init__(self, n_epochs: int, verbose: bool, callback: Callable[[Row], object] | None) -> None:
+    def __init__(
+        self,
+        n_epochs: int,
+        verbose: bool,
+        callback: Callable[[Row], object] | None,
+        on_step: Callable[[int, float], object] | None = None,
+    ) -> None:
         self.rows: list[Row] = []
-        self._callback = callback
+        self._callback, self._on_step = callback, on_step
         self._bar = tqdm(total=n_epochs, desc="DeepSep", bar_format=BAR, disable=not verbose)
 
     def phase(self, name: str) -> Callable[[int, float], None]:
@@ -36,8 +44,8 @@ class History:
         self._bar.set_description(f"DeepSep, {name}")
 
         def on_epoch(epoch: int, loss: float) -> None:
-            self._bar.update()
             self._bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+            self._advance(1, loss)
 
         return on_epoch
 
@@ -47,9 +55,15 @@ class History:
         self._bar.set_postfix(refresh=False)
 
         def on_row(row: Row) -> None:
-            self._bar.update(networks * row.get("epochs", 0))
+            if row.get("epochs"):
+                self._advance(networks * row["epochs"], row["loss"] or 0.0)
 
         return on_row
+
+    def _advance(self, epochs: int, loss: float) -> None:
+        self._bar.update(epochs)
+        if self._on_step is not None:
+            self._on_step(epochs, loss)
 
     def add(self, **row: Any) -> None:
         """Keep a row and pass it on."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from deepsep.core.notices import warn
 from deepsep.errors import LabelError, LabelWarning
 
 Array = NDArray[Any]
@@ -38,11 +39,6 @@ class Labels:
     def labelled(self) -> Array:
         """Which rows have a label."""
         return self.codes >= 0
-
-    @property
-    def unlabelled_mark(self) -> str:
-        """The ways to mark an unlabelled row, for messages."""
-        return "None, NaN, pd.NA, or -1 among integer labels"
 
 
 def read_labels(y: Any) -> Labels:
@@ -110,11 +106,10 @@ def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
         return
     for k, name in enumerate(classes):
         if str(name).strip().lower() in DISGUISED:
-            warnings.warn(
+            warn(
                 f"{int((inverse == k).sum())} rows have the label {name!r}, which is taken for a class like any other. "
                 "If it means that there is no label, use None instead.",
                 LabelWarning,
-                stacklevel=5,  # the caller of fit
             )
 
 
@@ -127,11 +122,10 @@ def need_two_classes(labels: Labels) -> None:
         )
     n = int(labels.labelled.sum())
     if len(labels.classes) == n >= IDENTIFIERS:
-        warnings.warn(
+        warn(
             f"all {n} labels differ ({labels.classes.tolist()[:2]} ...): that looks like an identifier, "
             "not a class. Pass the column of classes, or label several rows of each.",
             LabelWarning,
-            stacklevel=4,
         )
 
 
@@ -143,11 +137,10 @@ def _as_array(y: Any) -> Array:
     if categories is not None:
         unseen = [name for name in categories if not (y == name).any()]
         if unseen:
-            warnings.warn(
+            warn(
                 f"no row is labelled {', '.join(map(repr, unseen[:5]))}, which y has as a category: it will never "
                 "be predicted. Label some rows of it, or drop it with y.cat.remove_unused_categories().",
                 LabelWarning,
-                stacklevel=5,  # the caller of fit
             )
     if hasattr(y, "dtype") and not isinstance(y.dtype, np.dtype) and hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,6 +117,83 @@ def shifted(p: Array, shift: Array) -> Array:
 def hard_votes(scores: Array) -> Array:
     """Return 1 for the class with the highest score, 0 elsewhere."""
     return np.asarray(np.eye(scores.shape[1])[scores.argmax(axis=1)])
+
+
+@dataclass(frozen=True)
+class ScoreProbabilities:
+    """How scores of one boundary per class become class probabilities.
+
+    Attributes
+    ----------
+    kind : {"platt", "softmax", "hard"}
+        A sigmoid of each score, normalised; the softmax of the scores; or 1 for the highest one.
+    platt : (slope, offset) or None
+        Of the sigmoid.
+    shift : array (c,) or None
+        What is added to the logarithms of the probabilities, so that they have known class shares.
+    """
+
+    kind: Literal["platt", "softmax", "hard"]
+    platt: tuple[float, float] | None = None
+    shift: Array | None = None
+
+    def log_probabilities(self, scores: Array) -> Array:
+        """Return logarithms of the probabilities, but for a constant in each row."""
+        if self.kind == "softmax":
+            log_p = scores
+        else:
+            assert self.platt is not None
+            log_p = log_platt(scores, *self.platt)
+        return log_p if self.shift is None else log_p + self.shift
+
+    def ranking(self, scores: Array) -> Array:
+        """Return what the predicted class is highest in: the scores, or with a shift the corrected probabilities."""
+        return scores if self.shift is None else self.log_probabilities(scores)
+
+    def __call__(self, scores: Array) -> Array:
+        """Return the probabilities, (n, c)."""
+        if self.kind == "hard":
+            return hard_votes(self.ranking(scores))
+        return np.asarray(softmax(self.log_probabilities(scores), axis=1))
+
+    def threshold(self) -> float:
+        """Return the f at which two classes are equally likely: log p_1 / p_0 = shift_0 - shift_1, solved for f."""
+        if self.shift is None:
+            return 0.0
+        log_odds = self.shift[0] - self.shift[1]
+        if self.kind == "softmax":
+            return float(log_odds / 2)
+        assert self.platt is not None
+        slope, offset = self.platt
+        size = abs(log_odds)
+        rise, tail = np.expm1(size), np.exp(-offset)
+        z = np.log((rise + np.hypot(rise, 2 * tail * np.exp(size / 2))) / (2 * tail))
+        return float(np.sign(log_odds) * z / slope)
+
+
+def shift_to_shares(
+    shares: Array, log_p: Array, weight: Array, codes: Array | None = None, label_weight: Array | None = None
+) -> Array:
+    """Return what is added to log p so that probabilities have known class shares.
+
+    Where there are unlabelled rows, it brings the mean of their probabilities to the shares
+    (:func:`log_shift_to_shares`). Without any, it corrects the shares of the labelled rows, which is right where those
+    of each class are a fair sample of it.
+
+    Parameters
+    ----------
+    shares : array (c,)
+        Of the classes in the population.
+    log_p, weight : arrays (u, c) and (u,)
+        Logarithms of the probabilities of the unlabelled rows, and their weights.
+    codes, label_weight : arrays (l,)
+        Classes and weights of the labelled rows.
+    """
+    if len(log_p):
+        return log_shift_to_shares(log_p, shares, weight)
+    assert codes is not None
+    among = np.bincount(codes, weights=label_weight)
+    return np.asarray(np.log(shares * among.sum() / among))
 
 
 def smooth_labels(codes: Array, n_classes: int, epsilon: float) -> Array:

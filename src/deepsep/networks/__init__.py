@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 from deepsep.networks.average import NetworkAverage
 from deepsep.networks.committee import Committee, member_states, members_of
-from deepsep.networks.interface import Loss, Network
+from deepsep.networks.interface import Loss, Network, choose_device
 from deepsep.networks.numpy_network import NumpyNetwork
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
     "PackedNetwork",
     "TorchNetwork",
     "TorchRows",
+    "choose_device",
     "default_encoder",
     "denoising_costs",
     "marginal_bound",

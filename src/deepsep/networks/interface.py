@@ -20,7 +20,7 @@ from deepsep.errors import DataError, ParameterError
 
 Array = NDArray[Any]
 Loss = Literal["kl", "mse"]
-OnEpoch = Callable[[int, float], object]
+OnEpoch = Callable[[int, float], bool | None]  # True: the phase ends here
 
 # Adam, with the constants of its authors.
 BETA1, BETA2, ADAM_EPS = 0.9, 0.999, 1e-8
@@ -70,7 +70,7 @@ class Network(Protocol):
             A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm counts the rows of a
             batch alike: with unequal weights its moments would be those of a few rows, and change from batch to batch.
         on_epoch : callable, optional
-            Called as ``on_epoch(epoch, loss)`` after each epoch, from 0 on.
+            Called as ``on_epoch(epoch, loss)`` after each epoch, from 0 on. If it returns True, the phase ends there.
 
         Returns
         -------
@@ -153,3 +153,16 @@ def check_names(state: dict[str, Array], own: dict[str, Array]) -> None:
     for name, value in own.items():
         if np.shape(state[name]) != value.shape:
             raise ParameterError(f"{name} has shape {np.shape(state[name])}, but the network's has {value.shape}")
+
+
+def choose_device(device: str) -> str:
+    """Return "cuda" or "cpu" for a setting of "auto", "cpu" or "cuda", or raise where there is no GPU."""
+    if device == "cpu":
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if device == "cuda":
+        raise ParameterError('device="cuda": torch finds no GPU here. Use device="cpu" or "auto".')
+    return "cpu"

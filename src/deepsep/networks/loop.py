@@ -18,7 +18,7 @@ from deepsep.networks.interface import ADAM_EPS, BETA1, BETA2, Array, Loss
 WARM_UP = 3  # steps before a step is captured; torch asks for some, so that lazy initialisations are over
 
 
-def tensor(values: Array | Tensor, device: torch.device) -> Tensor:
+def tensor(values: Array | Tensor, device: torch.device | str) -> Tensor:
     """Return float32 values on the device: themselves, where they are that already."""
     if not isinstance(values, Tensor):
         # torch warns of arrays that are not writable, which is what a memory map or a worker process is given.
@@ -75,7 +75,7 @@ def _cuda_generator(device: torch.device) -> torch.Generator:
 def run_epochs(
     step: Callable[[Tensor], Tensor],
     draw_order: Callable[[], Array],
-    record: Callable[[int, Array], object],
+    record: Callable[[int, Array], bool | None],
     *,
     members: tuple[int, ...] = (),
     n: int,
@@ -97,7 +97,7 @@ def run_epochs(
     draw_order : callable
         ``draw_order()`` returns the indices of the rows of an epoch, of shape (*members, n).
     record : callable
-        ``record(epoch, total)`` is given the sum of what the steps returned.
+        ``record(epoch, total)`` is given the sum of what the steps returned. True ends the training.
     """
     order = torch.empty((*members, n), dtype=torch.int64, device=device)
     total = torch.zeros(members, dtype=torch.float64, device=device)
@@ -124,7 +124,8 @@ def run_epochs(
                 if n_eager == WARM_UP and device.type == "cuda":
                     graph = _capture(next_step, device)
                     position.fill_(start + batch_size)
-            record(epoch, total.cpu().numpy())
+            if record(epoch, total.cpu().numpy()):
+                break
 
 
 @contextlib.contextmanager

@@ -141,8 +141,8 @@ class NumpyNetwork:
                     adam.step()
                 total += chunk.loss(loss)
             history.append(total / mass)
-            if on_epoch is not None:
-                on_epoch(epoch, history[-1])
+            if on_epoch is not None and on_epoch(epoch, history[-1]):
+                break
         return history
 
     def _update_running(self, batches: list[_Batch], chunk: _Chunk) -> None:

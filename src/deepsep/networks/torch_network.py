@@ -177,10 +177,9 @@ class TorchNetwork:
 
         history: list[float] = []
 
-        def record(epoch: int, total: Array) -> None:
+        def record(epoch: int, total: Array) -> bool | None:
             history.append(float(total) / mass)
-            if on_epoch is not None:
-                on_epoch(epoch, history[-1])
+            return None if on_epoch is None else on_epoch(epoch, history[-1])
 
         self.module.train()
         try:

@@ -1,0 +1,18 @@
+"""Warnings that point at the user's own line, however deep inside deepsep they come from."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from deepsep.errors import DeepSepWarning
+
+OURS = ("deepsep", "sklearn", "joblib", "threadpoolctl", "contextlib")
+
+
+def warn(message: str, category: type[Warning] = DeepSepWarning) -> None:
+    """Warn at the innermost line that is neither deepsep's nor scikit-learn's."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level - 1)
