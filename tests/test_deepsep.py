@@ -483,7 +483,7 @@ def test_few_rows():
         model = DeepSep(**{**QUICK, "batch_size": 2}, random_state=0).fit(X, y)
     assert np.isfinite(model.predict_proba(X[:1])).all()
     given = np.flatnonzero(y != None)  # noqa: E711
-    with pytest.warns(LabelWarning, match="no unlabelled rows: DeepSep fell back"):
+    with pytest.warns(LabelWarning, match="no unlabelled rows: DeepSep learns"):
         assert DeepSep(**QUICK, random_state=0).fit(X[given], y[given]).n_rounds_ == 0
 
 

@@ -519,7 +519,7 @@ def test_what_works_with_a_warning():
     with pytest.warns(DeepSepWarning, match=r"1 of 3 features are constant \(column 2\)"):
         TSVM().fit(np.column_stack([X_GOOD, np.ones(60)]), Y_GOOD)
     given = Y_GOOD != None  # noqa: E711
-    with pytest.warns(LabelWarning, match="no unlabelled rows: TSVM fell back to the supervised SVM"):
+    with pytest.warns(LabelWarning, match="no unlabelled rows: TSVM learns from the labelled ones alone"):
         model = TSVM().fit(X_GOOD[given], Y_GOOD[given])
     assert model.algorithm_ == "supervised"
     for k, name in enumerate(model.classes_):

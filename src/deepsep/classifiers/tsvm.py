@@ -363,12 +363,14 @@ class TSVM(Classifier):
         With ``priors`` and two classes, 0 is where both are equally likely. With more, these are the scores before the
         correction, and ``predict`` need not follow them.
         """
-        scores = self._separator.scores(self._read(X))
+        rows = self._read(X)
+        scores = self._separator.scores(rows)
         return scores.ravel() - self._to_probabilities.threshold() if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Array:
         """Return the class with the highest score for every row, labelled or not; with ``priors``, the likeliest."""
-        scores = class_scores(self._separator, self._read(X))
+        rows = self._read(X)
+        scores = class_scores(self._separator, rows)
         return np.asarray(self.classes_[self._to_probabilities.ranking(scores).argmax(axis=1)])
 
     @available_if(lambda self: getattr(self, "_fitted_probability", self.probability) is not None)
