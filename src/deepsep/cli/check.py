@@ -24,7 +24,6 @@ from deepsep.cli.options import (
     Text,
     split_names,
 )
-from deepsep.cli.words import spoken
 
 WIDTH = 100
 SHOWN = 20  # classes and columns
@@ -71,8 +70,6 @@ def check(
         named = data.ids if id or on else None
         frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
         found = check_table(frame, data.label, id=None if named is None else str(named.name))
-        for finding in found["findings"]:
-            finding["message"], finding["next"] = spoken(finding["message"]), spoken(finding["next"])
         out.result(_text(found), found)
         if not found["fit_would_work"]:
             raise typer.Exit(MISUSE)

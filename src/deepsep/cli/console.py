@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import typer
 
-from deepsep.cli.words import spoken
+from deepsep.cli.words import in_options
 from deepsep.errors import DeepSepError, DeepSepWarning, InterruptWarning
 
 FAILURE, MISUSE, INTERRUPTED = 1, 2, 130
@@ -126,7 +126,7 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
     except (typer.Exit, typer.BadParameter):
         raise
     except DeepSepError as error:
-        raise _end(error, spoken(str(error)), MISUSE, debug) from None
+        raise _end(error, in_options(error), MISUSE, debug) from None
     except BrokenPipeError:  # the reader has gone, as in "deepsep methods | head"
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILURE) from None
@@ -165,7 +165,7 @@ def _show(out: Console) -> Any:
         line: str | None = None,
     ) -> None:
         if issubclass(category, DeepSepWarning):
-            out.warn(spoken(str(message)))
+            out.warn(in_options(message))
         else:
             typer.echo(warnings.formatwarning(message, category, filename, lineno, line), err=True, nl=False)
 

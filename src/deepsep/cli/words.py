@@ -1,38 +1,38 @@
-"""The library's messages, in the words of the command line."""
+"""The library's messages in the words of the command line: options where Python has settings."""
 
 from __future__ import annotations
 
-import re
+from deepsep.errors import Setting, Worded
 
-# What a message calls a parameter in Python, and what the option is called.
-OPTIONS = (
-    (r"pass types=\{'([^']*)': 'text'\}", r"pass --text '\1'"),
-    (r"name it: for_table\(estimator, keep=\['([^']*)'\]\)", r"pass --keep '\1'"),
-    (r"for_table\(estimator, keep=\[\.\.\.\]\)", "--keep"),
-    (r"encoding='([^']*)'", r"--encoding \1"),
-    (r"delimiter=('[^']*')", r"--delimiter \1"),
-    (r"with sheet=", "with --sheet"),
-    (r"^types: column", "--text: column"),
-    (r"^keep: column", "--keep: column"),
-    (r": every entry of y marks an unlabelled row \([^)]*\)\.", "."),
-    (r"engine='(\w+)'", r"--engine \1"),
-    (r"batch_rows=(\S+); pass", r"--batch-size \1: pass"),
-    (r"Name it: label=\.", "Name it with --label."),
-    (
-        r"; or allow more with max_bytes, or with (\w+) in the environment",
-        r"; or allow more with \1 in the environment",
-    ),
-)
+# Setting → option, where they are not called the same.
+OPTIONS = {
+    "types": "--text",
+    "batch_rows": "--batch-size",
+    "max_bytes": "DEEPSEP_MAX_BYTES in the environment",
+}
 
 
-def spoken(message: str) -> str:
-    """Return a message with options where it has parameters.
+def in_options(message: object) -> str:
+    """Return a message with options where it has settings.
 
     Examples
     --------
-    >>> spoken("Name it, for example encoding='cp1251' (Cyrillic).")
+    >>> from deepsep.errors import DataError
+    >>> in_options(DataError("Name it, for example {it} (Cyrillic).", it=Setting("encoding", "cp1251")))
     'Name it, for example --encoding cp1251 (Cyrillic).'
     """
-    for pattern, option in OPTIONS:
-        message = re.sub(pattern, option, message)
-    return message
+    return message.worded(_option) if isinstance(message, Worded) else str(message)
+
+
+def _option(setting: Setting) -> str:
+    option = OPTIONS.get(setting.name, f"--{setting.name.replace('_', '-')}")
+    if setting.value is ...:
+        return option
+    # Several columns, or columns with their types: the columns.
+    values = list(setting.value) if isinstance(setting.value, list | dict) else [setting.value]
+    return f"{option} {' '.join(map(_quoted, values))}"
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return text if text.replace("-", "").replace("_", "").isalnum() else repr(text)

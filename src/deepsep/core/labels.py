@@ -85,8 +85,8 @@ def read_labels(y: Any) -> Labels:
         given = given[given != -1]
     if not given.size:
         raise LabelError(
-            f"none of the {len(values)} rows has a label: every entry of y marks an unlabelled row "
-            f"({values[0]!r} in row 0). Give a label to at least one row of each class."
+            f"none of the {len(values)} rows has a label: every entry is {values[0]!r}. Give a label to at least one "
+            "row of each class."
             if len(values)
             else "y is empty. Pass one entry per row of X."
         )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from deepsep.errors import DataError, ParameterError
+from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.models import load
 from deepsep.scoring import local, ray_engine
 from deepsep.scoring.frame import schema_of
@@ -84,9 +84,9 @@ def score_file(
         If the source cannot be read, or its columns differ from those of the training table.
     """
     if not (isinstance(batch_rows, int) and batch_rows >= 1):
-        raise ParameterError(f"batch_rows={batch_rows!r}; pass an integer of at least 1.")
+        raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("batch_rows", batch_rows))
     if engine not in ("local", "ray"):
-        raise ParameterError(f"engine={engine!r}; pass 'local' or 'ray'.")
+        raise ParameterError("{engine}; pass 'local' or 'ray'.", engine=Setting("engine", engine))
     if isinstance(model, str | os.PathLike):
         model = load(model)
     place, goal = Path(source), Path(target)
@@ -96,7 +96,9 @@ def score_file(
         raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if folder else ''}.")
     if engine == "ray" and not to_folder:
         raise ParameterError(
-            "engine='ray' scores a folder of Parquet parts to a folder; use engine='local' for a file."
+            "{ray} scores a folder of Parquet parts to a folder; use {local} for a file.",
+            ray=Setting("engine", "ray"),
+            local=Setting("engine", "local"),
         )
     _check_target(place, goal, to_folder)
     options = {"id": id, "batch_rows": batch_rows, "encoding": encoding, "delimiter": delimiter, "sheet": sheet}

@@ -11,10 +11,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from deepsep.errors import DataError
+from deepsep.core.notices import warn
+from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import LEADING_ZERO, MISSING, ColumnType
-from deepsep.table.locations import did_you_mean, find_column
-from deepsep.table.notice import notice
+from deepsep.table.locations import closest, find_column
 
 ENOUGH = 20  # values from which on "all different" says something
 NEARLY_ALL = 0.95
@@ -84,7 +84,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         """Learn which columns are useful, and return them."""
         frame = as_frame(X)
         for name in self.keep:
-            find_column(frame.columns, name, "keep: column")
+            find_column(frame.columns, name, setting="keep")
         columns: dict[str, pd.Series[Any]] = {}
         self.schema_: dict[str, ColumnType] = {}
         self.left_out_: dict[str, str] = {}
@@ -101,9 +101,9 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         if not columns:
             raise DataError(f"no column can be used: {_reasons(self.left_out_)}. Add columns that differ between rows.")
         if self.left_out_:
-            notice(
-                f"left out {_reasons(self.left_out_)}. To use one of them all the same, name it: "
-                f"for_table(estimator, keep=[{next(iter(self.left_out_))!r}])."
+            warn(
+                f"left out {_reasons(self.left_out_)}. To use one of them all the same, pass {{keep}}.",
+                keep=Setting("keep", [next(iter(self.left_out_))]),
             )
         return pd.DataFrame(columns)
 
@@ -320,11 +320,7 @@ def _differences(*, missing: Sequence[str] = (), unexpected: Sequence[str] = (),
         lines.append(f"  unexpected: {_names(unexpected)}")
     if changed:
         lines.append("  changed type: " + ", ".join(changed[:SHOWN]))
-    renamed = [f"{name!r} to {hint}" for name in missing if (hint := _closest(name, unexpected))]
+    renamed = [f"{name!r} to {other!r}" for name in missing if (other := closest(name, unexpected)) is not None]
     if renamed:
         lines.append(f"  renamed? {', '.join(renamed[:SHOWN])}")
     return "\n".join(lines)
-
-
-def _closest(name: str, names: Sequence[str]) -> str:
-    return did_you_mean(name, names).removeprefix("; did you mean ").removesuffix("?")

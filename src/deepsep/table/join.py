@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from deepsep.errors import DataError
+from deepsep.core.notices import warn
+from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.locations import find_column
-from deepsep.table.notice import notice
 
 USUAL = ("segment", "label", "class")  # names that a column of labels has
 
@@ -84,7 +84,7 @@ def join_labels(
         raise DataError(f"the labels have no label in column {label!r}.")
     left, right = _keys(people[on], given[on])
     if right.isna().any():
-        notice(f"{int(right.isna().sum())} labels have no {on!r} and are left out.")
+        warn(f"{int(right.isna().sum())} labels have no {on!r} and are left out.")
         given, right = given[right.notna()], right.dropna()
     by_id = given.assign(_key=right.to_numpy())
     several = by_id.groupby("_key", sort=False)[label].nunique()
@@ -97,7 +97,7 @@ def join_labels(
         )
     repeated = int(by_id["_key"].duplicated().sum())
     if repeated:
-        notice(f"{repeated} rows of the labels repeat an identifier with the same label; the first is taken.")
+        warn(f"{repeated} rows of the labels repeat an identifier with the same label; the first is taken.")
     by_id = by_id.drop_duplicates("_key").set_index("_key")
     known = by_id.index.isin(left)
     if not known.any():
@@ -107,15 +107,13 @@ def join_labels(
         )
     lost = by_id.loc[~known, on].tolist()
     if lost:
-        notice(f"{len(lost)} of {len(by_id)} labels have no row in the population, such as {on} {_some(lost)}.")
+        warn(f"{len(lost)} of {len(by_id)} labels have no row in the population, such as {on} {_some(lost)}.")
     frame = people.copy()
     frame[label] = labels_of(left.map(by_id[label]), typed=True)
     duplicates = int((left.duplicated() & left.notna()).sum())
     if duplicates:
         example = people.loc[left.duplicated() & left.notna(), on].iloc[0]
-        notice(
-            f"{duplicates} rows of the population repeat an identifier, such as {on} {example!r}; all get its label."
-        )
+        warn(f"{duplicates} rows of the population repeat an identifier, such as {on} {example!r}; all get its label.")
     if weight is not None:
         frame[weight] = left.map(_weights(by_id[weight])).where(frame[label].notna(), 1.0)
     return frame, {
@@ -154,7 +152,8 @@ def _label_column(labels: pd.DataFrame, on: str, label: str | None, weight: str 
     if len(usual) == 1 or len(others) == 1:
         return (usual or others)[0]
     raise DataError(
-        f"which column of the labels has the label? It has {', '.join(map(repr, others))}. Name it: label=."
+        f"which column of the labels has the label? It has {', '.join(map(repr, others))}. Name it with {{label}}.",
+        label=Setting("label"),
     )
 
 

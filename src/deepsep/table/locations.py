@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from deepsep.errors import DataError
+from deepsep.errors import DataError, Setting
 
 Kind = Literal["text", "parquet", "feather", "excel", "parts"]
 
@@ -134,20 +134,21 @@ def check_memory(path: Path, needed: float, limit: int | None) -> float:
     if needed > allowed:
         raise DataError(
             f"{path} needs about {_size(needed)} of memory and {_size(allowed)} are allowed ({why}). Scoring takes "
-            f"files of any size, batch by batch. To fit, take a sample of the rows, or leave out columns; or allow "
-            f"more with max_bytes, or with {LIMIT} in the environment."
+            "files of any size, batch by batch. To fit, take a sample of the rows, or leave out columns; or allow more "
+            "with {max_bytes}.",
+            max_bytes=Setting("max_bytes"),
         )
     return allowed
 
 
-def did_you_mean(wanted: object, known: Iterable[object]) -> str:
-    """Return " did you mean 'segment'?" with the most similar name, or nothing."""
+def closest(wanted: object, known: Iterable[object]) -> str | None:
+    """Return the most similar of some names, if one is similar at all."""
     names = {str(name).lower(): str(name) for name in known}
     close = difflib.get_close_matches(str(wanted).lower(), names, n=1, cutoff=0.6)
-    return f"; did you mean {names[close[0]]!r}?" if close else ""
+    return names[close[0]] if close else None
 
 
-def find_column(names: Iterable[Any], wanted: str, role: str = "column") -> str:
+def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, setting: str | None = None) -> str:
     """Return the name if it is among the columns, or raise an error with the most similar one.
 
     Examples
@@ -160,9 +161,12 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column") -> str:
     known = list(names)
     if wanted in known:
         return wanted
-    hint = did_you_mean(wanted, known)
     shown = ", ".join(map(repr, known[:12])) + (" ..." if len(known) > 12 else "")
-    raise DataError(f"{role} {wanted!r} not found" + (hint or f". The table has {shown}."))
+    similar = closest(wanted, known)
+    hint = f". The table has {shown}." if similar is None else f"; did you mean {similar!r}?"
+    if setting is None:
+        raise DataError(f"{role} {wanted!r} not found{hint}")
+    raise DataError(f"{{setting}}: {role} {wanted!r} not found{hint}", setting=Setting(setting))
 
 
 def _similar(path: Path) -> str:
@@ -170,8 +174,8 @@ def _similar(path: Path) -> str:
     if not folder.is_dir():
         return f", nor does the folder {folder}. Check the path."
     with suppress(OSError):
-        if hint := did_you_mean(path.name, [item.name for item in folder.iterdir()]):
-            return hint
+        if similar := closest(path.name, [item.name for item in folder.iterdir()]):
+            return f"; did you mean {similar!r}?"
     return ". Check the path."
 
 

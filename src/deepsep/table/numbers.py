@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.table.notice import notice
+from deepsep.core.notices import warn
 from deepsep.table.strays import Strays
 
 # Each way to write a number, and what is to be removed from it; a comma that is left is the decimal one.
@@ -73,7 +73,7 @@ class NumberStyle:
     def tell(self, *, wanted: bool) -> None:
         """Say what is doubtful about the column; raise if numbers are wanted of one that holds none."""
         if self.style == THOUSANDS and self.delimiter != "," and self._comma is not None:
-            notice(
+            warn(
                 f"column {self.name!r} holds numbers such as {self._comma!r}, whose comma is taken for one between "
                 "thousands. If it is a decimal comma, write the file with decimal points."
             )

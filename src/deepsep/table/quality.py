@@ -256,7 +256,7 @@ def _group(
     names = [column["name"] for column in described if column["left_out"] == reason]
     if names:
         text = f"{what}: {_some(map(repr, names))}."
-        next = "Nothing, unless a model should use them: for_table(estimator, keep=[...])."
+        next = "Nothing, unless a model should use them: then keep them by name."
         findings.add(severity, code, text, next if code == "identifier" else "Nothing.", *names)
 
 

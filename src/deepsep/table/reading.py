@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deepsep.errors import DataError
+from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import ColumnType, identifiers_of, labels_of, trimmed, typed
 from deepsep.table.columns import convert
 from deepsep.table.dates import DateColumn
@@ -121,7 +121,7 @@ def read_table(
         if kind == "text":  # elsewhere the file says what is a number, and what is text
             frame[id] = identifiers_of(frame[id])
     for name, wanted in types.items():
-        find_column(frame.columns, name, "types: column")
+        find_column(frame.columns, name, setting="types")
         if wanted == "text" and name not in (label, id):
             frame[name] = _categories(frame[name])
     return frame
@@ -137,7 +137,9 @@ def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]
     wanted = dict(types or {})
     for name, kind in wanted.items():
         if kind not in TYPES:
-            raise DataError(f"types={{{name!r}: {kind!r}}}: a column is one of {', '.join(map(repr, TYPES))}.")
+            raise DataError(
+                f"{{types}}: a column is one of {', '.join(map(repr, TYPES))}.", types=Setting("types", {name: kind})
+            )
     return wanted
 
 
@@ -158,9 +160,11 @@ def _read_text(
     if data is None:  # it is compressed, and large
         check_memory(path, allowed * 1.01, max_bytes)
     form = TextFormat.of(path, encoding, delimiter)
-    for name, role in ((label, "label column"), (id, "id column"), *((name, "types: column") for name in types)):
+    for name, role in ((label, "label column"), (id, "id column")):
         if name is not None:
             find_column(form.names, name, role)
+    for name in types:
+        find_column(form.names, name, setting="types")
     table = read_text(form, data or b"")
     del data
     return text_frame(table, form.delimiter, types, (label, id))
@@ -206,7 +210,7 @@ def _read_excel(
         raise DataError(f"{path}: sheet {sheet!r} cannot be read ({error}). It has the sheets {names}.") from error
     cells = cells.mask((cells == "") | cells.isna(), None).dropna(how="all").dropna(how="all", axis=1)
     if cells.empty:
-        raise DataError(f"{path}: sheet {sheet!r} is empty. Name another one with sheet=.")
+        raise DataError(f"{path}: sheet {sheet!r} is empty. Name another one with {{sheet}}.", sheet=Setting("sheet"))
     names = [f"unnamed_{i}" if value is None else str(value).strip() for i, value in enumerate(cells.iloc[0], start=1)]
     check_unique(path, names)
     if len(cells) < 2:

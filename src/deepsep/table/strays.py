@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from deepsep.errors import DataError
-from deepsep.table.notice import notice
+from deepsep.core.notices import warn
+from deepsep.errors import DataError, Setting
 
 WORDS = 3  # examples in a message
 
@@ -41,9 +41,10 @@ class Strays:
                 f"column {name!r} must hold {what}, but none of {given} values is one, such as {words} "
                 f"(first in row {self.row})."
             )
-        notice(
+        warn(
             f"column {name!r} holds {given - self.count:,} {what} and {self.count:,} other values such "
             f"as {words} (first in row {self.row}), which are taken as missing."
             # A type that was asked for, or that a model brings along, is not up for choice.
-            + ("" if wanted else f" If it is a column of names or codes, pass types={{{name!r}: 'text'}}.")
+            + ("" if wanted else " If it is a column of names or codes, pass {types}."),
+            types=Setting("types", {name: "text"}),
         )

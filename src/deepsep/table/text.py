@@ -17,9 +17,9 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from deepsep.errors import DataError
+from deepsep.core.notices import warn
+from deepsep.errors import DataError, Setting
 from deepsep.table.locations import compression_of, open_bytes, readable
-from deepsep.table.notice import notice
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 UNUSUAL = "^~:#\x01 "  # delimiters that are named in messages but never assumed
@@ -188,12 +188,14 @@ def _find_encoding(path: Path) -> str:
     if undefined or far > WESTERN * (far + near):
         raise DataError(
             f"the encoding of {path} cannot be told: it is not UTF-8 (see byte {wrong[0]:,}, 0x{wrong[1]:02x}), nor "
-            "does it look like cp1252 (Western Windows). Name it, for example encoding='cp1251' (Cyrillic), "
-            "'shift_jis' (Japanese) or 'gb18030' (Chinese), or save the file as UTF-8."
+            "does it look like cp1252 (Western Windows). Name it, for example {encoding} (Cyrillic), "
+            "'shift_jis' (Japanese) or 'gb18030' (Chinese), or save the file as UTF-8.",
+            encoding=Setting("encoding", "cp1251"),
         )
-    notice(
+    warn(
         f"{path} is not UTF-8 (see byte {wrong[0]:,}, 0x{wrong[1]:02x}) and was read as cp1252 (Western Windows). If "
-        "accented letters look wrong, name the encoding, for example encoding='cp1250'."
+        "accented letters look wrong, name the encoding, for example {encoding}.",
+        encoding=Setting("encoding", "cp1250"),
     )
     return "cp1252"
 
@@ -203,7 +205,9 @@ def _check_encoding(path: Path, name: str) -> str:
     try:
         decoder = codecs.getincrementaldecoder(name)("strict")
     except LookupError:
-        raise DataError(f"encoding={name!r} is unknown. Use a name that Python knows, such as 'utf-8'.") from None
+        raise DataError(
+            "{encoding} is unknown. Use a name that Python knows, such as 'utf-8'.", encoding=Setting("encoding", name)
+        ) from None
     done = 0
     try:
         for chunk in _chunks(path):
@@ -235,14 +239,18 @@ def _binary(path: Path) -> DataError:
 def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     """Return the delimiter under which the first rows have one length, more than one; or raise."""
     if given is not None and len(given) != 1:
-        raise DataError(f"delimiter={given!r}: it is one character, such as ',' or ';'. Use '\\t' for a tab.")
+        raise DataError(
+            "{delimiter}: it is one character, such as ',' or ';'. Use '\\t' for a tab.",
+            delimiter=Setting("delimiter", given),
+        )
     widths = {mark: _width(text, mark) for mark in (*DELIMITERS, *UNUSUAL)}
     best = max(DELIMITERS, key=lambda mark: widths[mark])
     if given is not None:
         if _width(text, given)[1] < 2 and widths[best][1] > 1:
             raise DataError(
-                f"with delimiter={given!r}, {path} has one column, {text.splitlines()[0][:60]!r}. "
-                f"With {best!r} ({DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter out."
+                f"with {{delimiter}}, {path} has one column, {text.splitlines()[0][:60]!r}. "
+                f"With {best!r} ({DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter out.",
+                delimiter=Setting("delimiter", given),
             )
         return given
     if widths[best][1] > 1:
@@ -251,7 +259,8 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     if widths[other][1] > 1 and widths[other][0] > 0.9:
         raise DataError(
             f"{path} has one column, {text.splitlines()[0][:60]!r}: its values are not separated by comma, semicolon, "
-            f"tab or bar. With delimiter={other!r} it has {widths[other][1]} columns; set that if it is right."
+            f"tab or bar. With {{delimiter}} it has {widths[other][1]} columns; set that if it is right.",
+            delimiter=Setting("delimiter", other),
         )
     return ","  # a table of one column
 
