@@ -148,7 +148,7 @@ def test_ctrl_c_exits_130_and_writes_nothing(people: Path, method: str) -> None:
         (("fit", "people.csv", "--text", "agee"), "Error: --text: column 'agee' not found; did you mean 'age'?"),
         (("check", "poeple.csv"), "Error: poeple.csv does not exist; did you mean 'people.csv'?"),
         (("check", "far/people.csv"), "Error: far/people.csv does not exist, nor does the folder far."),
-        (("fit", "nobody.csv"), "Error: none of the 200 rows has a label. Give a label to at least one row"),
+        (("fit", "nobody.csv"), "Error: none of the 200 rows has a label: every entry is nan. Give a label"),
     ],
 )
 def test_errors_speak_of_options_and_files(
