@@ -23,7 +23,7 @@ LIBRARIES = {
     "_lazy": (),
     "_version": (),
     "solvers": ("numpy", "scipy"),
-    "networks": ("numpy", "torch"),
+    "networks": ("numpy", "torch", "safetensors"),
 }
 ABOVE = {  # fewer than their rank would allow
     "solvers": ("errors",),
