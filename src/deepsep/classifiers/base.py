@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from inspect import signature
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,13 @@ from deepsep.errors import LabelWarning
 from deepsep.files.saving import COMMON, save
 
 Array = NDArray[Any]
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def settings(cls: type[T]) -> type[T]:
+    """Make a constructor that stores the annotated attributes of a class, and its bases', as scikit-learn wants it."""
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
 class Classifier(ClassifierMixin, BaseEstimator):

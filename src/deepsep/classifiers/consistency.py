@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_number, require
 from deepsep.core.training_rows import TrainingRows
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
+@settings
 class PiModel(NetworkMethod):
     r"""Π-model: two disturbed passes of every row through one network should agree.
 
@@ -76,36 +77,9 @@ class PiModel(NetworkMethod):
 
     method_name = "pi-model"
 
-    def __init__(
-        self,
-        *,
-        consistency: float = 10.0,
-        noise: float = 0.3,
-        ramp_up: float = 0.25,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        l2: float = 1e-3,
-        steps: int = 2000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.consistency = consistency
-        self.noise = noise
-        self.ramp_up = ramp_up
-        self.hidden = hidden
-        self.dropout = dropout
-        self.l2 = l2
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.unlabeled_batch = unlabeled_batch
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    consistency: float = 10.0
+    noise: float = 0.3
+    ramp_up: float = 0.25
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -141,6 +115,7 @@ class PiModel(NetworkMethod):
         return self.consistency * ramp(batch.progress, self.ramp_up)
 
 
+@settings
 class TemporalEnsembling(PiModel):
     r"""Temporal ensembling: what the network says of a row should agree with what it said before.
 
@@ -201,40 +176,10 @@ class TemporalEnsembling(PiModel):
 
     method_name = "temporal-ensembling"
 
-    def __init__(
-        self,
-        *,
-        consistency: float = 30.0,
-        decay: float = 0.6,
-        noise: float = 0.5,
-        ramp_up: float = 0.5,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        l2: float = 1e-3,
-        steps: int = 2000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            consistency=consistency,
-            noise=noise,
-            ramp_up=ramp_up,
-            hidden=hidden,
-            dropout=dropout,
-            l2=l2,
-            steps=steps,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            unlabeled_batch=unlabeled_batch,
-            standardize=standardize,
-            device=device,
-            random_state=random_state,
-        )
-        self.decay = decay
+    consistency: float = 30.0
+    decay: float = 0.6
+    noise: float = 0.5
+    ramp_up: float = 0.5
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -261,6 +206,7 @@ class TemporalEnsembling(PiModel):
         self._keep(network.state())
 
 
+@settings
 class MeanTeacher(PiModel):
     r"""Mean Teacher: a network should agree with the moving average of its own weights.
 
@@ -325,40 +271,11 @@ class MeanTeacher(PiModel):
 
     method_name = "mean-teacher"
 
-    def __init__(
-        self,
-        *,
-        consistency: float = 30.0,
-        decay: float = 0.98,
-        noise: float = 0.5,
-        ramp_up: float = 0.5,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        l2: float = 1e-3,
-        steps: int = 2000,
-        learning_rate: float = 2e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            consistency=consistency,
-            noise=noise,
-            ramp_up=ramp_up,
-            hidden=hidden,
-            dropout=dropout,
-            l2=l2,
-            steps=steps,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            unlabeled_batch=unlabeled_batch,
-            standardize=standardize,
-            device=device,
-            random_state=random_state,
-        )
-        self.decay = decay
+    consistency: float = 30.0
+    decay: float = 0.98
+    noise: float = 0.5
+    ramp_up: float = 0.5
+    learning_rate: float = 2e-3
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

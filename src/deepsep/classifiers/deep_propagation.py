@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.graph import connect, diffuse, distributions, neighbours, normalised, one_hot
 from deepsep.classifiers.propagation_rounds import PropagationMethod, Spread
 from deepsep.core.checks import is_integer, is_number, require
@@ -15,6 +15,7 @@ from deepsep.core.checks import is_integer, is_number, require
 Array = NDArray[Any]
 
 
+@settings
 class DeepLabelPropagation(PropagationMethod):
     r"""Deep label propagation: labels spread over the graph of the network's embedding, and train it again.
 
@@ -80,40 +81,11 @@ class DeepLabelPropagation(PropagationMethod):
 
     method_name = "deep-label-propagation"
 
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 50,
-        alpha: float = 0.99,
-        gamma: float = 3.0,
-        rounds: int = 10,
-        warm_up: float = 0.25,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        l2: float = 1e-3,
-        steps: int = 2000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.alpha = alpha
-        self.gamma = gamma
-        self.rounds = rounds
-        self.warm_up = warm_up
-        self.hidden = hidden
-        self.dropout = dropout
-        self.l2 = l2
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.unlabeled_batch = unlabeled_batch
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    n_neighbors: int = 50
+    alpha: float = 0.99
+    gamma: float = 3.0
+    rounds: int = 10
+    warm_up: float = 0.25
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
 from deepsep.classifiers.algorithm import Plan, deep_low_density_separation
-from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.base import Classifier, settings
 from deepsep.classifiers.low_density import LowDensity
 from deepsep.classifiers.trained_rounds import Architecture, TrainedRounds
 from deepsep.classifiers.training_run import Phase, SplitRows, TrainingRun
@@ -42,6 +42,7 @@ NETWORKS, NOISE = 3, 0.2  # of the default network, unless said otherwise
 SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
 
 
+@settings
 class DeepSep(TransformerMixin, Classifier):
     r"""Deep low-density separation: classify all rows from a few labels.
 
@@ -167,70 +168,36 @@ class DeepSep(TransformerMixin, Classifier):
 
     method_name = "deepsep"
 
-    def __init__(
-        self,
-        *,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        noise: float | None = None,
-        n_networks: int | None = None,
-        encoder: Any = None,
-        pretrain: Literal["autoencoder"] | None = None,
-        pretrain_epochs: int = 20,
-        rounds: int = 6,
-        initial_epochs: int = 100,
-        propensity_epochs: int = 3,
-        label_epochs: int = 10,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        l2: float | Sequence[float] = 1e-3,
-        smoothing: float = 1e-3,
-        C: float = 0.1,
-        C_star: float | Literal["pool"] | None = None,
-        s: float = 0.0,
-        balance: bool = False,
-        priors: Mapping[Any, float] | None = None,
-        n_unlabeled: int | None = 10_000,
-        propensity: Literal["platt", "softmax", "hard"] = "platt",
-        decay: float = 0.8,
-        standardize: bool = True,
-        validation_fraction: float = 0.0,
-        calibrate: bool = False,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        verbose: int = 0,
-        callback: Callable[[Row], object] | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden = hidden
-        self.dropout = dropout
-        self.noise = noise
-        self.n_networks = n_networks
-        self.encoder = encoder
-        self.pretrain = pretrain
-        self.pretrain_epochs = pretrain_epochs
-        self.rounds = rounds
-        self.initial_epochs = initial_epochs
-        self.propensity_epochs = propensity_epochs
-        self.label_epochs = label_epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.l2 = l2
-        self.smoothing = smoothing
-        self.C = C
-        self.C_star = C_star
-        self.s = s
-        self.balance = balance
-        self.priors = priors
-        self.n_unlabeled = n_unlabeled
-        self.propensity = propensity
-        self.decay = decay
-        self.standardize = standardize
-        self.validation_fraction = validation_fraction
-        self.calibrate = calibrate
-        self.device = device
-        self.verbose = verbose
-        self.callback = callback
-        self.random_state = random_state
+    hidden: Sequence[int] = (128, 32)
+    dropout: float = 0.5
+    noise: float | None = None
+    n_networks: int | None = None
+    encoder: Any = None
+    pretrain: Literal["autoencoder"] | None = None
+    pretrain_epochs: int = 20
+    rounds: int = 6
+    initial_epochs: int = 100
+    propensity_epochs: int = 3
+    label_epochs: int = 10
+    learning_rate: float = 1e-3
+    batch_size: int = 32
+    l2: float | Sequence[float] = 1e-3
+    smoothing: float = 1e-3
+    C: float = 0.1
+    C_star: float | Literal["pool"] | None = None
+    s: float = 0.0
+    balance: bool = False
+    priors: Mapping[Any, float] | None = None
+    n_unlabeled: int | None = 10_000
+    propensity: Literal["platt", "softmax", "hard"] = "platt"
+    decay: float = 0.8
+    standardize: bool = True
+    validation_fraction: float = 0.0
+    calibrate: bool = False
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    verbose: int = 0
+    callback: Callable[[Row], object] | None = None
+    random_state: Any = None
 
     @classmethod
     def as_published(cls, **changes: Any) -> Self:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import take
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
@@ -18,6 +18,7 @@ from deepsep.core.training_rows import TrainingRows
 Array = NDArray[Any]
 
 
+@settings
 class EntropyLogistic(Classifier):
     r"""Multinomial logistic regression that should also be sure about the unlabelled rows.
 
@@ -76,20 +77,11 @@ class EntropyLogistic(Classifier):
 
     method_name = "entropy-logistic"
 
-    def __init__(
-        self,
-        *,
-        entropy: float = 0.1,
-        C: float = 1.0,
-        max_iter: int = 500,
-        standardize: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.entropy = entropy
-        self.C = C
-        self.max_iter = max_iter
-        self.standardize = standardize
-        self.random_state = random_state
+    entropy: float = 0.1
+    C: float = 1.0
+    max_iter: int = 500
+    standardize: bool = True
+    random_state: Any = None
 
     def _check_parameters(self) -> None:
         require(self, "entropy", is_number(self.entropy) and self.entropy >= 0, "a number of at least 0")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from deepsep import networks
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_number, require
 from deepsep.core.training_rows import TrainingRows
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
+@settings
 class LadderNetwork(NetworkMethod):
     r"""The ladder network: a classifier that must also remove noise from each of its layers, on all rows.
 
@@ -68,36 +70,13 @@ class LadderNetwork(NetworkMethod):
     True
     """
 
-    dropout = 0.0  # the noise takes its place
-
+    dropout: ClassVar[float] = 0.0  # type: ignore[misc]  # no setting here: noise on every layer takes its place
     method_name = "ladder"
 
-    def __init__(
-        self,
-        *,
-        noise: float = 0.6,
-        denoising: Sequence[float] = (10.0, 1.0),
-        hidden: Sequence[int] = (128, 32),
-        l2: float = 1e-5,
-        steps: int = 1000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.noise = noise
-        self.denoising = denoising
-        self.hidden = hidden
-        self.l2 = l2
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.unlabeled_batch = unlabeled_batch
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    noise: float = 0.6
+    denoising: Sequence[float] = (10.0, 1.0)
+    l2: float = 1e-5
+    steps: int = 1000
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

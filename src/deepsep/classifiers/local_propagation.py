@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.graph import neighbours
 from deepsep.classifiers.propagation_rounds import PropagationMethod, Spread
 from deepsep.core.checks import is_integer, is_number, require
@@ -21,6 +21,7 @@ BANK = 512  # rows that the metric term compares a batch with
 BLOCK = 4_096  # rows that vote together
 
 
+@settings
 class LocalLabelPropagation(PropagationMethod):
     r"""Local label propagation: unlabelled rows ask the labelled ones nearest to them in the network's embedding.
 
@@ -100,42 +101,12 @@ class LocalLabelPropagation(PropagationMethod):
 
     method_name = "local-label-propagation"
 
-    def __init__(
-        self,
-        *,
-        n_neighbors: int = 10,
-        density_neighbors: int = 25,
-        temperature: float = 0.07,
-        metric: float = 1.0,
-        rounds: int = 10,
-        warm_up: float = 0.25,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        l2: float = 1e-3,
-        steps: int = 2000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.density_neighbors = density_neighbors
-        self.temperature = temperature
-        self.metric = metric
-        self.rounds = rounds
-        self.warm_up = warm_up
-        self.hidden = hidden
-        self.dropout = dropout
-        self.l2 = l2
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.unlabeled_batch = unlabeled_batch
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    n_neighbors: int = 10
+    density_neighbors: int = 25
+    temperature: float = 0.07
+    metric: float = 1.0
+    rounds: int = 10
+    warm_up: float = 0.25
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.graph import degrees, distributions, neighbours, one_hot
 from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import is_integer, is_number, require
@@ -20,6 +21,7 @@ CAPACITY = 2**30  # scipy's flows are 32-bit integers, and what is left of an ed
 NEAREST_LABELS = 3
 
 
+@settings
 class GraphMinCut(GraphMethod):
     """Graph min-cut: for each class, the cheapest cut of the graph between its labels and all others.
 
@@ -85,22 +87,12 @@ class GraphMinCut(GraphMethod):
 
     method_name = "graph-mincut"
 
-    def __init__(
-        self,
-        *,
-        pull: float = 1.0,
-        n_cuts: int = 10,
-        noise: float = 1.0,
-        n_neighbors: int = 25,
-        standardize: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.pull = pull
-        self.n_cuts = n_cuts
-        self.noise = noise
-        self.n_neighbors = n_neighbors
-        self.standardize = standardize
-        self.random_state = random_state
+    pull: float = 1.0
+    n_cuts: int = 10
+    noise: float = 1.0
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

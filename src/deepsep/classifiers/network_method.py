@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepsep import networks
-from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import take
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
+@settings
 class NetworkMethod(Classifier):
     """A rival that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
 
@@ -39,15 +40,16 @@ class NetworkMethod(Classifier):
         As in :class:`deepsep.DeepSep`.
     """
 
-    hidden: Sequence[int]
-    dropout: float
-    l2: float
-    steps: int
-    learning_rate: float
-    batch_size: int
-    unlabeled_batch: int
-    standardize: bool
-    device: str
+    hidden: Sequence[int] = (128, 32)
+    dropout: float = 0.5
+    l2: float = 1e-3
+    steps: int = 2000
+    learning_rate: float = 1e-3
+    batch_size: int = 32
+    unlabeled_batch: int = 128
+    standardize: bool = True
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    random_state: Any = None
 
     @property
     def _all_steps(self) -> int:

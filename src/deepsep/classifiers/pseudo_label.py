@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_number, require
 from deepsep.core.training_rows import TrainingRows
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
+@settings
 class PseudoLabel(NetworkMethod):
     r"""Pseudo-label: cross-entropy on labelled rows, and on unlabelled ones with the class that is most probable now.
 
@@ -69,34 +71,8 @@ class PseudoLabel(NetworkMethod):
 
     method_name = "pseudo-label"
 
-    def __init__(
-        self,
-        *,
-        weight: float = 0.3,
-        ramp: Sequence[float] = (0.1, 0.6),
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        l2: float = 1e-3,
-        steps: int = 2000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.weight = weight
-        self.ramp = ramp
-        self.hidden = hidden
-        self.dropout = dropout
-        self.l2 = l2
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.unlabeled_batch = unlabeled_batch
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    weight: float = 0.3
+    ramp: Sequence[float] = (0.1, 0.6)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

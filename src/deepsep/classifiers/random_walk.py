@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.graph import degrees, scaled
 from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import is_integer, is_number, require
@@ -16,6 +17,7 @@ from deepsep.core.training_rows import TrainingRows
 Array = NDArray[Any]
 
 
+@settings
 class MarkovRandomWalk(GraphMethod):
     r"""Markov random walks: labels are drawn where a walk of t steps began, and seen where it ended.
 
@@ -73,22 +75,12 @@ class MarkovRandomWalk(GraphMethod):
 
     method_name = "markov-random-walk"
 
-    def __init__(
-        self,
-        *,
-        t: int = 3,
-        max_iter: int = 50,
-        tol: float = 1e-4,
-        n_neighbors: int = 25,
-        standardize: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.t = t
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_neighbors = n_neighbors
-        self.standardize = standardize
-        self.random_state = random_state
+    t: int = 3
+    max_iter: int = 50
+    tol: float = 1e-4
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

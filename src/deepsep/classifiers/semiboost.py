@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
-from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.base import Classifier, settings
 from deepsep.classifiers.graph import connect, local_scale, neighbours
 from deepsep.core.arrays import take
 from deepsep.core.checks import is_integer, is_number, require
@@ -25,6 +25,7 @@ Array = NDArray[Any]
 LARGEST_ODDS = 1e12  # of a weak learner that is always right
 
 
+@settings
 class SemiBoost(Classifier):
     r"""SemiBoost: weak learners in turn, each taught what similar rows say about the unlabelled ones.
 
@@ -84,24 +85,13 @@ class SemiBoost(Classifier):
 
     method_name = "semiboost"
 
-    def __init__(
-        self,
-        *,
-        estimator: Any = None,
-        rounds: int = 20,
-        C: float | None = None,
-        sample: float = 0.03,
-        n_neighbors: int = 25,
-        standardize: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.rounds = rounds
-        self.C = C
-        self.sample = sample
-        self.n_neighbors = n_neighbors
-        self.standardize = standardize
-        self.random_state = random_state
+    estimator: Any = None
+    rounds: int = 20
+    C: float | None = None
+    sample: float = 0.03
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
 
     def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]  # pairs of rows have no weights
         """Fit to partly labelled rows.

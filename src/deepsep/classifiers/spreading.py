@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.graph import conjugate_gradients, degrees, diffuse, distributions, normalised, one_hot, reached
 from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import is_number, require
@@ -17,6 +18,7 @@ Array = NDArray[Any]
 TOL = 1e-12  # relative residual, small so that what far labels send counts as well
 
 
+@settings
 class LabelSpreading(GraphMethod):
     r"""Label spreading: every row takes some of its neighbours' labels, and keeps some of its own.
 
@@ -59,13 +61,10 @@ class LabelSpreading(GraphMethod):
 
     method_name = "label-spreading"
 
-    def __init__(
-        self, *, alpha: float = 0.8, n_neighbors: int = 25, standardize: bool = True, random_state: Any = None
-    ) -> None:
-        self.alpha = alpha
-        self.n_neighbors = n_neighbors
-        self.standardize = standardize
-        self.random_state = random_state
+    alpha: float = 0.8
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -78,6 +77,7 @@ class LabelSpreading(GraphMethod):
         return distributions(Z, _shares(rows), least=error)
 
 
+@settings
 class LabelPropagation(GraphMethod):
     r"""Label propagation: every unlabelled row is the weighted mean of its neighbours, and labels stay as they are.
 
@@ -128,13 +128,10 @@ class LabelPropagation(GraphMethod):
 
     method_name = "label-propagation"
 
-    def __init__(
-        self, *, class_mass: bool = True, n_neighbors: int = 25, standardize: bool = True, random_state: Any = None
-    ) -> None:
-        self.class_mass = class_mass
-        self.n_neighbors = n_neighbors
-        self.standardize = standardize
-        self.random_state = random_state
+    class_mass: bool = True
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         W = self._graph(rows)

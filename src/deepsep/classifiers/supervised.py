@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ MOST_COPIES = 10_000_000
 FOLDS = 5
 
 
+@dataclass(eq=False, repr=False)
 class Supervised(Classifier):
     """Any scikit-learn classifier, on the labelled rows alone.
 
@@ -74,13 +76,11 @@ class Supervised(Classifier):
     True
     """
 
-    def __init__(
-        self, estimator: Any, *, standardize: bool = False, method_name: str = "", random_state: Any = None
-    ) -> None:
-        self.estimator = estimator
-        self.method_name = method_name
-        self.standardize = standardize
-        self.random_state = random_state
+    estimator: Any
+    _: KW_ONLY
+    standardize: bool = False
+    method_name: str = ""
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_integer, require
 from deepsep.core.training_rows import TrainingRows
@@ -25,6 +25,7 @@ Array = NDArray[Any]
 SLOPES = (0.1, 20.0)  # of the softmax: from hardly a preference to certainty, for scores that are ±1 at the margin
 
 
+@settings
 class SVMNetwork(NetworkMethod):
     r"""A network under the squared hinge loss of one-vs-rest support vector machines, in place of cross-entropy.
 
@@ -85,32 +86,9 @@ class SVMNetwork(NetworkMethod):
 
     method_name = "svm-network"
 
-    def __init__(
-        self,
-        *,
-        folds: int = 3,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        l2: float = 1e-4,
-        steps: int = 1000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.folds = folds
-        self.hidden = hidden
-        self.dropout = dropout
-        self.l2 = l2
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.unlabeled_batch = unlabeled_batch
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    folds: int = 3
+    l2: float = 1e-4
+    steps: int = 1000
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import take
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.notices import warn
@@ -47,6 +47,7 @@ SAVED_ARRAYS = (
 )
 
 
+@settings
 class TSVM(Classifier):
     r"""Transductive support vector machine: a boundary through low density.
 
@@ -174,36 +175,19 @@ class TSVM(Classifier):
 
     method_name = "tsvm"
 
-    def __init__(
-        self,
-        *,
-        C: float = 0.1,
-        C_star: float | Literal["pool"] | None = None,
-        s: float = 0.0,
-        kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = "linear",
-        gamma: float | Literal["scale", "auto"] = "scale",
-        balance: bool = True,
-        priors: Mapping[Any, float] | None = None,
-        n_unlabeled: int | None = None,
-        probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt",
-        algorithm: Literal["auto", "single-loop", "cccp"] = "auto",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.C_star = C_star
-        self.s = s
-        self.kernel = kernel
-        self.gamma = gamma
-        self.balance = balance
-        self.priors = priors
-        self.n_unlabeled = n_unlabeled
-        self.probability = probability
-        self.algorithm = algorithm
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    C: float = 0.1
+    C_star: float | Literal["pool"] | None = None
+    s: float = 0.0
+    kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = "linear"
+    gamma: float | Literal["scale", "auto"] = "scale"
+    balance: bool = True
+    priors: Mapping[Any, float] | None = None
+    n_unlabeled: int | None = None
+    probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt"
+    algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    random_state: Any = None
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

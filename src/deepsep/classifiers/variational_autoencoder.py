@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from deepsep import networks
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.training_rows import TrainingRows
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deepsep.networks import Batch
 
 
+@settings
 class VariationalM1(NetworkMethod):
     r"""M1: a variational autoencoder describes every row by a few numbers z, and a classifier learns from these.
 
@@ -73,34 +74,11 @@ class VariationalM1(NetworkMethod):
 
     method_name = "vae-m1"
 
-    def __init__(
-        self,
-        *,
-        latent: int = 16,
-        C: float = 1.0,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.0,
-        l2: float = 1e-5,
-        steps: int = 1000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 128,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.latent = latent
-        self.C = C
-        self.hidden = hidden
-        self.dropout = dropout
-        self.l2 = l2
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.unlabeled_batch = unlabeled_batch
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    latent: int = 16
+    C: float = 1.0
+    dropout: float = 0.0
+    l2: float = 1e-5
+    steps: int = 1000
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -139,6 +117,7 @@ class VariationalM1(NetworkMethod):
         )
 
 
+@settings
 class VariationalM2(NetworkMethod):
     r"""M2: a variational autoencoder in which the class is one of the causes of a row.
 
@@ -198,34 +177,10 @@ class VariationalM2(NetworkMethod):
 
     method_name = "vae-m2"
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 10.0,
-        latent: int = 16,
-        hidden: Sequence[int] = (128, 32),
-        dropout: float = 0.5,
-        l2: float = 1e-5,
-        steps: int = 2000,
-        learning_rate: float = 1e-3,
-        batch_size: int = 32,
-        unlabeled_batch: int = 64,
-        standardize: bool = True,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.latent = latent
-        self.hidden = hidden
-        self.dropout = dropout
-        self.l2 = l2
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.unlabeled_batch = unlabeled_batch
-        self.standardize = standardize
-        self.device = device
-        self.random_state = random_state
+    alpha: float = 10.0
+    latent: int = 16
+    l2: float = 1e-5
+    unlabeled_batch: int = 64
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
