@@ -26,7 +26,6 @@ OnEpoch = Callable[[int, float], bool | None]  # True: the phase ends here
 BETA1, BETA2, ADAM_EPS = 0.9, 0.999, 1e-8
 # Batch norm, with torch's constants: running = (1 - momentum) * running + momentum * batch.
 BN_EPS, BN_MOMENTUM = 1e-5, 0.1
-EVALUATE_ROWS = 4096  # rows that pass through the network together in evaluation mode
 
 
 class Network(Protocol):

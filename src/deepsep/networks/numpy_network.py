@@ -12,20 +12,20 @@ A network of 17,000 weights spends its time in overheads, not in arithmetic; thi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from deepsep.errors import DataError, ParameterError
+from deepsep.networks.frozen import evaluate
 from deepsep.networks.interface import (
     ADAM_EPS,
     BETA1,
     BETA2,
     BN_EPS,
     BN_MOMENTUM,
-    EVALUATE_ROWS,
     Array,
     Loss,
     OnEpoch,
@@ -158,23 +158,11 @@ class NumpyNetwork:
 
     def embed(self, X: Array) -> Array:
         """Return f(x) for every row, in evaluation mode."""
-        X = self._rows(X)
-        out = np.empty((len(X), self.widths[-2]), F32)
-        for at, H in self._evaluate(X):
-            out[at] = H
-        return out
+        return evaluate(self.state(), self._rows(X), head=False)
 
     def predict_proba(self, X: Array) -> Array:
         """Return g(f(x)) for every row, in evaluation mode."""
-        X = self._rows(X)
-        out = np.empty((len(X), self.widths[-1]), F32)
-        for at, H in self._evaluate(X):
-            Z = H @ self._parameters.W[-1]
-            Z += self._parameters.b[-1]
-            Z -= Z.max(axis=1, keepdims=True)
-            np.exp(Z, Z)
-            np.divide(Z, Z.sum(axis=1, keepdims=True), out[at])
-        return out
+        return evaluate(self.state(), self._rows(X), head=True)
 
     def state(self) -> dict[str, Array]:
         """Return a copy of every parameter and running statistic, under torch's names and in torch's shapes."""
@@ -215,25 +203,6 @@ class NumpyNetwork:
         if X.ndim != 2 or X.shape[1] != self.widths[0]:
             raise DataError(f"X has shape {X.shape}, but the network takes rows of {self.widths[0]} features")
         return X
-
-    def _evaluate(self, X: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield the embedding of some rows at a time, with their place."""
-        p = self._parameters
-        mean, var = self._running
-        scale = p.gamma / np.sqrt(var + F32(BN_EPS))
-        shift = p.beta - mean * scale
-        for start in range(0, len(X), EVALUATE_ROWS):
-            at = slice(start, start + EVALUATE_ROWS)
-            H = X[at] @ p.W[0]
-            H += p.b[0]
-            np.tanh(H, H)
-            H *= scale
-            H += shift
-            for W, b in zip(p.W[1:-1], p.b[1:-1], strict=True):
-                H = H @ W
-                H += b
-                np.tanh(H, H)
-            yield at, H
 
 
 class _Flat:

@@ -13,7 +13,6 @@ from deepsep.errors import DataError
 from deepsep.networks.interface import (
     BN_EPS,
     BN_MOMENTUM,
-    EVALUATE_ROWS,
     Array,
     Loss,
     check_names,
@@ -24,6 +23,8 @@ from deepsep.networks.interface import (
 )
 from deepsep.networks.loop import adam, private_seed, row_losses, run_epochs, tensor
 from deepsep.networks.numpy_network import NumpyNetwork
+
+EVALUATE_ROWS = 4096
 
 
 class PackedNetwork:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from deepsep.errors import DataError
+from deepsep.networks.frozen import evaluate
 from deepsep.networks.interface import (
     BN_EPS,
     BN_MOMENTUM,
-    EVALUATE_ROWS,
     Array,
     Loss,
     OnEpoch,
@@ -26,6 +28,8 @@ from deepsep.networks.interface import (
     streams,
 )
 from deepsep.networks.loop import adam, private_seed, row_losses, run_epochs, tensor
+
+EVALUATE_ROWS = 4096  # rows that pass through an encoder together in evaluation mode
 
 
 def default_encoder(
@@ -117,6 +121,7 @@ class TorchNetwork:
         self.n_classes = n_classes
         self.noise = noise
         self.device = torch.device(device)
+        self._default = encoder is None
         if encoder is None:
             encoder = default_encoder(math.prod(self.input_shape), hidden=hidden, dropout=dropout, rng=rng)
         elif isinstance(encoder, nn.Module):
@@ -201,15 +206,20 @@ class TorchNetwork:
         return scores
 
     def embed(self, X: Array | Tensor) -> Array:
-        """Return f(x) for every row, in evaluation mode."""
-        return self._evaluate(X, self.module["encoder"])
+        """Return f(x) for every row, in evaluation mode; on the CPU a row gets the same bits in any company."""
+        return self._evaluate(X, head=False)
 
     def predict_proba(self, X: Array | Tensor) -> Array:
-        """Return g(f(x)) for every row, in evaluation mode."""
-        return self._evaluate(X, nn.Sequential(self.module["encoder"], self.module["head"], nn.Softmax(-1)).eval())
+        """Return g(f(x)) for every row, in evaluation mode; on the CPU a row gets the same bits in any company."""
+        return self._evaluate(X, head=True)
 
-    def _evaluate(self, X: Array | Tensor, function: nn.Module) -> Array:
-        with torch.inference_mode():
+    def _evaluate(self, X: Array | Tensor, *, head: bool) -> Array:
+        on_cpu = self.device.type == "cpu"
+        if self._default and on_cpu:
+            return evaluate(self.state(), self._rows(X).flatten(1).numpy(), head=head)
+        steps = [self.module["encoder"], *([self.module["head"], nn.Softmax(-1)] if head else [])]
+        function = nn.Sequential(*steps).eval()
+        with torch.inference_mode(), _double_products(function) if on_cpu else contextlib.nullcontext():
             # One batch at a time goes to the device; there may be many more rows than fit.
             parts = [
                 function(self._rows(X[start : start + EVALUATE_ROWS])).cpu().numpy()
@@ -230,3 +240,24 @@ class TorchNetwork:
         if math.prod(X.shape[1:]) != math.prod(self.input_shape):
             raise DataError(f"X has shape {tuple(X.shape)}, but the encoder takes rows of shape {self.input_shape}")
         return tensor(X, self.device).reshape(len(X), *self.input_shape)
+
+
+@contextlib.contextmanager
+def _double_products(module: nn.Module) -> Iterator[None]:
+    """Let linear layers compute in double precision and round what comes out, within the block.
+
+    In single precision the last digits of a row depend on where in its batch it stands.
+    """
+
+    def forward(layer: nn.Linear, x: Tensor) -> Tensor:
+        bias = None if layer.bias is None else layer.bias.double()
+        return nn.functional.linear(x.double(), layer.weight.double(), bias).to(x.dtype)
+
+    layers = [layer for layer in module.modules() if type(layer) is nn.Linear]
+    for layer in layers:
+        layer.forward = partial(forward, layer)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward

@@ -49,7 +49,8 @@ class Separator:
         for start in range(0, X.shape[0], CHUNK):
             x = X[start : start + CHUNK]
             if self.coef is not None:
-                out[start : start + CHUNK] = x @ self.coef.T.astype(x.dtype, copy=False)
+                # In single precision the last digits of a row would depend on where in its chunk it stands.
+                out[start : start + CHUNK] = x.astype(np.float64, copy=False) @ self.coef.T
             else:
                 assert self.kernel is not None
                 assert self.dual_coef is not None
