@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from deepsep import networks
@@ -26,12 +27,14 @@ from deepsep.core.checks import (
 from deepsep.core.fingerprint import fingerprint
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
-from deepsep.core.probability import fit_temperature, log_shift_to_shares, round_weights, shifted, smooth_labels
+from deepsep.core.probability import fit_temperature, prior_shift, round_weights, shifted, smooth_labels
 from deepsep.core.scaling import ScaledRows, Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import read_training_rows
 from deepsep.errors import DataError, DeepSepWarning, InterruptWarning, LabelWarning, ParameterError
-from deepsep.evaluation.out_of_fold import out_of_fold
+from deepsep.evaluation.folds import deal_folds
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.population import to_population
 from deepsep.networks import Committee, Network, members_of
 from deepsep.solvers.rows import Rows
 
@@ -619,19 +622,17 @@ class DeepSep(Rounds):
                 warnings.warn(message, InterruptWarning, stacklevel=3)
         self.label_distributions_ = self._probabilities(rows.X)
         if self.priors is not None:
-            self.prior_shift_ = self._shift_to(check_priors(self.priors, self.classes_), rows)
+            self.prior_shift_ = prior_shift(
+                check_priors(self.priors, self.classes_),
+                np.log(np.maximum(self.label_distributions_[rows.unlabelled], 1e-30)),
+                rows.weight[rows.unlabelled],
+                rows.labels.codes[rows.labelled],
+                rows.weight[rows.labelled],
+            )
             self.label_distributions_ = shifted(self.label_distributions_, self.prior_shift_)
         codes = np.where(rows.labels.labelled, rows.labels.codes, self.label_distributions_.argmax(axis=1))
         self.transduction_ = self.classes_[codes]
         return self
-
-    def _shift_to(self, shares: Array, rows: _Rows) -> Array:
-        """Return what brings the mean probabilities of the unlabelled rows to the shares; see :class:`TSVM`."""
-        if rows.unlabelled.size:
-            log_p = np.log(np.maximum(self.label_distributions_[rows.unlabelled], 1e-30))
-            return log_shift_to_shares(log_p, shares, rows.weight[rows.unlabelled])
-        among = np.bincount(rows.labels.codes[rows.labelled], weights=rows.weight[rows.labelled])
-        return np.asarray(np.log(shares * among.sum() / among))
 
     def _fit_temperature(self, rows: _Rows, history: History, rng: np.random.Generator) -> float:
         codes = rows.labels.codes.copy()
@@ -640,23 +641,15 @@ class DeepSep(Rounds):
         if folds < 2:
             warnings.warn("calibrate needs two labelled rows of every class: left out.", LabelWarning, stacklevel=4)
             return 1.0
-        at, p = out_of_fold(
-            self,
-            rows.X.reshape(-1, *self._row_shape),
-            codes,
-            rows.weight,
-            lambda model, X: model.predict_proba(X),
-            folds=folds,
-            seed=int(rng.integers(2**31)),
-            calibrate=False,
-            verbose=0,
-            callback=history.calibrating(self._count()),
-        )
-        weight = rows.weight[at]
+        seed, callback = int(rng.integers(2**31)), history.calibrating(self._count())
+        copy = clone(self).set_params(calibrate=False, verbose=0, callback=callback, random_state=seed)
+        labels, X = Labels(codes, self.classes_), rows.X.reshape(-1, *self._row_shape)
+        dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
+        found = fit_folds({"copy": Candidate(copy)}, X, labels, dealt, weight=rows.weight)
+        weight = rows.weight[found.rows]
         if self.priors is not None:  # the labelled rows as a sample of the population
-            among = np.bincount(codes[at], weights=weight) / weight.sum()
-            weight = weight * (check_priors(self.priors, self.classes_) / among)[codes[at]]
-        return fit_temperature(p, codes[at], weight)
+            weight = np.asarray(to_population(found.codes, weight, check_priors(self.priors, self.classes_)))
+        return fit_temperature(found.probabilities, found.codes, weight)
 
     # -- settings -------------------------------------------------------------------------------------------
 

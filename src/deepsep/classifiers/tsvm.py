@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import Tags
@@ -31,11 +31,12 @@ from deepsep.core.checks import (
 )
 from deepsep.core.fingerprint import fingerprint
 from deepsep.core.labels import Labels
-from deepsep.core.probability import fit_platt, hard_votes, log_platt, log_shift_to_shares
+from deepsep.core.probability import fit_platt, hard_votes, log_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import read_rows, read_training_rows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
-from deepsep.evaluation.out_of_fold import out_of_fold
+from deepsep.evaluation.folds import deal_folds
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.files.saving import save
 from deepsep.solvers.rows import WIDE, Rows
 from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator, Space, open_space
@@ -446,9 +447,12 @@ class TSVM(ClassifierMixin, BaseEstimator):
             )
         if self.probability == "cv" and folds >= 2:
             seed = int(rng.integers(2**31))
-            rows, scores = out_of_fold(
-                self, X, labels.codes, weight, lambda m, x: m._scores(x), folds=folds, seed=seed, probability=None
+            copy = clone(self).set_params(probability=None, random_state=seed)
+            dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=weight)
+            found = fit_folds(
+                {"copy": Candidate(copy)}, X, labels, dealt, weight=weight, ask=lambda fitted, x: fitted._scores(x)
             )
+            rows, scores = found.rows, found.probabilities
         else:
             rows, scores = labelled, self._scores(X[labelled])
         self.platt_ = fit_platt(scores, labels.codes[rows], weight[rows])
@@ -458,13 +462,9 @@ class TSVM(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("prior_shift_", None)
         if self.priors is None:
             return
-        shares = check_priors(self.priors, self.classes_)
-        pool = ~labels.labelled & (weight > 0)
-        if pool.any():
-            self.prior_shift_ = log_shift_to_shares(self._log_probabilities(scores[pool]), shares, weight[pool])
-        else:  # right where the labelled rows of each class are a fair sample of it
-            among = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
-            self.prior_shift_ = np.log(shares * among.sum() / among)
+        pool, known = ~labels.labelled & (weight > 0), labels.labelled
+        shares, log_p = check_priors(self.priors, self.classes_), self._log_probabilities(scores[pool])
+        self.prior_shift_ = prior_shift(shares, log_p, weight[pool], labels.codes[known], weight[known])
 
     def _describe_training_rows(self, scores: Array, labels: Labels) -> None:
         codes = np.where(labels.labelled, labels.codes, self._ranking(scores).argmax(axis=1))

@@ -57,6 +57,17 @@ def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
     return np.concatenate([function(take(table, np.arange(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)])
 
 
+def prediction_columns(classes: Array, p: Array) -> dict[str, Array]:
+    """Return the columns of predictions: the label, the probability of each class, and the confidence."""
+    best = p.max(axis=1) if len(p) else np.empty(0)
+    return dict(zip(prediction_names(classes), [classes[p.argmax(axis=1)], *p.T, best], strict=True))
+
+
+def prediction_names(classes: Any) -> list[str]:
+    """Return the names of the columns of predictions."""
+    return ["label", *(f"probability_{name}" for name in classes), "confidence"]
+
+
 def to_pandas(table: Any) -> Any:
     """Return the table as a pandas frame with text as column names and rows numbered from 0."""
     import pandas as pd

@@ -21,6 +21,7 @@ from deepsep.evaluation.intervals import (
     scores_with_intervals,
     share_right,
 )
+from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.report import sentences
 from deepsep.report.explanation import importance, tree
@@ -32,7 +33,6 @@ from deepsep.report.held_out import (
     OnStep,
     evaluate,
     predict_all,
-    split_model,
 )
 from deepsep.report.map import draw_map
 from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
