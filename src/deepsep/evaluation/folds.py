@@ -13,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
-from deepsep.core.labels import Labels, read_labels
+from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import LabelError, ParameterError
 
 Array = NDArray[Any]
@@ -76,7 +76,7 @@ class LabelledFold:
         """
         if y is None:
             raise LabelError("LabelledFold needs y to know which rows are labelled: call split(X, y).")
-        labels = read_labels(y)
+        labels = as_labels(y)
         if X is not None and _num_samples(X) != len(labels.codes):
             raise LabelError(f"X has {_num_samples(X)} rows and y has {len(labels.codes)} entries; they must match.")
         counts = np.bincount(labels.codes[labels.labelled])
@@ -90,17 +90,20 @@ class LabelledFold:
                     else "Label more rows of it."
                 )
             )
-        rows = np.flatnonzero(labels.labelled)
         random_state = check_random_state(self.random_state)
         for _ in range(self.n_repeats):
-            folds = StratifiedKFold(self.n_splits, shuffle=True, random_state=random_state)
-            for _, test in folds.split(rows, labels.codes[rows]):
-                in_test = np.zeros(len(labels.codes), bool)
-                in_test[rows[test]] = True
-                yield np.flatnonzero(~in_test), rows[test]
+            for test in _stratified(labels.codes, self.n_splits, random_state):
+                yield np.setdiff1d(np.arange(len(labels.codes)), test), test
 
     def __repr__(self) -> str:
         return f"LabelledFold(n_splits={self.n_splits}, n_repeats={self.n_repeats}, random_state={self.random_state!r})"
+
+
+def _stratified(codes: Array, n_splits: int, random_state: Any) -> list[Array]:
+    """Return the labelled rows of each fold, sorted; each class is spread evenly."""
+    rows = np.flatnonzero(codes >= 0)
+    folds = StratifiedKFold(n_splits, shuffle=True, random_state=random_state)
+    return [rows[test] for _, test in folds.split(rows, codes[rows])]
 
 
 @dataclass(frozen=True)
@@ -144,9 +147,9 @@ def deal_folds(
 ) -> Folds:
     """Deal the labelled rows into folds, also where classes have few of them.
 
-    Classes with enough labels are dealt by :class:`LabelledFold`. Of a class with fewer labels than folds, a fold holds
-    out at most one, so that all classes are in every training part. A class with one label is never held out. A row of
-    weight 0 takes no part.
+    Classes with enough labels are dealt as :class:`LabelledFold` does it. Of a class with fewer labels than folds, a
+    fold holds out at most one, so that all classes are in every training part. A class with one label is never held
+    out. A row of weight 0 takes no part.
 
     Parameters
     ----------
@@ -191,8 +194,8 @@ def deal_folds(
 def _deal(codes: Array, counts: Array, n_splits: int, seed: int) -> list[Array]:
     """Return the rows that each fold holds out."""
     often = counts >= n_splits
-    dealt = np.where((codes >= 0) & often[codes], codes, -1)
-    tests = [test.tolist() for _, test in LabelledFold(n_splits, random_state=seed).split(None, dealt)]
+    frequent = np.where((codes >= 0) & often[codes], codes, -1)
+    tests = [test.tolist() for test in _stratified(frequent, n_splits, seed)]
     rng = np.random.default_rng(seed)
     for k in np.flatnonzero(~often & (counts >= 2)):
         rows = rng.permutation(np.flatnonzero(codes == k))

@@ -1,14 +1,16 @@
-"""Rows of tables whatever they are: pandas, polars, or a matrix."""
+"""Tables that go in and out: rows of pandas, polars or a matrix, and the columns of predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+
+from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
@@ -66,6 +68,12 @@ def prediction_columns(classes: Array, p: Array) -> dict[str, Array]:
 def prediction_names(classes: Any) -> list[str]:
     """Return the names of the columns of predictions."""
     return ["label", *(f"probability_{name}" for name in classes), "confidence"]
+
+
+def check_id_name(id_name: Any, columns: Iterable[str]) -> None:
+    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
+    if id_name in columns:
+        raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
 
 
 def to_pandas(table: Any) -> Any:

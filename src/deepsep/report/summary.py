@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
-from deepsep.core.labels import Labels, read_labels
+from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns
 from deepsep.evaluation.intervals import (
@@ -121,7 +121,7 @@ def summarize(
     1.0
     """
     began = time.perf_counter()
-    known = read_labels(labels)
+    known = as_labels(labels)
     n = len(known.codes)
     for what, given in (("the table has", table), ("there are ids for", ids), ("proba has", proba)):
         if given is not None and len(given) != n:
