@@ -15,9 +15,10 @@ from scipy import optimize, stats
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, log_loss
 
 from deepsep import TSVM, DeepSep, for_table, method
-from deepsep.classifiers.catalogue import record_of
+from deepsep.classifiers.catalogue import find_method
 from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, DeepSepWarning
+from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.frames import take_mixed
 from deepsep.evaluation.importance import permute
 from deepsep.evaluation.intervals import (
@@ -30,7 +31,7 @@ from deepsep.evaluation.intervals import (
 )
 from deepsep.evaluation.metrics import scores
 from deepsep.report import render, render_comparison, summarize, write_report
-from deepsep.report.held_out import evaluate, held_out_rows
+from deepsep.report.held_out import evaluate
 from deepsep.report.profiles import profiles
 from deepsep.report.readable import features_of
 from deepsep.report.svg import ticks
@@ -188,12 +189,13 @@ def test_weighted_intervals_cover_the_truth() -> None:
 def test_folds_hold_every_label_out_once_and_keep_every_class_in_training() -> None:
     y = np.array(["a"] * 12 + ["b"] * 3 + ["c"] * 2 + ["d"] + [None] * 30, object)
     labels = read_labels(y)
-    tests, notes = held_out_rows(labels, 5, seed=0)
-    assert len(tests) == 5
+    dealt = deal_folds(labels, n_splits=5, seed=0)
+    tests = dealt.tests
+    assert len(tests) == dealt.n_splits == 5
     assert sorted(np.concatenate(tests)) == list(range(17))  # all but the only d
     for test in tests:
         assert set(np.setdiff1d(labels.codes[:18][np.setdiff1d(np.arange(18), test)], [])) == {0, 1, 2, 3}
-    assert notes == ["Classes with one label are never held out, so nothing is known of how well they do: d."]
+    assert dealt.notes == ("Classes with one label are never held out, so nothing is known of how well they do: d.",)
 
 
 def test_too_few_labels_are_said_and_not_guessed() -> None:
@@ -203,7 +205,9 @@ def test_too_few_labels_are_said_and_not_guessed() -> None:
     model = for_table(DeepSep(**FAST)).fit(table, y)
     found = summarize(model, table, y)
     assert found["accuracy"] is None
-    assert found["verdict"] == ["Accuracy cannot be estimated: at least two classes need two labels or more."]
+    assert found["verdict"] == [
+        "Accuracy cannot be estimated: at least two classes need two labels or more. Label more rows."
+    ]
     page = render(found)
     assert "kept their class" in page  # the rounds are shown by agreement instead
     assert 'id="mistakes"' not in page
@@ -642,7 +646,7 @@ def test_report_files_are_written_whole(tmp_path: Path, data: tuple[pd.DataFrame
 def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     from deepsep.report import held_out, summary
 
-    monkeypatch.setattr(held_out, "MOST_UNLABELLED", 50)
+    monkeypatch.setattr(held_out, "MAX_UNLABELED", 50)
     monkeypatch.setattr(summary, "MOST_PREDICTED", 80)
     table, y = customers()
     found = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
@@ -707,11 +711,18 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
     assert found.permuted.loss.mean(axis=1).argmax() == 0
 
 
-def test_methods_are_named() -> None:
-    assert record_of(DeepSep()).name == "deepsep"
-    for name in ("random-forest", "lightgbm", "extra-trees", "knn", "svm", "logistic-regression", "self-training"):
-        assert record_of(method(name)).name == name
-    assert record_of(method("mean-teacher")).name == "mean-teacher"
+@pytest.mark.parametrize("name", ["semiboost", "lightgbm-few-labels", "random-forest", "knn", "self-training"])
+def test_a_report_names_its_method_and_does_not_fit_it_again_as_its_rival(name: str) -> None:
+    table, y = customers(100, 40)
+    model = for_table(method(name, random_state=0)).fit(table, y)
+    found = summarize(model, table, y, folds=2, explained=False)
+    assert found["asked"]["method"] == name
+    lines = found["accuracy"]["methods"]
+    titles = [line["name"] for line in lines]
+    assert titles[0] == found["asked"]["method_title"] == find_method(name).title
+    assert len(set(titles)) == len(titles)
+    assert {"random-forest", "lightgbm-few-labels"} - {name} <= {line["key"] for line in lines}
+    assert name not in {line["key"] for line in lines}
 
 
 def test_bonett_price_solves_its_equation() -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from deepsep.classifiers.deepsep import DeepSep
     from deepsep.classifiers.tsvm import TSVM
     from deepsep.evaluation.folds import LabelledFold
+    from deepsep.evaluation.out_of_fold import out_of_fold
     from deepsep.models import load, save
     from deepsep.survey import SurveySegments
     from deepsep.table import for_table
@@ -32,6 +33,7 @@ __all__ = [
     "load",
     "method",
     "methods",
+    "out_of_fold",
     "save",
 ]
 
@@ -43,6 +45,7 @@ _HOME = {
     "load": "deepsep.models",
     "method": "deepsep.classifiers.catalogue",
     "methods": "deepsep.classifiers.catalogue",
+    "out_of_fold": "deepsep.evaluation.out_of_fold",
     "save": "deepsep.models",
     "SurveySegments": "deepsep.survey",
     "datasets": "deepsep.datasets",

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
+from sklearn.base import TransformerMixin, clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -23,13 +23,16 @@ from deepsep.classifiers.tsvm import check_tsvm_settings, draw_rows, unlabelled_
 from deepsep.core.arrays import take
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.history import History, Row
+from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
-from deepsep.core.probability import fit_temperature, round_weights, shift_to_shares, shifted, temper
+from deepsep.core.probability import fit_temperature, prior_shift, round_weights, shifted, temper
 from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import InterruptWarning, LabelWarning, ParameterError
-from deepsep.evaluation.out_of_fold import out_of_fold
+from deepsep.evaluation.folds import deal_folds
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.population import to_population
 from deepsep.networks import choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, Effort
 from deepsep.solvers.rows import Rows
@@ -397,37 +400,30 @@ class DeepSep(TransformerMixin, Classifier):
         if folds < 2:
             warn("calibrate needs two labelled rows of every class: left out.", LabelWarning)
             return
+        seed, callback = int(rng.integers(2**31)), history.calibrating(self._n_networks)
+        copy = clone(self).set_params(calibrate=False, verbose=0, callback=callback, random_state=seed)
+        labels = Labels(codes, self.classes_)
+        dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
         try:
-            at, p = out_of_fold(
-                self,
-                rows.X,
-                codes,
-                rows.weight,
-                lambda model, X: model.predict_proba(X),
-                folds=folds,
-                seed=int(rng.integers(2**31)),
-                calibrate=False,
-                verbose=0,
-                callback=history.calibrating(self._n_networks),
-            )
+            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight)
         except KeyboardInterrupt:
             warn(
                 "interrupted while calibrating: the model is complete, but its probabilities are not calibrated.",
                 InterruptWarning,
             )
             return
-        weight = rows.weight[at]
+        weight = rows.weight[held_out.rows]
         if self.priors is not None:  # the labelled rows as a sample of the population
-            among = np.bincount(codes[at], weights=weight) / weight.sum()
-            weight = weight * (check_priors(self.priors, self.classes_) / among)[codes[at]]
-        self.temperature_ = fit_temperature(p, codes[at], weight)
+            shares = check_priors(self.priors, self.classes_)
+            weight = np.asarray(to_population(held_out.codes, weight, shares))
+        self.temperature_ = fit_temperature(held_out.probabilities, held_out.codes, weight)
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
         p = self._probabilities(rows.X)
         if self.priors is not None:
             shares, at, known = check_priors(self.priors, self.classes_), rows.unlabelled, rows.labelled
             log_p = np.log(np.maximum(p[at], 1e-30))
-            self.prior_shift_ = shift_to_shares(shares, log_p, rows.weight[at], rows.codes[known], rows.weight[known])
+            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[at], rows.codes[known], rows.weight[known])
             p = shifted(p, self.prior_shift_)
         super()._describe_training_rows(rows, p)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.training_run import TrainingRun
-from deepsep.core.probability import ScoreProbabilities, fit_platt, shift_to_shares
+from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.errors import DataError
 from deepsep.solvers.one_vs_rest import Costs, Effort, separate
 from deepsep.solvers.rows import Rows
@@ -73,7 +73,7 @@ class LowDensity:
             to_probabilities = replace(to_probabilities, platt=fit_platt(boundaries.scores(f0), codes, weight))
         if self.shares is not None:
             log_p = to_probabilities.log_probabilities(boundaries.scores(embedded)[len(labelled) :])
-            shift = shift_to_shares(self.shares, log_p, rows.weight[drawn], codes, weight)
+            shift = prior_shift(self.shares, log_p, rows.weight[drawn], codes, weight)
             to_probabilities = replace(to_probabilities, shift=shift)
         propensities = np.empty((len(rows.unlabelled), rows.n_classes), np.float32)
         for at, X in rows.unlabelled_in_chunks():

@@ -16,10 +16,13 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.base import Array, Classifier
 from deepsep.core.arrays import take
+from deepsep.core.labels import Labels
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError
+from deepsep.evaluation.folds import deal_distinct
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.files.foreign import describe_classifier, dump_classifier, load_classifier, new_classifier
 
 MOST_COPIES = 10_000_000
@@ -216,22 +219,12 @@ def _scores(estimator: Any, X: Any) -> Array:
 def _unseen_scores(
     estimator: Any, X: Any, codes: Array, weight: Array | None, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return rows, and scores of them by copies that have not seen them.
-
-    The only row of a class is not among them. Rows that are alike go to the same fold: a copy is no news.
-    """
-    key = X @ rng.normal(size=X.shape[1]) if sparse.issparse(X) else X
-    alike = np.unique(key, axis=0, return_inverse=True)[1].ravel()
-    fold = np.full(len(codes), -1)
-    for k in range(codes.max() + 1):
-        mine = np.flatnonzero(codes == k)
-        kinds, which = np.unique(alike[mine], return_inverse=True)
-        if len(kinds) > 1:
-            fold[mine] = (rng.permutation(len(kinds)) % FOLDS)[which]
-    rows, scores = [], []
-    for i in range(fold.max() + 1):
-        held, train = np.flatnonzero(fold == i), np.flatnonzero(fold != i)
-        copy = _fit(clone(estimator), X[train], codes[train], None if weight is None else weight[train])
-        rows.append(held)
-        scores.append(_scores(copy, X[held]))
-    return (np.concatenate(rows), np.concatenate(scores)) if rows else (np.empty(0, int), np.empty((0, 0)))
+    """Return rows, and scores of them by copies that have not seen them."""
+    folds = deal_distinct(X, codes, FOLDS, rng)
+    if not folds.tests:
+        return np.empty(0, int), np.empty((0, 0))
+    labels = Labels(codes, np.arange(codes.max() + 1))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # as in a fit to all rows
+        found = fit_folds({"copy": Candidate(estimator)}, X, labels, folds, weight=weight, ask=_scores)
+    return found.rows, found.probabilities

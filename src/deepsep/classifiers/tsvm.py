@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import Tags
@@ -18,12 +19,14 @@ from sklearn.utils.metaestimators import available_if
 from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import take
 from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
-from deepsep.core.probability import ScoreProbabilities, fit_platt, shift_to_shares
+from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
-from deepsep.evaluation.out_of_fold import out_of_fold
+from deepsep.evaluation.folds import deal_folds
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
 from deepsep.solvers.rows import WIDE
 from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
@@ -317,9 +320,11 @@ class TSVM(Classifier):
             )
         if self.probability == "cv" and folds >= 2:
             seed = int(rng.integers(2**31))
-            at, scores = out_of_fold(
-                self, rows.X, rows.codes, rows.weight, _scores_of, folds=folds, seed=seed, probability=None
-            )
+            copy = clone(self).set_params(probability=None, random_state=seed)
+            labels = Labels(rows.codes, self.classes_)
+            dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
+            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight, ask=_scores_of)
+            at, scores = held_out.rows, held_out.probabilities
         else:
             at, scores = rows.labelled, class_scores(self._separator, rows.X[rows.labelled])
         self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
@@ -330,7 +335,7 @@ class TSVM(Classifier):
         if shares is not None:
             pool, labelled = rows.unlabelled, rows.labelled
             log_p = self._to_probabilities.log_probabilities(scores[pool])
-            self.prior_shift_ = shift_to_shares(
+            self.prior_shift_ = prior_shift(
                 shares, log_p, rows.weight[pool], rows.codes[labelled], rows.weight[labelled]
             )
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from deepsep.cli.console import Console, console
-from deepsep.cli.options import Debug, Json, Quiet
+from deepsep.cli.options import Debug, Json, Quiet, TrainingOptions
 from deepsep.errors import DataError
 
 RESULT = "demo.json"
@@ -72,18 +72,8 @@ def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str
         f"2. The question. A company surveys a few and wants the segment of everyone. So keep {story.LABELS} labels,\n"
         f"   hide the rest, and tell segments from {told.n_columns} columns of profile: age, income, blood, diet."
     )
-    data = read_training(
-        Console(as_json=False, quiet=True),
-        folder / story.PEOPLE,
-        label=None,
-        labels=folder / story.SURVEY,
-        on=story.ID,
-        label_weight=None,
-        weight=None,
-        id=None,
-        drop=[],
-        how={},
-    )
+    options = TrainingOptions(folder / story.PEOPLE, labels=folder / story.SURVEY, on=story.ID)
+    data = read_training(Console(as_json=False, quiet=True), options)
     replay = f"deepsep fit {story.PEOPLE} --labels {story.SURVEY} --on {story.ID} -o {story.MODEL}"
     out.note("3. The model.")
     fitted = fit_and_measure(

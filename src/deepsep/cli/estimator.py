@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from deepsep.core.checks import check_priors
-from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, ParameterError
 
 
@@ -57,13 +56,12 @@ def build(name: str, settings: dict[str, Any], seed: int, *, weighted: bool) -> 
     return estimator
 
 
-def set_priors(estimator: Any, name: str, file: Path, y: Any) -> None:
+def set_priors(estimator: Any, name: str, file: Path, classes: Any) -> None:
     """Give the population's shares to a method that takes them."""
     if "priors" not in estimator.get_params(deep=False):
         raise ParameterError(
             f"{name} takes no priors. Leave out --priors, or choose --method deepsep or --method tsvm."
         )
-    classes = read_labels(y).classes
     by_text = {str(label): label for label in classes.tolist()}
     priors = {by_text.get(label, label): share for label, share in read_shares(file).items()}
     try:

@@ -17,23 +17,13 @@ import typer
 from deepsep.cli.console import Console, console
 from deepsep.cli.options import (
     Debug,
-    Delimiter,
-    Drop,
-    Encoding,
-    Id,
     Json,
     Keep,
-    Label,
-    Labels,
-    LabelWeight,
-    On,
     Quiet,
     Seed,
-    Sheet,
-    TableFile,
-    Text,
-    Weight,
+    TrainingOptions,
     split_names,
+    takes_training_options,
 )
 from deepsep.errors import DataError, ParameterError
 
@@ -49,12 +39,12 @@ def _method_names(start: str) -> list[str]:
     return [name for name in methods() if name.startswith(start)]
 
 
+@takes_training_options()
 def fit(
-    table: TableFile,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model goes.", show_default=False)
     ],
-    label: Label = None,
+    training: TrainingOptions,
     method: Annotated[
         str,
         typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names),
@@ -71,17 +61,7 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    weight: Weight = None,
-    id: Id = None,
-    labels: Labels = None,
-    on: On = None,
-    label_weight: LabelWeight = None,
-    drop: Drop = "",
     keep: Keep = "",
-    text: Text = "",
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    sheet: Sheet = None,
     seed: Seed = 0,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
     comparison: Annotated[
@@ -105,27 +85,17 @@ def fit(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.estimator import build, parse_settings, set_priors
         from deepsep.cli.outputs import save_model
-        from deepsep.cli.training import read_options, read_training
+        from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder
 
-        check_model_folder(output)
+        target = check_model_folder(output)
         if comparison is not None and not report:
             raise ParameterError("--comparison is for the report: leave out --no-report.")
-        estimator = build(method, parse_settings(settings or []), seed, weighted=bool(weight or label_weight))
-        data = read_training(
-            out,
-            table,
-            label=label,
-            labels=labels,
-            on=on,
-            label_weight=label_weight,
-            weight=weight,
-            id=id,
-            drop=split_names(drop),
-            how=read_options(text, encoding, delimiter, sheet),
-        )
+        weighted = bool(training.weight or training.label_weight)
+        estimator = build(method, parse_settings(settings or []), seed, weighted=weighted)
+        data = read_training(out, training)
         if priors is not None:
-            set_priors(estimator, method, priors, data.y)
+            set_priors(estimator, method, priors, data.labels.classes)
         fitted = fit_and_measure(
             out,
             estimator,
@@ -137,7 +107,7 @@ def fit(
             command=None,
             comparison=None if comparison is None else _read_comparison(comparison, data),
         )
-        save_model(fitted.model, fitted.files, output)
+        save_model(fitted.model, fitted.files, target)
         _tell(out, fitted, data, output, method)
 
 
@@ -145,7 +115,6 @@ def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
     """Return the comparison in a file, or raise if there is none, or one of another table."""
     import json
 
-    from deepsep.core.labels import read_labels
     from deepsep.report.ranking import check_comparison
 
     try:
@@ -157,7 +126,7 @@ def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise DataError(f"--comparison {file} cannot be read as JSON: {error}") from None
     try:
-        check_comparison(found, read_labels(data.y), data.X.shape[1])
+        check_comparison(found, data.labels, data.X.shape[1])
     except DataError as error:
         raise DataError(f"--comparison {file}: {error}") from None
     return found
@@ -189,14 +158,16 @@ def fit_and_measure(
     """Fit to the rows, predict those without a label, and measure how far the model can be trusted."""
     import json
 
+    import pandas as pd
+
     from deepsep.classifiers.catalogue import find_method
-    from deepsep.cli.outputs import PREDICTIONS, REPORT, SUMMARY, check_id, parquet_bytes, predicted_names, predictions
+    from deepsep.cli.outputs import PREDICTIONS, REPORT, SUMMARY, parquet_bytes
     from deepsep.cli.progress import watching
-    from deepsep.core.labels import read_labels
+    from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
     from deepsep.table import for_table
 
     n, labelled = len(data.X), data.labelled
-    check_id(data.ids.name, predicted_names(read_labels(data.y).classes))
+    check_id_name(data.ids.name, prediction_names(data.labels.classes))
     out.note(
         f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({find_method(method).cost}) ..."
     )
@@ -204,10 +175,10 @@ def fit_and_measure(
     model = for_table(estimator, keep=keep)
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
     with watching(out, model[-1], method):
-        model.fit(data.X, data.y, **weights)
+        model.fit(data.X, data.labels, **weights)
     seconds = time.perf_counter() - began
     proba = model[-1].label_distributions_
-    frame = predictions(model.classes_, proba, data.ids)[~labelled]
+    frame = pd.DataFrame({data.ids.name: data.ids.to_numpy(), **prediction_columns(model.classes_, proba)})[~labelled]
     files, summary = {PREDICTIONS: parquet_bytes(frame)}, None
     if report:
         from joblib import cpu_count
@@ -220,7 +191,7 @@ def fit_and_measure(
             summary = summarize(
                 model,
                 data.X,
-                data.y,
+                data.labels,
                 ids=data.ids,
                 proba=proba,
                 label=data.label,

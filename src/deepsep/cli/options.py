@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -84,6 +88,48 @@ Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The same se
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Where the rows and labels of a fit are, and how their files are read."""
+
+    table: TableFile
+    label: Label = None
+    labels: Labels = None
+    on: On = None
+    weight: Weight = None
+    label_weight: LabelWeight = None
+    id: Id = None
+    drop: Drop = ""
+    text: Text = ""
+    encoding: Encoding = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
+
+
+def takes_training_options(*, without: Container[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces a command's parameter of type TrainingOptions by an option for each field."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        fields = inspect.signature(TrainingOptions, eval_str=True).parameters
+        shared = [field for field in fields.values() if field.name not in without]
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        (place,) = (parameter.name for parameter in own if parameter.annotation is TrainingOptions)
+        spread = [each for parameter in own for each in (shared if parameter.name == place else [parameter])]
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in spread]
+
+        @wraps(command)
+        def with_fields(**given: Any) -> None:
+            options = TrainingOptions(**{field.name: given.pop(field.name) for field in shared})
+            command(**{place: options}, **given)
+
+        # What typer reads:
+        with_fields.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_fields.__annotations__ = {each.name: each.annotation for each in parameters}
+        return with_fields
+
+    return decorate
 
 
 def split_names(names: str) -> list[str]:

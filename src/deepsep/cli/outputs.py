@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import io
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepsep.errors import DataError
 from deepsep.files.folder import install
-from deepsep.files.manifest import check_model_folder
 from deepsep.files.saving import OWN, model_files
 
 PREDICTIONS, REPORT, SUMMARY = "predictions.parquet", "report.html", "report.json"
 
 
-def save_model(model: Any, extra: Mapping[str, bytes], path: str | os.PathLike[str]) -> None:
+def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:
     """Write a model and what belongs to it to one folder, which is as it was before if anything fails.
 
-    Predictions and reports of an earlier model in that folder go; other files in it stay.
+    The folder is one that ``check_model_folder`` returned, or a new one. Predictions and reports of an earlier model in
+    it go; other files in it stay.
     """
-    target = check_model_folder(path)
     install({**model_files(model), **extra}, target, own=(*OWN, PREDICTIONS, REPORT, SUMMARY))
 
 
@@ -35,23 +32,3 @@ def parquet_bytes(frame: Any) -> bytes:
     buffer = io.BytesIO()
     frame.to_parquet(buffer, index=False)
     return buffer.getvalue()
-
-
-def check_id(id: Any, names: Iterable[str]) -> None:
-    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
-    if id in names:
-        raise DataError(f"the id column is named {id!r}, like a column of the result. Rename it.")
-
-
-def predicted_names(classes: Any) -> list[str]:
-    """Return the names of the columns of predictions, but for the identifier."""
-    return ["label", *(f"probability_{name}" for name in classes), "confidence"]
-
-
-def predictions(classes: Any, proba: Any, ids: Any) -> Any:
-    """Return a DataFrame with identifier, label, probability of each class, and confidence."""
-    import pandas as pd
-
-    columns = [classes[proba.argmax(axis=1)], *proba.T, proba.max(axis=1)]
-    named = dict(zip(predicted_names(classes), columns, strict=True))
-    return pd.DataFrame({ids.name: ids.to_numpy(), **named})

@@ -55,12 +55,13 @@ def segments(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         n_segments = _number(k)
         from deepsep.cli.answers import read_answers
+        from deepsep.evaluation.frames import check_id_name
         from deepsep.survey import SurveySegments, read_names, write_segments
-        from deepsep.survey.segment_files import check_folder, check_id_name
+        from deepsep.survey.segment_files import COLUMNS, check_folder
         from deepsep.table.locations import find_column
 
         check_folder(output)
-        check_id_name(id or "row")
+        check_id_name(id or "row", COLUMNS)
         _check_names(output, names)
         given = None if names is None else read_names(names)
         out.note(f"Reading {answers} ...")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.cli.options import split_names
+from deepsep.cli.options import TrainingOptions, split_names
+from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import join_labels, read_table
 from deepsep.table.batches import TableFile
@@ -45,12 +47,15 @@ class Training:
     ids: pd.Series[Any]
     label: str
 
+    @cached_property
+    def labels(self) -> Labels:
+        """The labels as codes, read once."""
+        return as_labels(self.y)
+
     @property
     def labelled(self) -> Any:
         """Which rows have a label."""
-        from deepsep.core.labels import read_labels
-
-        return read_labels(self.y).labelled
+        return self.labels.labelled
 
 
 def read_options(text: str, encoding: str | None, delimiter: str | None, sheet: str | None) -> dict[str, Any]:
@@ -92,31 +97,21 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     return values
 
 
-def read_training(
-    out: Console,
-    table: Path,
-    *,
-    label: str | None,
-    labels: Path | None,
-    on: str | None,
-    label_weight: str | None,
-    weight: str | None,
-    id: str | None,
-    drop: list[str],
-    how: dict[str, Any],
-) -> Training:
+def read_training(out: Console, options: TrainingOptions) -> Training:
     """Read a table with labels in one of its columns, or in another table that is joined to it."""
-    _check_together(label, labels, on, label_weight)
-    out.note(f"Reading {table} ...")
-    if labels is None:
-        frame = read_table(table, label=label, id=id, **how)
+    _check_together(options)
+    out.note(f"Reading {options.table} ...")
+    how = read_options(options.text, options.encoding, options.delimiter, options.sheet)
+    label, id = options.label, options.id
+    if options.labels is None:
+        frame = read_table(options.table, label=label, id=id, **how)
     else:
-        frame = read_table(table, id=on, **how)
-        frame, label = _join(out, frame, labels, on=str(on), label=label, weight=label_weight)
-        id = id or on
-    weights = [read_weights(frame, name) for name in (weight, label_weight) if name is not None]
-    apart = {label, weight, label_weight, id, on}
-    apart |= {find_column(frame.columns, name, "--drop: column") for name in drop}
+        frame = read_table(options.table, id=options.on, **how)
+        frame, label = _join(out, frame, options)
+        id = id or options.on
+    weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
+    apart = {label, options.weight, options.label_weight, id, options.on}
+    apart |= {find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)}
     return Training(
         X=frame.drop(columns=[name for name in frame.columns if name in apart]),
         y=frame[label],
@@ -126,28 +121,27 @@ def read_training(
     )
 
 
-def _join(
-    out: Console, frame: pd.DataFrame, file: Path, *, on: str, label: str | None, weight: str | None
-) -> tuple[pd.DataFrame, str]:
+def _join(out: Console, frame: pd.DataFrame, options: TrainingOptions) -> tuple[pd.DataFrame, str]:
     """Return the table with the labels of another one, and the name of their column."""
+    file, on, weight = Path(str(options.labels)), str(options.on), options.label_weight
     names = TableFile(file).names
     others = [name for name in names if name not in (on, weight)]
     usual = [name for name in USUAL if name in others]
     # Before the values are read: a class may be called "NA" in the column of labels, and only there.
-    label = label or next(iter(usual or (others if len(others) == 1 else [])), None)
+    label = options.label or next(iter(usual or (others if len(others) == 1 else [])), None)
     known = read_table(file, label=label, id=find_column(names, on, "--on: column"))
     joined, summary = join_labels(frame, known, on=on, label=label, weight=weight)
     out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
     return joined, summary["label"]
 
 
-def _check_together(label: str | None, labels: Path | None, on: str | None, label_weight: str | None) -> None:
+def _check_together(options: TrainingOptions) -> None:
     """Raise if an option lacks the one it belongs to."""
-    if labels is None:
-        if label is None:
+    if options.labels is None:
+        if options.label is None:
             raise ParameterError("which column holds the labels? Name it with --label, or another table with --labels.")
-        for name, value in (("--on", on), ("--label-weight", label_weight)):
+        for name, value in (("--on", options.on), ("--label-weight", options.label_weight)):
             if value is not None:
                 raise ParameterError(f"{name} belongs to --labels: name the table whose labels are to be joined.")
-    elif on is None:
-        raise ParameterError(f"--labels {labels} needs --on: the identifier that both tables have.")
+    elif options.on is None:
+        raise ParameterError(f"--labels {options.labels} needs --on: the identifier that both tables have.")

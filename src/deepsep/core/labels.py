@@ -100,6 +100,11 @@ def read_labels(y: Any) -> Labels:
     return Labels(codes, classes)
 
 
+def as_labels(y: Any) -> Labels:
+    """Return labels that were read before as they are, and read all others."""
+    return y if isinstance(y, Labels) else read_labels(y)
+
+
 def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
     """Warn of a class that is named as if it meant that there is no label."""
     if classes.dtype.kind not in "OU":

@@ -109,6 +109,25 @@ def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
     return np.asarray(best.x - best.x.mean())
 
 
+def prior_shift(shares: Array, log_p: Array, weight: Array, codes: Array, code_weight: Array) -> Array:
+    """Return the logarithms of the factors that bring probabilities to known class shares.
+
+    Parameters
+    ----------
+    shares : array (c,)
+        Of the classes in the population.
+    log_p, weight : array (n, c) and (n,)
+        Of the unlabelled rows: logarithms of their probabilities, and their weights. Their mean becomes the shares.
+    codes, code_weight : array (m,)
+        Classes and weights of the labelled rows. They decide where there are no unlabelled rows, which is right where
+        the labelled rows of each class are a fair sample of it.
+    """
+    if len(weight):
+        return log_shift_to_shares(log_p, shares, weight)
+    among = np.bincount(codes, weights=code_weight)
+    return np.asarray(np.log(shares * among.sum() / among))
+
+
 def shifted(p: Array, shift: Array) -> Array:
     """Return p e^shift, normalised."""
     return np.asarray(softmax(np.log(np.maximum(p, 1e-30)) + shift, axis=1))
@@ -171,31 +190,6 @@ class ScoreProbabilities:
         return float(np.sign(log_odds) * z / slope)
 
 
-def shift_to_shares(
-    shares: Array, log_p: Array, weight: Array, codes: Array | None = None, label_weight: Array | None = None
-) -> Array:
-    """Return what is added to log p so that probabilities have known class shares.
-
-    Where there are unlabelled rows, it brings the mean of their probabilities to the shares
-    (:func:`log_shift_to_shares`). Without any, it corrects the shares of the labelled rows, which is right where those
-    of each class are a fair sample of it.
-
-    Parameters
-    ----------
-    shares : array (c,)
-        Of the classes in the population.
-    log_p, weight : arrays (u, c) and (u,)
-        Logarithms of the probabilities of the unlabelled rows, and their weights.
-    codes, label_weight : arrays (l,)
-        Classes and weights of the labelled rows.
-    """
-    if len(log_p):
-        return log_shift_to_shares(log_p, shares, weight)
-    assert codes is not None
-    among = np.bincount(codes, weights=label_weight)
-    return np.asarray(np.log(shares * among.sum() / among))
-
-
 def smooth_labels(codes: Array, n_classes: int, epsilon: float) -> Array:
     """Return h(y), equation (2) of the paper: epsilon for every other class, and the rest for the row's own.
 
@@ -214,6 +208,14 @@ def round_weights(n_rounds: int, decay: float) -> Array:
     """
     weights = decay ** np.arange(n_rounds - 1, -1, -1, dtype=np.float64)
     return np.asarray(weights / weights.sum())
+
+
+def moving_averages(rounds: Array, decay: float) -> Array:
+    """Return the moving average up to each round, (T + 1, n, c); round 0 is the start and no part of the others."""
+    averages = rounds.copy()
+    for t in range(1, len(rounds)):
+        averages[t] = np.tensordot(round_weights(t, decay), rounds[1 : t + 1], 1)
+    return averages
 
 
 def fit_temperature(probabilities: Array, codes: Array, weight: Array) -> float:

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from deepsep.core.checks import check_finite, check_not_constant, check_numeric, check_weights
-from deepsep.core.labels import need_two_classes, read_labels
+from deepsep.core.labels import as_labels, need_two_classes
 from deepsep.errors import ParameterError
 
 Array = NDArray[Any]
@@ -59,7 +59,7 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
     ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
     """
     X = read_rows(model, X, ensure_min_samples=2, **accept)
-    labels = read_labels(y)
+    labels = as_labels(y)
     if len(labels.codes) != X.shape[0]:
         raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
     need_two_classes(labels)

@@ -1,14 +1,16 @@
-"""Rows of tables whatever they are: pandas, polars, or a matrix."""
+"""Tables that go in and out: rows of pandas, polars or a matrix, and the columns of predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+
+from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
@@ -55,6 +57,23 @@ def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
     if n <= BATCH:
         return function(table)
     return np.concatenate([function(take(table, np.arange(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)])
+
+
+def prediction_columns(classes: Array, p: Array) -> dict[str, Array]:
+    """Return the columns of predictions: the label, the probability of each class, and the confidence."""
+    best = p.max(axis=1) if len(p) else np.empty(0)
+    return dict(zip(prediction_names(classes), [classes[p.argmax(axis=1)], *p.T, best], strict=True))
+
+
+def prediction_names(classes: Any) -> list[str]:
+    """Return the names of the columns of predictions."""
+    return ["label", *(f"probability_{name}" for name in classes), "confidence"]
+
+
+def check_id_name(id_name: Any, columns: Iterable[str]) -> None:
+    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
+    if id_name in columns:
+        raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
 
 
 def to_pandas(table: Any) -> Any:

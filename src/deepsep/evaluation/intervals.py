@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.evaluation.metrics import BINS, FLOOR
+from deepsep.evaluation.metrics import BINS, calibration_gaps, confidence_bins, scores
 
 Array = NDArray[Any]
 
 Z = 1.959963984540054  # of a 95 % interval
 RESAMPLES = 1_000
-METRICS = ("accuracy", "balanced_accuracy", "log_loss", "ece")
 
 
 def wilson(right: float, n: float) -> list[float]:
@@ -97,12 +96,12 @@ def scores_with_intervals(p: Array, codes: Array, seed: int, weight: Array | Non
     for _ in range(RESAMPLES):
         at = np.concatenate([stratum[rng.integers(len(stratum), size=len(stratum))] for stratum in strata])
         draws.append(_from_sums((np.bincount(at, minlength=len(p)) * w) @ parts))
-    low, high = np.percentile(draws, [2.5, 97.5], axis=0)
+    low, high = np.percentile(draws, [2.5, 97.5], axis=0).tolist()
+    intervals = [share_right(p.argmax(axis=1) == codes, weight)[1], *map(list, zip(low, high, strict=True))]
     result: dict[str, Any] = {
-        name: {"value": value, "interval": [float(low[i]), float(high[i])]}
-        for i, (name, value) in enumerate(zip(METRICS, _from_sums(w @ parts), strict=True))
+        name: {"value": value, "interval": interval}
+        for (name, value), interval in zip(scores(p, codes, weight).items(), intervals, strict=True)
     }
-    result["accuracy"]["interval"] = share_right(p.argmax(axis=1) == codes, weight)[1]
     result["ece_if_calibrated"] = _ece_if_calibrated(p, w, rng)
     return result
 
@@ -112,32 +111,24 @@ def _parts(p: Array, codes: Array) -> Array:
 
     They are 1, the log loss, the gap of confidence and truth in each bin, and for each class being of it and right.
     """
-    confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
-    loss = -np.log(np.maximum(p[np.arange(len(p)), codes], FLOOR))
+    right = p.argmax(axis=1) == codes
+    loss = -np.log(np.maximum(p[np.arange(len(p)), codes], np.finfo(np.float64).eps))
     of_class = np.eye(p.shape[1])[codes]
-    return np.column_stack(
-        [np.ones(len(p)), loss, _bins(confidence) * (confidence - right)[:, None], of_class, of_class * right[:, None]]
-    )
-
-
-def _bins(confidence: Array) -> Array:
-    """Return which of ten bins of equal width each row is in, as columns of 0 and 1."""
-    return np.asarray(np.eye(BINS)[np.minimum((confidence * BINS).astype(int), BINS - 1)])
+    return np.column_stack([np.ones(len(p)), loss, calibration_gaps(p, codes), of_class, of_class * right[:, None]])
 
 
 def _from_sums(sums: Array) -> list[float]:
-    """Return accuracy, balanced accuracy, log loss and calibration error from the sums of :func:`_parts`."""
+    """Return balanced accuracy, log loss and calibration error from the sums of :func:`_parts`."""
     total, loss, gaps = sums[0], sums[1], sums[2 : 2 + BINS]
     of_class, right = np.split(sums[2 + BINS :], 2)
     occurs = of_class > 0
-    balanced = (right[occurs] / of_class[occurs]).mean()
-    return [float(right.sum() / total), float(balanced), float(loss / total), float(np.abs(gaps).sum() / total)]
+    return [(right[occurs] / of_class[occurs]).mean(), loss / total, np.abs(gaps).sum() / total]
 
 
 def _ece_if_calibrated(p: Array, weight: Array, rng: np.random.Generator) -> float:
-    """Return the mean calibration error if every row were right as often as it says."""
+    """Return the mean calibration error if every row were right as often as its confidence says."""
     confidence = p.max(axis=1)
-    bins = _bins(confidence) * weight[:, None]
+    bins = confidence_bins(confidence) * weight[:, None]
     drawn = [np.abs((confidence - (rng.random(len(p)) < confidence)) @ bins).sum() for _ in range(200)]
     return float(np.mean(drawn) / weight.sum())
 

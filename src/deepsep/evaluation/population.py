@@ -1,4 +1,4 @@
-"""Figures for a population whose class shares are known: how rows count there, and what models say about it."""
+"""Populations with known class shares: how held-out rows count, and how probabilities are brought to the shares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from deepsep.core.checks import check_priors, check_weights
 from deepsep.core.labels import Labels
-from deepsep.core.probability import fit_temperature, log_shift_to_shares, round_weights, shifted, temper
+from deepsep.core.probability import fit_temperature, log_shift_to_shares, moving_averages, shifted, temper
 from deepsep.errors import DeepSepWarning, ParameterError
 
 Array = NDArray[Any]
@@ -29,9 +29,9 @@ def read_weights(sample_weight: Any, labels: Labels) -> Array | None:
     except ParameterError:
         raise
     except (TypeError, ValueError) as error:
-        said = str(error).rstrip(".!")
+        reason = str(error).rstrip(".!")
         raise ParameterError(
-            f"sample_weight: {said}. Pass one finite number of at least 0 for each of the {len(labels.codes)} rows."
+            f"sample_weight: {reason}. Pass one finite number of at least 0 for each of the {len(labels.codes)} rows."
         ) from None
 
 
@@ -55,13 +55,14 @@ def to_population(codes: Array, weight: Array | None, shares: Array | None) -> A
     if shares is None:
         return weight
     w = np.ones(len(codes)) if weight is None else weight
-    among = np.bincount(codes, w, len(shares))
-    return np.asarray(w * shares[codes] * w.sum() / among[codes])
+    among = np.bincount(codes, w, len(shares)) / w.sum()
+    factors = np.divide(shares, among, out=np.zeros(len(shares)), where=among > 0)
+    return np.asarray(w * factors[codes])
 
 
 @dataclass(frozen=True)
 class Population:
-    """What brings probabilities to the shares given: the unlabelled rows of a training part.
+    """What brings probabilities to known shares of the classes: the unlabelled rows of a training part.
 
     Attributes
     ----------
@@ -79,17 +80,17 @@ class Population:
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a model says before it is tempered and brought to shares.
+class RawProbabilities:
+    """Probabilities of a model before they are tempered and brought to known shares.
 
     Attributes
     ----------
     p : array (m, c)
-        Of the rows asked about.
+        Of the rows held out.
     population : Population or None
         None: there are no shares to be brought to.
     unlabelled : array (u, c) or None
-        Of its unlabelled rows; None if it has none.
+        Probabilities of the unlabelled rows; None if there are no such rows.
     shift : array (c,) or None
         The model's own shift, which does not depend on probabilities where there are no unlabelled rows.
     """
@@ -112,49 +113,46 @@ class Said:
         return shifted(p, shift)
 
 
-def by_round(fitted: Any, X: Any, population: Population | None) -> tuple[list[Said], list[Said]]:
-    """Return what each round's network, and the moving average up to it, say about rows; round 0 is the start."""
-    said, there = _networks(fitted, X), None
-    if population is not None and len(population.weight):
-        there = _networks(fitted, population.rows)
+def by_round(
+    fitted: Any, X: Any, population: Population | None
+) -> tuple[list[RawProbabilities], list[RawProbabilities]]:
+    """Return the probabilities by each round's network, and by the moving average up to it; round 0 is the start."""
     shift = getattr(fitted, "prior_shift_", None)
-    networks, averages = (
-        [Said(p, population, None if q is None else q[t], shift) for t, p in enumerate(each)]
-        for each, q in (
-            (said, there),
-            (_averages(said, fitted.decay), None if there is None else _averages(there, fitted.decay)),
-        )
-    )
-    return networks, averages
+    networks, unlabelled = all_rounds(fitted, X), None
+    if population is not None and len(population.weight):
+        unlabelled = all_rounds(fitted, population.rows)
+
+    def raw(rounds: Array, others: Array | None) -> list[RawProbabilities]:
+        return [
+            RawProbabilities(p, population, None if others is None else others[t], shift) for t, p in enumerate(rounds)
+        ]
+
+    averages = [None if each is None else moving_averages(each, fitted.decay) for each in (networks, unlabelled)]
+    assert averages[0] is not None
+    return raw(networks, unlabelled), raw(averages[0], averages[1])
 
 
-def tempered(p: Array, codes: Array, said: list[Said], weight: Array) -> Array:
-    """Return probabilities as a calibrated method would say them: each fold with the temperature of the others.
+def all_rounds(fitted: Any, X: Any) -> Array:
+    """Return the probabilities of rows by the network of each round, (rounds + 1, n, c)."""
+    return np.stack([fitted.round_proba(X, t) for t in range(fitted.n_rounds_ + 1)])
+
+
+def tempered(p: Array, codes: Array, raw: list[RawProbabilities], weight: Array) -> Array:
+    """Return probabilities as a calibrated method would give them: each fold with the temperature of the others.
 
     Parameters
     ----------
     p : array (m, c)
-        What was said about the rows of all folds, brought to the shares.
+        Of the rows of all folds, brought to the shares.
     codes, weight : array (m,)
         Their classes and weights.
-    said : list of Said
-        What was said in each fold.
+    raw : list of RawProbabilities
+        Of each fold.
     """
-    fold = np.repeat(np.arange(len(said)), [len(part.p) for part in said])
-    found = p.copy()
-    for k, part in enumerate(said):
+    fold = np.repeat(np.arange(len(raw)), [len(part.p) for part in raw])
+    result = p.copy()
+    for k, part in enumerate(raw):
         others = fold != k
         T = fit_temperature(p[others], codes[others], weight[others])
-        found[~others] = part.brought_to_shares(T)
-    return found
-
-
-def _networks(fitted: Any, X: Any) -> Array:
-    return np.stack([fitted.round_proba(X, t) for t in range(fitted.n_rounds_ + 1)])
-
-
-def _averages(networks: Array, decay: float) -> Array:
-    averages = networks.copy()
-    for t in range(1, len(networks)):
-        averages[t] = np.tensordot(round_weights(t, decay), networks[1 : t + 1], 1)
-    return averages
+        result[~others] = part.brought_to_shares(T)
+    return result

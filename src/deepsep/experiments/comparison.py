@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.catalogue import find_method, method
 from deepsep.core.checks import is_integer
-from deepsep.core.labels import Labels, read_labels
-from deepsep.errors import DataError, DeepSepWarning, LabelError, ParameterError
+from deepsep.core.labels import as_labels
+from deepsep.errors import DataError, LabelError, ParameterError
+from deepsep.evaluation.folds import MAX_UNLABELED, deal_folds
 from deepsep.evaluation.frames import to_pandas
-from deepsep.evaluation.intervals import METRICS, paired_difference, scores_with_intervals
+from deepsep.evaluation.intervals import paired_difference, scores_with_intervals
+from deepsep.evaluation.metrics import METRICS
+from deepsep.evaluation.out_of_fold import Candidate, OutOfFold, fit_folds
 from deepsep.evaluation.population import read_weights
 from deepsep.experiments.verdict import verdict
-from deepsep.report.held_out import MOST_UNLABELLED, held_out_rows
 from deepsep.table import for_table
 
 Array = NDArray[Any]
@@ -33,30 +33,6 @@ METHODS = (
     *("random-forest", "lightgbm-few-labels", "logistic-regression"),
 )
 FOLDS, REPEATS = 5, 2
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One fold: what to fit to it, and to which rows."""
-
-    table: Any
-    codes: Array
-    classes: Array
-    weight: Array | None
-    names: tuple[str, ...]
-    keep: tuple[str, ...]
-    alone: bool  # without the unlabelled rows
-    seed: int
-    train: Array
-    test: Array
-
-
-@dataclass(frozen=True)
-class _Truth:
-    """Classes of the held-out rows of a repeat, and their weights."""
-
-    codes: Array
-    weight: Array | None
 
 
 def compare(
@@ -128,186 +104,116 @@ def compare(
     >>> found["methods"][0]["accuracy"]["value"]
     1.0
     """
-    known = read_labels(labels)
+    known = as_labels(labels)
     if len(table) != len(known.codes):
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
-    _check(methods, folds, repeats)
+    estimators = _build(methods, folds, repeats, seed)
     weight = read_weights(sample_weight, known)
-    rows, splits, notes = _deal(known, weight, folds, repeats, seed)
-    frame, codes = to_pandas(table).iloc[rows], known.codes[rows]
-    if weight is not None:
-        weight = weight[rows]
+    dealt = deal_folds(known, n_splits=folds, n_repeats=repeats, seed=seed, weight=weight, max_unlabeled=MAX_UNLABELED)
+    frame, codes = to_pandas(table), known.codes[dealt.rows]
+    weights = None if weight is None else weight[dealt.rows][codes >= 0]
     semi = [name for name in methods if find_method(name).uses_unlabelled]
-    passes = 2 if semi and (codes < 0).any() else 1
+    n_folds = len(dealt.tests)
+    total = n_folds * (2 if semi and (codes < 0).any() else 1)
 
-    def ask(names: Sequence[str], alone: bool) -> list[dict[str, Any]]:
-        jobs = [
-            _Job(frame, codes, known.classes, weight, tuple(names), tuple(keep), alone, seed, train, test)
-            for repeat in splits
-            for train, test in repeat
-        ]
-        answers = []
-        for answer in _run(jobs, n_jobs):
-            answers.append(answer)
-            if on_step is not None:
-                words = f"{names[0]} without the unlabelled rows" if alone else f"{len(names)} methods"
-                on_step(len(answers) + alone * len(jobs), passes * len(jobs), words)
-        return answers
+    def fit(candidates: dict[str, Candidate], words: str, done_before: int = 0) -> OutOfFold:
+        return fit_folds(
+            candidates,
+            frame,
+            known,
+            dealt,
+            weight=weight,
+            # The same for every method, and learned from all rows: what is compared is the method.
+            encoder=for_table(estimators[methods[0]], keep=tuple(keep))[:-1],
+            keep_failures=True,
+            n_jobs=n_jobs,
+            on_fold=None if on_step is None else lambda done: on_step(done_before + done, total, words),
+        )
 
-    answers = ask(methods, False)
-    failed = {name: why for answer in answers for name, why in answer["failed"].items()}
-    notes += [f"{name} is left out, as it failed: {why}" for name, why in failed.items()]
-    names = [name for name in methods if name not in failed]
-    if not names:
+    unweighted = [] if weight is None else [n for n in methods if not has_fit_parameter(estimators[n], "sample_weight")]
+    taking_part = {name: Candidate(estimators[name]) for name in methods if name not in unweighted}
+    found = fit(taking_part, f"{len(methods)} methods")
+    failures = dict.fromkeys(unweighted, "it takes no weights.") | found.failures
+    notes = [*dealt.notes, *(f"{name} is left out, as it failed: {why}" for name, why in failures.items())]
+    if not found.p:
         raise LabelError(f"no method could be fitted. {' '.join(notes)}")
-    held_out = [np.concatenate([test for _, test in repeat]) for repeat in splits]
-    truth = [_Truth(codes[test], None if weight is None else weight[test]) for test in held_out]
-    said = {name: _join(answers, name, splits) for name in names}
     entries = [
-        {
-            "name": name,
-            "uses_unlabelled": name in semi,
-            **_scores(said[name], truth, seed),
-            "seconds": float(np.mean([answer["seconds"][name] for answer in answers])),
-        }
-        for name in names
+        {"name": name, "uses_unlabelled": name in semi, **_scores(found, p, seed), "seconds": found.seconds[name]}
+        for name, p in found.p.items()
     ]
     entries.sort(key=lambda entry: (-entry["accuracy"]["value"], entry["log_loss"]["value"]))
     best = entries[0]["name"]
     for entry in entries:
-        entry["against_best"] = _against(said[entry["name"]], said[best], truth)
+        entry["against_best"] = _against(found, found.p[entry["name"]], found.p[best])
     unlabelled = None
     ours = next((entry["name"] for entry in entries if entry["uses_unlabelled"]), None)
-    if ours is not None and passes == 2:
-        answers = ask([ours], True)
+    if ours is not None and total > n_folds:
+        alone = fit({ours: _without_unlabelled(ours, estimators)}, f"{ours} without the unlabelled rows", n_folds)
         other = next((entry["name"] for entry in entries if not entry["uses_unlabelled"]), None)
-        whole = not any(answer["failed"] for answer in answers)
         unlabelled = {
             "method": ours,
-            "without": _against(said[ours], _join(answers, ours, splits), truth) if whole else None,
+            "without": _against(found, found.p[ours], alone.p[ours]) if alone.p else None,
             "labels_alone": other,
-            "against_labels_alone": None if other is None else _against(said[ours], said[other], truth),
+            "against_labels_alone": None if other is None else _against(found, found.p[ours], found.p[other]),
         }
-    found = {
+    result = {
         "labelled": int((known.codes >= 0).sum()),
         "unlabelled_rows": int((known.codes < 0).sum()),
         "columns": frame.shape[1],
         "classes": [str(name) for name in known.classes],
         "labels_per_class": np.bincount(known.codes[known.labelled], minlength=len(known.classes)).tolist(),
-        "weighted": weight is not None and bool(np.ptp(weight[codes >= 0]) > 0),
-        "folds": len(splits[0]),
+        "weighted": weights is not None and bool(np.ptp(weights) > 0),
+        "folds": dealt.n_splits,
         "repeats": repeats,
         "methods": entries,
         "unlabelled": unlabelled,
         "notes": notes,
     }
-    return {**found, "verdict": verdict(found)}
+    return {**result, "verdict": verdict(result)}
 
 
-def _check(methods: Sequence[str], folds: int, repeats: int) -> None:
+def _build(methods: Sequence[str], folds: int, repeats: int, seed: int) -> dict[str, Any]:
+    """Return the methods, which depend on the seed only, or raise if a setting of the comparison is wrong."""
     for name, value, least in (("folds", folds, 2), ("repeats", repeats, 1)):
         if not is_integer(value, least):
             raise ParameterError(f"compare: {name}={value!r}; pass an integer of at least {least}.")
     if not methods or len(set(methods)) < len(methods):
         raise ParameterError("compare: name at least one method, and each once.")
-    for name in methods:
-        method(name)  # raises if there is none
+    estimators = {name: method(name) for name in methods}
+    for estimator in estimators.values():
+        if "random_state" in estimator.get_params(deep=False):
+            estimator.set_params(random_state=seed)
+    return estimators
 
 
-def _deal(
-    known: Labels, weight: Array | None, folds: int, repeats: int, seed: int
-) -> tuple[Array, list[list[tuple[Array, Array]]], list[str]]:
-    """Return the rows that take part, and for each repeat the (training, test) places among them."""
-    rows = np.arange(len(known.codes))
-    if weight is not None:  # a row of weight 0 is absent, and so is its label
-        rows, known = rows[weight > 0], Labels(np.where(weight > 0, known.codes, -1), known.classes)
-    tests, notes = held_out_rows(known, folds, seed)
-    if not tests:
-        raise LabelError(f"{notes[0]} Label more rows.")
-    unlabelled = rows[~known.labelled[rows]]
-    if len(unlabelled) > MOST_UNLABELLED:
-        drawn = np.random.default_rng(seed).choice(unlabelled, MOST_UNLABELLED, replace=False)
-        rows = np.sort(np.concatenate([np.flatnonzero(known.labelled), drawn]))
-        notes.append(f"The methods saw {MOST_UNLABELLED:,} of the {len(unlabelled):,} unlabelled rows.")
-    splits = []
-    for repeat in range(repeats):
-        places = [np.searchsorted(rows, test) for test in held_out_rows(known, folds, seed + repeat)[0]]
-        splits.append([(np.setdiff1d(np.arange(len(rows)), place), place) for place in places])
-    return rows, splits, notes
+def _without_unlabelled(name: str, estimators: Mapping[str, Any]) -> Candidate:
+    """Return a method on labelled rows alone; DeepSep is then its initial network."""
+    changes = {"rounds": 0} if name == "deepsep" else {}
+    return Candidate(clone(estimators[name]).set_params(**changes), labelled_only=True)
 
 
-def _run(jobs: list[_Job], n_jobs: int | None) -> Iterator[dict[str, Any]]:
-    if n_jobs in (None, 1):
-        yield from map(_fold, jobs)
-        return
-    from joblib import Parallel, delayed, parallel_config
-
-    with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        yield from Parallel(return_as="generator")(delayed(_fold)(job) for job in jobs)
+def _scores(found: OutOfFold, p: Array, seed: int) -> dict[str, Any]:
+    scores = [scores_with_intervals(own, codes, seed, weight) for codes, weight, own in _repeats(found, p)]
+    return {metric: _mean([one[metric] for one in scores], "value") for metric in METRICS}
 
 
-def _fold(job: _Job) -> dict[str, Any]:
-    """Fit every method to the training rows of a fold and ask it about the others."""
-    result: dict[str, Any] = {"p": {}, "seconds": {}, "failed": {}}
-    at = job.train[job.codes[job.train] >= 0] if job.alone else job.train
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeepSepWarning)  # of few labels, which are the point
-        # The same for every method of deepsep, and learned from all rows: what is compared is the method.
-        encoder = for_table(method(job.names[0]), keep=job.keep)[:-1]
-        encoder.fit(job.table.iloc[job.train], job.codes[job.train])
-        X, X_test = encoder.transform(job.table.iloc[at]), encoder.transform(job.table.iloc[job.test])
-        for name in job.names:
-            began = time.perf_counter()
-            try:
-                fitted = _fit(_build(name, job), X, job.codes[at], None if job.weight is None else job.weight[at])
-                p = np.zeros((len(job.test), len(job.classes)))
-                p[:, fitted.classes_] = fitted.predict_proba(X_test)
-            except ValueError as error:
-                result["failed"][name] = str(error)
-                continue
-            result["p"][name], result["seconds"][name] = p, time.perf_counter() - began
-    return result
+def _against(found: OutOfFold, p: Array, other: Array) -> dict[str, Any]:
+    return _mean(
+        [
+            paired_difference(own.argmax(axis=1) == codes, rival.argmax(axis=1) == codes, weight)
+            for codes, weight, own, rival in _repeats(found, p, other)
+        ],
+        "difference",
+    )
 
 
-def _fit(estimator: Any, X: Any, y: Array, weight: Array | None) -> Any:
-    if weight is None:
-        return estimator.fit(X, y)
-    if not has_fit_parameter(estimator, "sample_weight"):
-        raise ParameterError("it takes no weights.")
-    return estimator.fit(X, y, sample_weight=weight)
+def _repeats(found: OutOfFold, *values: Array) -> Iterator[tuple[Any, ...]]:
+    """Yield codes, weights and further values of the rows, for each repeat."""
+    weights = [None] * found.folds.n_repeats if found.weight is None else found.by_repeat(found.weight)
+    return zip(found.by_repeat(found.codes), weights, *map(found.by_repeat, values), strict=True)
 
 
-def _build(name: str, job: _Job) -> Any:
-    """Return a method that depends on the seed only; DeepSep without unlabelled rows is its initial network."""
-    estimator = method(name)
-    settings = estimator.get_params(deep=False)
-    if "random_state" in settings:
-        estimator.set_params(random_state=job.seed)
-    if job.alone and name == "deepsep":
-        estimator.set_params(rounds=0)
-    return estimator
-
-
-def _join(answers: list[dict[str, Any]], name: str, splits: list[list[Any]]) -> list[Array]:
-    """Return for each repeat what a method said about all held-out rows."""
-    each = iter(answers)
-    return [np.concatenate([next(each)["p"][name] for _ in repeat]) for repeat in splits]
-
-
-def _scores(said: list[Array], truth: list[_Truth], seed: int) -> dict[str, Any]:
-    found = [scores_with_intervals(p, true.codes, seed, true.weight) for p, true in zip(said, truth, strict=True)]
-    return {metric: _mean([one[metric] for one in found], "value") for metric in METRICS}
-
-
-def _against(said: list[Array], other: list[Array], truth: list[_Truth]) -> dict[str, Any]:
-    found = [
-        paired_difference(p.argmax(axis=1) == true.codes, q.argmax(axis=1) == true.codes, true.weight)
-        for p, q, true in zip(said, other, truth, strict=True)
-    ]
-    return _mean(found, "difference")
-
-
-def _mean(found: list[dict[str, Any]], value: str) -> dict[str, Any]:
+def _mean(each: list[dict[str, Any]], value: str) -> dict[str, Any]:
     """Return the means over the repeats of a value and of both ends of its interval."""
-    ends = np.mean([one["interval"] for one in found], axis=0)
-    return {value: float(np.mean([one[value] for one in found])), "interval": [float(end) for end in ends]}
+    ends = np.mean([one["interval"] for one in each], axis=0)
+    return {value: float(np.mean([one[value] for one in each])), "interval": [float(end) for end in ends]}

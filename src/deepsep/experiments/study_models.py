@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import find_method, method
 from deepsep.classifiers.deepsep import DeepSep
 from deepsep.classifiers.tsvm import TSVM
-from deepsep.core.probability import round_weights
+from deepsep.core.probability import moving_averages
+from deepsep.evaluation.population import all_rounds
 
 Array = NDArray[Any]
 
@@ -63,17 +63,15 @@ def models_of(
         shown = DEFAULTS_NAME if name == DEFAULTS else RAW if name == "tsvm" else find_method(name).title
         return {shown: pipeline.predict_proba(test)}, []
     model, rows = pipeline[-1], pipeline[:-1].transform(test)
-    networks = [model.round_proba(rows, t) for t in range(model.n_rounds_ + 1)]
-    averages = networks[:1] + [
-        np.tensordot(round_weights(t, model.decay), networks[1 : t + 1], 1) for t in range(1, len(networks))
-    ]
-    said = {
+    networks = all_rounds(model, rows)
+    averages = moving_averages(networks, model.decay)
+    models = {
         FIRST_EMBEDDING: _first_tsvm(model, pipeline[:-1].transform(train), y, rows),
         INITIAL: networks[0],
         LAST: networks[-1],
         ENSEMBLE: pipeline.predict_proba(test),
     }
-    return said, [{"network": p, "average": q} for p, q in zip(networks, averages, strict=True)]
+    return models, [{"network": p, "average": q} for p, q in zip(networks, averages, strict=True)]
 
 
 def _first_tsvm(model: DeepSep, train: Any, y: Array, test: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deepsep.evaluation.intervals import METRICS
+from deepsep.evaluation.metrics import METRICS
 from deepsep.report.wording import join_words, percent, points, span
 
 if TYPE_CHECKING:

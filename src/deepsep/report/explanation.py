@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.core.labels import read_labels
+from deepsep.core.labels import as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns
 from deepsep.evaluation.importance import Permuted, permute
@@ -86,7 +86,7 @@ def explain(
     >>> found["tree"]["classes"][1]["rules"][0]["conditions"]
     ['age at most 53']
     """
-    known = read_labels(labels)
+    known = as_labels(labels)
     if len(table) != len(known.codes):
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
     permuted, note = None, None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.evaluation.frames import take
-from deepsep.report.held_out import split_model
+from deepsep.evaluation.out_of_fold import split_model
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
-from deepsep.core.labels import Labels, read_labels
+from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns
 from deepsep.evaluation.intervals import (
@@ -21,6 +21,7 @@ from deepsep.evaluation.intervals import (
     scores_with_intervals,
     share_right,
 )
+from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.report import sentences
 from deepsep.report.explanation import importance, tree
@@ -32,7 +33,6 @@ from deepsep.report.held_out import (
     OnStep,
     evaluate,
     predict_all,
-    split_model,
 )
 from deepsep.report.map import draw_map
 from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
@@ -121,7 +121,7 @@ def summarize(
     1.0
     """
     began = time.perf_counter()
-    known = read_labels(labels)
+    known = as_labels(labels)
     n = len(known.codes)
     for what, given in (("the table has", table), ("there are ids for", ids), ("proba has", proba)):
         if given is not None and len(given) != n:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from deepsep.errors import DataError
+from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.locations import find_column
@@ -60,15 +60,12 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
         if id not in schema_of(model):
             rows = rows.drop(columns=id)
     classes = np.asarray(model.classes_)
-    names = ["label", *(f"probability_{name}" for name in classes), "confidence"]
-    if id in names:
-        raise DataError(f"the id column is named {id!r}, like a column of the result. Rename it.")
+    check_id_name(id, prediction_names(classes))
     if not hasattr(model, "predict_proba"):
         out["label"] = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
         return pd.DataFrame(out)
     p = _in_blocks(model, rows, "predict_proba") if len(rows) else np.empty((0, len(classes)))
-    columns = [classes[p.argmax(axis=1)], *p.T, p.max(axis=1) if len(p) else np.empty(0)]
-    return pd.DataFrame(out | dict(zip(names, columns, strict=True)))
+    return pd.DataFrame(out | prediction_columns(classes, p))
 
 
 def _in_blocks(model: Any, rows: Any, method: str) -> Any:

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,14 @@ import pandas as pd
 
 from deepsep._version import __version__
 from deepsep.errors import DataError
+from deepsep.evaluation.frames import check_id_name
 from deepsep.files.folder import install
 from deepsep.files.saving import save
 from deepsep.survey.answer_profiles import suggest_names
 from deepsep.survey.names import dump_names
 from deepsep.survey.survey_segments import SurveySegments
 
+COLUMNS = ("segment", "probability")  # of respondents, before the probability of each segment
 TELLING = 5  # answers of a segment in the summary
 SUMMARY, RESPONDENTS, PROFILES, NAMES, MODEL = (
     *("summary.json", "respondents.parquet", "profiles.csv", "names.json", "model"),
@@ -120,7 +121,7 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
     ids = pd.Series(np.arange(len(labels)) if ids is None else ids).reset_index(drop=True)
     if len(ids) != len(labels):
         raise DataError(f"there are {len(ids)} identifiers and {len(labels)} respondents; pass one for each.")
-    check_id_name(id_name, model.segment_names_)
+    check_id_name(id_name, [*COLUMNS, *(f"probability_{name}" for name in model.segment_names_)])
     repeated = ids.duplicated()
     if repeated.any():
         raise DataError(
@@ -132,12 +133,6 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
     for k, name in enumerate(model.segment_names_):
         table[f"probability_{name}"] = proportions[:, k]
     return table
-
-
-def check_id_name(id_name: str, segments: Iterable[str] = ()) -> None:
-    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
-    if id_name in ("segment", "probability", *(f"probability_{name}" for name in segments)):
-        raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
 
 
 def summarize_segments(model: SurveySegments) -> dict[str, Any]:

@@ -90,12 +90,16 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         self.left_out_: dict[str, str] = {}
         for name in frame.columns:
             kind = type_of(frame[name])
-            reason = "lists or other objects" if kind is None else useless(frame[name], kind)
-            if kind is None or (reason and name not in self.keep):
+            if kind is None:
+                self.left_out_[name] = "lists or other objects"
+                continue
+            values = convert(frame[name], kind)
+            reason = useless(frame[name], values, kind)
+            if reason and name not in self.keep:
                 self.left_out_[name] = reason
             else:
                 self.schema_[name] = kind
-                columns[name] = _for_encoders(convert(frame[name], kind), kind)
+                columns[name] = _for_encoders(values, kind)
         self.feature_names_in_ = np.asarray(frame.columns, dtype=object)
         self.n_features_in_ = frame.shape[1]
         if not columns:
@@ -265,9 +269,8 @@ def _for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
 # -- identifiers and constants ---------------------------------------------------------------------------------
 
 
-def useless(column: pd.Series[Any], kind: ColumnType) -> str:
-    """Return why nothing can be learned from a column: "constant", "identifier", "empty"; or nothing."""
-    values = convert(column, kind)
+def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) -> str:
+    """Return why nothing can be learned from a column, also given as converted: "constant", "identifier", "empty"."""
     given = values.dropna()
     if not len(given):
         return "empty"

@@ -183,8 +183,8 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
     for name in features.columns:
         column = features[name]
         kind = type_of(column)
-        reason = "lists or other objects" if kind is None else useless(column, kind)
         cells = column if kind is None else convert(column, kind)
+        reason = "lists or other objects" if kind is None else useless(column, cells, kind)
         distinct = 0 if kind is None else int(cells.nunique())
         described.append(
             {
