@@ -7,12 +7,12 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from deepsep import DeepSep, method, methods
-from deepsep.classifiers.network_method import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.networks import NetworkAverage, NumpyNetwork
 from deepsep.networks.frozen import FrozenNetwork, next_rows, on_grid
 
 SHORT = {"steps": 20, "rounds": 1, "initial_epochs": 3, "propensity_epochs": 1, "label_epochs": 1, "folds": 2}
-NETWORK_METHODS = [name for name in methods() if isinstance(method(name), NetworkRival)]
+NETWORK_METHODS = [name for name in methods() if isinstance(method(name), NetworkMethod)]
 BATCHES = (1, 2, 3, 7, 16, 17, 100, 513, 1200)
 
 
