@@ -84,7 +84,7 @@ class LabelWarning(DeepSepWarning):
 
 
 class CollapseWarning(DeepSepWarning):
-    """Without balancing, a class lost (nearly) all unlabelled rows; its problem was solved with balancing."""
+    """Without balancing, a class lost (nearly) all unlabelled rows; its boundary was found again with a constraint."""
 
 
 class ApproximationWarning(DeepSepWarning):

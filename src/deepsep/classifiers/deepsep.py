@@ -29,7 +29,7 @@ from deepsep.core.probability import fit_temperature, prior_shift, round_weights
 from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import InterruptWarning, LabelWarning, ParameterError
+from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, ParameterError
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.evaluation.population import to_population
@@ -141,8 +141,9 @@ class DeepSep(TransformerMixin, Classifier):
     label_distributions_ : array (n, c)
         ``predict_proba`` of every training row, also of those whose label is known.
     history_ : list of dict
-        One row a round and phase: losses, objective of the TSVMs, class shares, agreement with the round before,
-        validation accuracy. ``pandas.DataFrame(model.history_)`` makes a table of it.
+        One row for each round and phase: losses, objective of the TSVMs, class shares, classes (by number) whose
+        boundary collapsed and was found again, agreement with the round before, validation accuracy.
+        ``pandas.DataFrame(model.history_)`` makes a table of it.
     n_rounds_ : int
         Rounds that were completed.
     temperature_ : float
@@ -282,6 +283,7 @@ class DeepSep(TransformerMixin, Classifier):
                 interrupted = True
                 run.interrupt()
                 self._warn_of_interruption(len(run.states) - 1)
+            self._warn_of_collapse()
             self.n_rounds_ = len(run.states) - 1
             self.n_iter_ = max(self.n_rounds_, 1)
             weights = round_weights(max(self.n_rounds_, 1), self.decay)
@@ -383,6 +385,17 @@ class DeepSep(TransformerMixin, Classifier):
             member.load_state(twin.state())
             last.append(losses[-1])
         run.history.add(round=0, phase="autoencoder", epochs=self.pretrain_epochs, loss=float(np.mean(last)))
+
+    def _warn_of_collapse(self) -> None:
+        """Say which classes lost (nearly) all unlabelled rows in a round; ``history_`` has the rounds."""
+        codes = sorted({code for row in self.history_ for code in row.get("collapsed", ())})
+        if codes:
+            names = ", ".join(map(repr, self.classes_[codes].tolist()))
+            warn(
+                f"the low-density boundary of class {names} left (nearly) all unlabelled rows on one side in some "
+                "rounds and was found again with their mean score fixed. Pass priors, or a smaller C_star.",
+                CollapseWarning,
+            )
 
     def _warn_of_interruption(self, done: int) -> None:
         warn(

@@ -84,5 +84,6 @@ class LowDensity:
             objective=boundaries.objective,
             passes=boundaries.result.n_iter,
             shares=run.shares(propensities.argmax(axis=1)),
+            collapsed=boundaries.collapsed.tolist() if rows.n_classes > 2 else [1] * len(boundaries.collapsed),
         )
         return propensities

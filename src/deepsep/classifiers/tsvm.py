@@ -90,9 +90,10 @@ class TSVM(Classifier):
     gamma : float, "scale" or "auto", default="scale"
         Of the RBF kernel exp(-gamma |x - z|²), as in scikit-learn's SVC.
     balance : bool, default=True
-        Whether to fix the mean score over the unlabelled rows. False: a free bias; if a class collapses (it keeps
-        less than a tenth of its share of the unlabelled rows, or all but a tenth of the others'), its problem is
-        solved again with the constraint, with a ``CollapseWarning``.
+        Whether to fix the mean score over the unlabelled rows. False: a free bias; if a class collapses in the single
+        loop (below 0.2 % of the unlabelled rows are left on one side, and less than a tenth of those that the
+        supervised boundary has there), its problem is solved again with the mean score of the supervised boundary, or
+        of ``priors``, and a ``CollapseWarning``. "cccp" is left as it is.
     priors : dict {class: share}, optional
         Class shares in the population, of which the unlabelled rows are a sample, where they are known to differ from
         those of the labelled rows. They sum to one. Probabilities and predictions are corrected for them, whether
@@ -295,8 +296,8 @@ class TSVM(Classifier):
             lost = self.classes_[boundaries.collapsed if len(self.classes_) > 2 else [1]].tolist()
             warn(
                 f"with balance=False, the boundary of class {', '.join(map(repr, lost))} left (nearly) all unlabelled "
-                "rows on one side. It was found again with the balancing constraint. Use balance=True, or a smaller "
-                "C_star.",
+                "rows on one side. It was found again with their mean score fixed to that of the supervised boundary, "
+                "or to priors. Use balance=True, a smaller C_star, or pass priors.",
                 CollapseWarning,
             )
         if not boundaries.result.converged.all():

@@ -19,7 +19,9 @@ from deepsep.solvers.tsvm import Problem, Result, cccp, single_loop, supervised_
 Array = NDArray[Any]
 Algorithm = Literal["single-loop", "cccp", "supervised"]
 
-COLLAPSED = 0.1  # a side that keeps less than this part of its labelled share has collapsed
+# A side has collapsed that has hardly any unlabelled row, and far fewer than the labels alone would give it. Its share
+# among the labels is no measure: labels may fill quotas where the population has 1 % of a class.
+LOST, FAR_FEWER = 0.002, 0.1
 SMALL = 1_000  # rows
 TO_ROUNDING = 1e-12
 
@@ -73,7 +75,7 @@ class Boundaries:
     balanced : array of bool
         Which problems have the balancing constraint.
     collapsed : array of int
-        Problems that were solved again with the constraint, since without it one side was lost.
+        Problems of the single loop that were solved again with a constraint, since without it one side was lost.
     """
 
     separator: Separator
@@ -170,28 +172,28 @@ def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, Algo
     # The single loop reads the signs anew at each iterate: a rough start is as good as an exact one.
     exact = effort.algorithm == "cccp"
     start = supervised_svm(problem, **(settings if exact else {**settings, "tol": max(effort.tol, 1e-3), "aim": None}))
-    transduce = cccp if exact else single_loop
-    result = transduce(problem, start, **settings)
-    collapsed = _collapsed(problem, result, costs)
+    if exact:  # what was asked for is the procedure's own result, whatever it is
+        return cccp(problem, start, **settings), "cccp", np.array([], int)
+    result = single_loop(problem, start, **settings)
+    collapsed = _collapsed(problem, start, result) if problem.target is None else np.array([], int)
     if collapsed.size:
-        target = 2 * _positive_shares(problem, costs)[collapsed] - 1
+        target = _mean_scores(problem, start)[collapsed]
+        if costs.shares is not None:
+            target = 2 * (costs.shares if len(problem.signs) > 1 else costs.shares[1:])[collapsed] - 1
         balanced = replace(problem.only(collapsed), target=target)
-        result = result.replaced(collapsed, transduce(balanced, start.only(collapsed), **settings))
-    return result, effort.algorithm, collapsed
+        result = result.replaced(collapsed, single_loop(balanced, start.only(collapsed), **settings))
+    return result, "single-loop", collapsed
 
 
-def _collapsed(problem: Problem, result: Result, costs: Costs) -> Array:
-    """Return the problems whose free bias lost one side."""
-    if problem.target is not None:
-        return np.array([], int)
-    shares = _positive_shares(problem, costs)
+def _collapsed(problem: Problem, start: Result, result: Result) -> Array:
+    """Return the problems whose free bias lost one side that the supervised start had."""
     weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
-    positive = (problem.unlabelled_scores(result.w, result.b) > 0) @ weight
-    return np.flatnonzero((positive < COLLAPSED * shares) | (1 - positive < COLLAPSED * (1 - shares)))
+    before, after = ((problem.unlabelled_scores(r.w, r.b) > 0) @ weight for r in (start, result))
+    lost = (after < np.minimum(LOST, FAR_FEWER * before), 1 - after < np.minimum(LOST, FAR_FEWER * (1 - before)))
+    return np.flatnonzero(lost[0] | lost[1])
 
 
-def _positive_shares(problem: Problem, costs: Costs) -> Array:
-    """Return the share of the positive side of each problem: as given, or among the labelled rows."""
-    if costs.shares is None:
-        return np.asarray((problem.signs > 0) @ problem.cost_labelled / problem.cost_labelled.sum())
-    return costs.shares if len(problem.signs) > 1 else costs.shares[1:]
+def _mean_scores(problem: Problem, start: Result) -> Array:
+    """Return the mean score of the unlabelled rows by the supervised start: what keeps both sides as it had them."""
+    weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
+    return np.asarray(np.clip(problem.unlabelled_scores(start.w, start.b), -1, 1) @ weight)
