@@ -645,11 +645,11 @@ class DeepSep(Rounds):
         copy = clone(self).set_params(calibrate=False, verbose=0, callback=callback, random_state=seed)
         labels, X = Labels(codes, self.classes_), rows.X.reshape(-1, *self._row_shape)
         dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
-        found = fit_folds({"copy": Candidate(copy)}, X, labels, dealt, weight=rows.weight)
-        weight = rows.weight[found.rows]
+        held_out = fit_folds({"copy": Candidate(copy)}, X, labels, dealt, weight=rows.weight)
+        weight = rows.weight[held_out.rows]
         if self.priors is not None:  # the labelled rows as a sample of the population
-            weight = np.asarray(to_population(found.codes, weight, check_priors(self.priors, self.classes_)))
-        return fit_temperature(found.probabilities, found.codes, weight)
+            weight = np.asarray(to_population(held_out.codes, weight, check_priors(self.priors, self.classes_)))
+        return fit_temperature(held_out.probabilities, held_out.codes, weight)
 
     # -- settings -------------------------------------------------------------------------------------------
 

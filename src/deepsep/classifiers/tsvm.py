@@ -449,10 +449,10 @@ class TSVM(ClassifierMixin, BaseEstimator):
             seed = int(rng.integers(2**31))
             copy = clone(self).set_params(probability=None, random_state=seed)
             dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=weight)
-            found = fit_folds(
+            held_out = fit_folds(
                 {"copy": Candidate(copy)}, X, labels, dealt, weight=weight, ask=lambda fitted, x: fitted._scores(x)
             )
-            rows, scores = found.rows, found.probabilities
+            rows, scores = held_out.rows, held_out.probabilities
         else:
             rows, scores = labelled, self._scores(X[labelled])
         self.platt_ = fit_platt(scores, labels.codes[rows], weight[rows])
