@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from deepsep import TSVM, LabelledFold, for_table, method, out_of_fold
+from deepsep import TSVM, DeepSep, LabelledFold, for_table, method, out_of_fold
 from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, LabelError, LabelWarning, ParameterError
 from deepsep.evaluation.folds import deal_folds
@@ -192,3 +192,13 @@ def test_bad_use_of_out_of_fold(changes, error, words):
     X, y = easy()
     with pytest.raises(error, match=words):
         out_of_fold(TSVM(), X, **{"y": y} | changes)
+
+
+def test_ctrl_c_ends_all_folds():
+    X, y = easy()
+
+    def stop(row):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        out_of_fold(DeepSep(initial_epochs=1, callback=stop), X, y, random_state=0)

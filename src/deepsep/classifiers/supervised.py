@@ -226,5 +226,5 @@ def _unseen_scores(
     labels = Labels(codes, np.arange(codes.max() + 1))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The number of unique classes")  # as in a fit to all rows
-        found = fit_folds({"copy": Candidate(estimator)}, X, labels, folds, weight=weight, ask=_scores)
-    return found.rows, found.probabilities
+        held_out = fit_folds({"copy": Candidate(estimator)}, X, labels, folds, weight=weight, ask=_scores)
+    return held_out.rows, held_out.probabilities

@@ -1,4 +1,4 @@
-"""Which method for the labels that one has: repeated folds of them, all methods on the same rows, and a verdict."""
+"""Which method suits the labels at hand: all methods on the same repeated folds, and a verdict."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compare(
     n_jobs: int | None = None,
     on_step: OnStep | None = None,
 ) -> dict[str, Any]:
-    """Hold methods against each other on the labels at hand.
+    """Compare methods on the labels at hand.
 
     The labelled rows are dealt into folds, several times. Every method is fitted to all rows but one fold, whose labels
     it is then asked for: all methods see the same rows, encoded in the same way.
@@ -78,9 +78,9 @@ def compare(
     Returns
     -------
     dict
-        ``methods`` : one entry a method, the most accurate first: ``name``, ``uses_unlabelled``, ``accuracy``,
-        ``balanced_accuracy``, ``log_loss`` and ``ece`` (each with ``value`` and 95 % ``interval``), ``seconds`` a fit,
-        and ``against_best`` (``difference`` in accuracy to the first one, and its ``interval``);
+        ``methods`` : one entry per method, the most accurate first: ``name``, ``uses_unlabelled``, ``accuracy``,
+        ``balanced_accuracy``, ``log_loss`` and ``ece`` (each with ``value`` and 95 % ``interval``), ``seconds`` per
+        fit, and ``against_best`` (``difference`` in accuracy to the first one, and its ``interval``);
         ``unlabelled`` : whether unlabelled rows helped: the best method that uses them, without them and against the
         best one from labels alone;
         ``verdict`` : list of sentences; ``notes`` : what limits them;
@@ -132,19 +132,19 @@ def compare(
 
     unweighted = [] if weight is None else [n for n in methods if not has_fit_parameter(estimators[n], "sample_weight")]
     taking_part = {name: Candidate(estimators[name]) for name in methods if name not in unweighted}
-    found = fit(taking_part, f"{len(methods)} methods")
-    failures = dict.fromkeys(unweighted, "it takes no weights.") | found.failures
+    fits = fit(taking_part, f"{len(methods)} methods")
+    failures = dict.fromkeys(unweighted, "it takes no weights.") | fits.failures
     notes = [*dealt.notes, *(f"{name} is left out, as it failed: {why}" for name, why in failures.items())]
-    if not found.p:
+    if not fits.p:
         raise LabelError(f"no method could be fitted. {' '.join(notes)}")
     entries = [
-        {"name": name, "uses_unlabelled": name in semi, **_scores(found, p, seed), "seconds": found.seconds[name]}
-        for name, p in found.p.items()
+        {"name": name, "uses_unlabelled": name in semi, **_scores(fits, p, seed), "seconds": fits.seconds[name]}
+        for name, p in fits.p.items()
     ]
     entries.sort(key=lambda entry: (-entry["accuracy"]["value"], entry["log_loss"]["value"]))
     best = entries[0]["name"]
     for entry in entries:
-        entry["against_best"] = _against(found, found.p[entry["name"]], found.p[best])
+        entry["against_best"] = _against(fits, fits.p[entry["name"]], fits.p[best])
     unlabelled = None
     ours = next((entry["name"] for entry in entries if entry["uses_unlabelled"]), None)
     if ours is not None and total > n_folds:
@@ -152,9 +152,9 @@ def compare(
         other = next((entry["name"] for entry in entries if not entry["uses_unlabelled"]), None)
         unlabelled = {
             "method": ours,
-            "without": _against(found, found.p[ours], alone.p[ours]) if alone.p else None,
+            "without": _against(fits, fits.p[ours], alone.p[ours]) if alone.p else None,
             "labels_alone": other,
-            "against_labels_alone": None if other is None else _against(found, found.p[ours], found.p[other]),
+            "against_labels_alone": None if other is None else _against(fits, fits.p[ours], fits.p[other]),
         }
     result = {
         "labelled": int((known.codes >= 0).sum()),
@@ -192,25 +192,25 @@ def _without_unlabelled(name: str, estimators: Mapping[str, Any]) -> Candidate:
     return Candidate(clone(estimators[name]).set_params(**changes), labelled_only=True)
 
 
-def _scores(found: OutOfFold, p: Array, seed: int) -> dict[str, Any]:
-    scores = [scores_with_intervals(own, codes, seed, weight) for codes, weight, own in _repeats(found, p)]
+def _scores(fits: OutOfFold, p: Array, seed: int) -> dict[str, Any]:
+    scores = [scores_with_intervals(own, codes, seed, weight) for codes, weight, own in _repeats(fits, p)]
     return {metric: _mean([one[metric] for one in scores], "value") for metric in METRICS}
 
 
-def _against(found: OutOfFold, p: Array, other: Array) -> dict[str, Any]:
+def _against(fits: OutOfFold, p: Array, other: Array) -> dict[str, Any]:
     return _mean(
         [
             paired_difference(own.argmax(axis=1) == codes, rival.argmax(axis=1) == codes, weight)
-            for codes, weight, own, rival in _repeats(found, p, other)
+            for codes, weight, own, rival in _repeats(fits, p, other)
         ],
         "difference",
     )
 
 
-def _repeats(found: OutOfFold, *values: Array) -> Iterator[tuple[Any, ...]]:
+def _repeats(fits: OutOfFold, *values: Array) -> Iterator[tuple[Any, ...]]:
     """Yield codes, weights and further values of the rows, for each repeat."""
-    weights = [None] * found.folds.n_repeats if found.weight is None else found.by_repeat(found.weight)
-    return zip(found.by_repeat(found.codes), weights, *map(found.by_repeat, values), strict=True)
+    weights = [None] * fits.folds.n_repeats if fits.weight is None else fits.by_repeat(fits.weight)
+    return zip(fits.by_repeat(fits.codes), weights, *map(fits.by_repeat, values), strict=True)
 
 
 def _mean(each: list[dict[str, Any]], value: str) -> dict[str, Any]:

@@ -154,11 +154,15 @@ def _ranked(rise: Array, columns: list[str]) -> list[dict[str, Any]]:
     ]
 
 
-def tree(model: Any, table: Any, classes: list[str], *, depth: int = DEPTH, seed: int = 0) -> dict[str, Any]:
-    """Return a shallow tree that imitates the model on (a sample of) the rows of the table."""
+def tree(
+    model: Any, table: Any, classes: list[str], *, proba: Any = None, depth: int = DEPTH, seed: int = 0
+) -> dict[str, Any]:
+    """Return a shallow tree that imitates the model on (a sample of) the rows; ``proba`` saves predicting them."""
     if len(table) > MOST_ROWS:
-        table = take(table, np.sort(np.random.default_rng(seed).choice(len(table), MOST_ROWS, replace=False)))
-    return imitate(used_columns(model, table), predict_all(model, table).argmax(axis=1), classes, depth, seed)
+        rows = np.sort(np.random.default_rng(seed).choice(len(table), MOST_ROWS, replace=False))
+        table, proba = take(table, rows), None if proba is None else np.asarray(proba)[rows]
+    p = predict_all(model, table) if proba is None else np.asarray(proba)
+    return imitate(used_columns(model, table), p.argmax(axis=1), classes, depth, seed)
 
 
 def as_text(explanation: dict[str, Any]) -> str:

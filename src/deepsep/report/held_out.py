@@ -140,7 +140,7 @@ def evaluate(
         if on_step is not None:
             on_step(done, n_folds, f"cross-validation, fold {min(done + 1, n_folds)} of {n_folds}")
 
-    found = fit_folds(
+    fits = fit_folds(
         _candidates(estimator, labels, dealt, shares) if rivals else {MODEL: Candidate(_quiet(estimator))},
         table,
         labels,
@@ -151,7 +151,7 @@ def evaluate(
         n_jobs=n_jobs,
         on_fold=on_fold,
     )
-    return _evaluation(found, estimator, shares, rivals)
+    return _evaluation(fits, estimator, shares, rivals)
 
 
 def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | None) -> dict[str, Candidate]:
@@ -161,21 +161,21 @@ def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | No
     # Rivals get the known shares too, in the way that trees understand: as weights of the labelled rows.
     baselines = {name: method(name, n_estimators=TREES, random_state=dealt.seed) for name in names}
     baselines["majority"] = DummyClassifier(strategy="prior")
-    found = {MODEL: Candidate(model)} | {
+    candidates = {MODEL: Candidate(model)} | {
         name: Candidate(baseline, labelled_only=True, class_shares=shares) for name, baseline in baselines.items()
     }
     if not hasattr(estimator, "round_proba") and uses_unlabelled(estimator):
-        found[START] = Candidate(model, labelled_only=True)
+        candidates[START] = Candidate(model, labelled_only=True)
     n_labelled = (labels.codes[dealt.rows] >= 0).sum()
     fewest = int(n_labelled - max(len(test) for test in dealt.tests))
     for part in CURVE:
         if round(part * fewest) < 2 * len(labels.classes):  # below two labels a class a point says little
             continue
-        found[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
+        candidates[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
         if CURVE_RIVAL in baselines:
             rival = Candidate(baselines[CURVE_RIVAL], labelled_only=True, label_share=part, class_shares=shares)
-            found[_with_fewer_labels(CURVE_RIVAL, part)] = rival
-    return found
+            candidates[_with_fewer_labels(CURVE_RIVAL, part)] = rival
+    return candidates
 
 
 def _with_fewer_labels(name: str, part: float) -> str:
@@ -215,16 +215,16 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
     return permute(ask, fold.test_rows, fold.test_codes, repeats, rng)
 
 
-def _evaluation(found: OutOfFold, estimator: Any, shares: Array | None, rivals: bool) -> Evaluation:
-    codes, p = found.codes, {name: found.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in found.p}
-    weight = to_population(codes, found.weight, shares)
-    weighted, by_shares = _differ(found.weight), weight is not found.weight and _differ(weight)
+def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, rivals: bool) -> Evaluation:
+    codes, p = fits.codes, {name: fits.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in fits.p}
+    weight = to_population(codes, fits.weight, shares)
+    weighted, by_shares = _differ(fits.weight), weight is not fits.weight and _differ(weight)
     weight = weight if weighted or by_shares else None
-    each_fold = [extra[MODEL] for extra in found.extras]
+    each_fold = [extra[MODEL] for extra in fits.extras]
     has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
     calibrate = bool(getattr(estimator, "calibrate", False))
     if calibrate:
-        parts = [p[MODEL][found.fold == k] for k in range(len(each_fold))]
+        parts = [p[MODEL][fits.fold == k] for k in range(len(each_fold))]
         raw = [rounds[1][-1] for rounds, _ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
         p[MODEL] = tempered(p[MODEL], codes, raw, w)
     networks = averages = None
@@ -236,19 +236,19 @@ def _evaluation(found: OutOfFold, estimator: Any, shares: Array | None, rivals: 
             p[START] = networks[0]
     permuted = [permuted for _, permuted in each_fold if permuted is not None]
     return Evaluation(
-        rows=found.rows,
+        rows=fits.rows,
         codes=codes,
         weight=weight,
         p=p,
         networks=networks,
         averages=averages,
-        curve=_curve(found, p),
+        curve=_curve(fits, p),
         permuted=join(permuted) if permuted else None,
-        n_folds=len(found.folds.tests),
-        n_training=round(float(found.n_training.mean())),
+        n_folds=len(fits.folds.tests),
+        n_training=round(float(fits.n_training.mean())),
         weighted=weighted,
         by_shares=by_shares,
-        notes=found.folds.notes,
+        notes=fits.folds.notes,
     )
 
 
@@ -261,17 +261,17 @@ def _rounds(folds: list[list[RawProbabilities]], calibrate: tuple[Array, Array] 
     return np.stack(rounds)
 
 
-def _curve(found: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
+def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
     """Return the points of the learning curve, the one with all labels last."""
     points: list[dict[str, Any]] = []
     for part in CURVE:
         names = {name: _with_fewer_labels(name, part) for name in (MODEL, CURVE_RIVAL)}
-        right = {n: found.p[key].argmax(axis=1) == found.codes for n, key in names.items() if key in found.p}
+        right = {n: fits.p[key].argmax(axis=1) == fits.codes for n, key in names.items() if key in fits.p}
         if right:
-            points.append({"labels": round(float(np.round(part * found.n_training).mean())), "right": right})
+            points.append({"labels": round(float(np.round(part * fits.n_training).mean())), "right": right})
     if points:
-        whole = {name: p[name].argmax(axis=1) == found.codes for name in points[0]["right"]}
-        points.append({"labels": round(float(found.n_training.mean())), "right": whole})
+        whole = {name: p[name].argmax(axis=1) == fits.codes for name in points[0]["right"]}
+        points.append({"labels": round(float(fits.n_training.mean())), "right": whole})
     return points
 
 

@@ -167,7 +167,7 @@ def summarize(
         summary["notes"].append(
             f"Shares, profiles and the least certain rows are of {len(rows):,} rows drawn at random."
         )
-    summary["explanation"] = _explanation(model, table, evaluation, classes, seed) if explained else None
+    summary["explanation"] = _explanation(model, table, proba, evaluation, classes, seed) if explained else None
     summary["comparison"] = None if comparison is None else beside_report(comparison, summary)
     summary["verdict"] = sentences.verdict(summary)
     summary["made"] = made(command, time.perf_counter() - began)
@@ -363,10 +363,9 @@ def _least_certain(rows: Array, p: Array, known: Labels, ids: Sequence[Any] | No
 
 
 def _explanation(
-    model: Any, table: Any, evaluation: Evaluation | None, classes: list[str], seed: int
+    model: Any, table: Any, proba: Any, evaluation: Evaluation | None, classes: list[str], seed: int
 ) -> dict[str, Any] | None:
-
     found = None
     if evaluation is not None and evaluation.permuted is not None:
         found = importance(evaluation.permuted, column_names(table), classes, held_out=True)
-    return {"importance": found, "tree": tree(model, table, classes, seed=seed)}
+    return {"importance": found, "tree": tree(model, table, classes, proba=proba, seed=seed)}
