@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow check lint types doctest docs format bench constraints clean
+.PHONY: help demo quick test coverage slow check lint types doctest docs format bench constraints clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,13 @@ demo: $(VENV)/.installed  ## a survey, segments, a model and a report, on real p
 
 test: $(READY)  ## run the fast tests, one worker per core
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+
+quick: $(READY)  ## run the tests that need no fit
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto tests/test_layers.py tests/test_labels.py tests/test_read_table.py \
+	  tests/test_check_table.py tests/test_solver.py tests/test_networks.py
+
+coverage: $(READY)  ## run the fast tests and show which lines they miss
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov=deepsep --cov-report=term-missing:skip-covered
 
 slow: $(READY)  ## run the slow tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m slow
