@@ -35,10 +35,6 @@ SHORT = {
 }
 # The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
 RIVALS = [name for name in methods() if name not in ("deepsep", "tsvm")]
-SUPERVISED = [
-    *("svm-network", "lightgbm", "lightgbm-few-labels", "random-forest", "extra-trees", "logistic-regression", "knn"),
-    *("svm", "xgboost"),
-]
 MARK = {"check_classifiers_classes": "uses -1 and 1 as classes, and -1 marks unlabelled rows"}
 REASON = "mini-batches or resampled rows: k copies are met in other company than weight k"
 EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
@@ -189,7 +185,7 @@ def test_without_unlabelled_rows(name):
         model = short(name, random_state=0).fit(X, names)
     said = [str(w.message) for w in caught if issubclass(w.category, LabelWarning)]
     assert np.isfinite(model.predict_proba(X)).all()
-    assert any("no unlabelled rows" in words for words in said) == (name not in SUPERVISED)
+    assert any("no unlabelled rows" in words for words in said) == CATALOGUE[name].uses_unlabelled
     assert all(w.filename == __file__ for w in caught if issubclass(w.category, LabelWarning))
 
 
