@@ -256,7 +256,7 @@ _METHODS = (
         "vae-m1",
         "variational M1",
         "variational_autoencoder:VariationalM1",
-        "logistic regression on what a variational autoencoder of all rows has found",
+        "logistic regression on the hidden variables of a variational autoencoder of all rows",
         "what describes the rows also tells the classes apart",
         "seconds, whatever the number of rows",
         tuning={**_NETWORK, "C": _COST},

@@ -117,7 +117,7 @@ class PiModel(NetworkMethod):
 
 @settings
 class TemporalEnsembling(PiModel):
-    r"""Temporal ensembling: what the network says of a row should agree with what it said before.
+    r"""Temporal ensembling: predictions of a row should agree with the average of earlier ones.
 
     As the Π-model with one pass: the other is replaced by the moving average of all earlier outputs for the row,
     :math:`(1 - \alpha) \sum_{i \le k} \alpha^{k - i} p_i / (1 - \alpha^k)` after its k-th turn, which is less noisy
@@ -309,7 +309,7 @@ class MeanTeacher(PiModel):
 
 
 class PastOutputs:
-    """The moving average of what was said of each row, corrected for its start.
+    """The moving average of each row's predictions, corrected for its start.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ class PastOutputs:
         return self._mean[at], (self._turns[at] > 0).float()
 
     def add(self, at: Tensor, p: Tensor) -> None:
-        """Take in what is said of these rows now; of a row that occurs twice, the first."""
+        """Add the predictions of these rows; of a row that occurs twice, the first."""
         import torch
 
         twice = torch.tril(at[:, None] == at, diagonal=-1).any(1)

@@ -41,7 +41,7 @@ Array = NDArray[Any]
 
 VALIDATION_FROM = 50  # labelled rows below which none are held out
 CALIBRATION_FOLDS = 3
-NETWORKS, NOISE = 3, 0.2  # of the default network, unless said otherwise
+NETWORKS, NOISE = 3, 0.2  # of the default network
 SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
 
 

@@ -24,9 +24,9 @@ class EntropyLogistic(Classifier):
 
     Minimises :math:`\sum_i -\log p_{y_i}(x_i) + \lambda \frac{\ell}{u} \sum_j H(p(x_j)) + \frac{1}{2 C} \lVert W
     \rVert^2` over weights W and offsets: the log loss of the ℓ labelled rows, as scikit-learn's
-    ``LogisticRegression`` has it, and the entropy of what is said about the u unlabelled ones.
+    ``LogisticRegression`` has it, and the entropy of the predictions of the u unlabelled ones.
 
-    The entropy is not convex, and neither is the sum: there are local minima, and which one is found depends on the
+    The entropy is not convex, and neither is the sum: there are local minima, and which one is reached depends on the
     start. The start is the minimum without the entropy, which is convex, so that the result is a supervised one that
     was moved away from where unlabelled rows are.
 
@@ -105,13 +105,13 @@ class EntropyLogistic(Classifier):
                 options={"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": 1e-6, "ftol": 1e-14},
             )
 
-        found = minimum(0.0, np.zeros((d + 1) * c))
-        self.n_iter_ = int(found.nit)
+        solution = minimum(0.0, np.zeros((d + 1) * c))
+        self.n_iter_ = int(solution.nit)
         if self.entropy > 0 and len(unl):
-            found = minimum(self.entropy, found.x)
-            self.n_iter_ = int(found.nit)
-        self.objective_ = float(found.fun)
-        weights = found.x.reshape(d + 1, c).T
+            solution = minimum(self.entropy, solution.x)
+            self.n_iter_ = int(solution.nit)
+        self.objective_ = float(solution.fun)
+        weights = solution.x.reshape(d + 1, c).T
         self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
 
     def _scale(self, X: Array) -> Array:

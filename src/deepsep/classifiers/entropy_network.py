@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @settings
 class EntropyNetwork(NetworkMethod):
-    r"""Entropy minimisation: cross-entropy on labelled rows plus the entropy of what is said about unlabelled ones.
+    r"""Entropy minimisation: cross-entropy on labelled rows plus the entropy of the predictions of unlabelled ones.
 
     The loss is :math:`\frac1\ell \sum_i -\log p_{y_i}(x_i) + \lambda \frac1u \sum_j H(p(x_j))`: a boundary through
     dense regions leaves many rows unsure, and costs. The weight λ grows linearly to ``entropy`` over the steps, so
@@ -33,7 +33,7 @@ class EntropyNetwork(NetworkMethod):
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
         Dropout rate.
-    l2 : float, default=1e-5
+    l2 : float, default=1e-3
         Penalty on the squared weights.
     steps : int, default=2000
         Steps of Adam.

@@ -131,15 +131,15 @@ class LocalLabelPropagation(PropagationMethod):
         known = codes >= 0
         return Spread(np.where(known, codes, P.argmax(axis=1)), np.where(known, 1.0, P.max(axis=1)))
 
-    def _metric(self, V: Array, said: Spread, rng: np.random.Generator, device: Any) -> Any:
+    def _metric(self, V: Array, spread: Spread, rng: np.random.Generator, device: Any) -> Any:
         import torch
         from torch.nn.functional import normalize
 
         if not self.metric:
             return None
-        kept = _bank(said.codes, rng)
+        kept = _bank(spread.codes, rng)
         bank = torch.from_numpy(V[kept].astype(np.float32)).to(device)
-        labels = torch.from_numpy(said.codes[kept]).to(device)
+        labels = torch.from_numpy(spread.codes[kept]).to(device)
 
         def aggregation(h: Tensor, goal: Tensor) -> Tensor:
             near = normalize(h) @ bank.T / self.temperature

@@ -59,11 +59,11 @@ class PropagationMethod(NetworkMethod):
         self._train(network, rows, supervised, rng, steps=first)
         for steps in others:
             V = unit_rows(network.embed(X)[present])
-            said = self._spread(V, rows.codes[present], rows.weight[present], rows.n_classes)
+            spread = self._spread(V, rows.codes[present], rows.weight[present], rows.n_classes)
             labels, trust = np.zeros(len(X), np.int64), np.zeros(len(X), np.float32)
-            labels[present], trust[present] = said
+            labels[present], trust[present] = spread
             goal, weight = (torch.from_numpy(values).to(network.device) for values in (labels, trust))
-            metric = self._metric(V, said, rng, network.device)
+            metric = self._metric(V, spread, rng, network.device)
 
             def weighted(batch: Batch, goal: Tensor = goal, weight: Tensor = weight, metric: Any = metric) -> Tensor:
                 at = batch.both
@@ -80,7 +80,7 @@ class PropagationMethod(NetworkMethod):
         """Return labels and weights for embedded rows of length 1, of which some are labelled."""
         raise NotImplementedError
 
-    def _metric(self, V: Array, said: Spread, rng: np.random.Generator, device: Any) -> Any:
+    def _metric(self, V: Array, spread: Spread, rng: np.random.Generator, device: Any) -> Any:
         """Return a function of (embeddings, labels) of a batch that is added to the loss of each row; or None."""
 
 

@@ -34,7 +34,7 @@ class Supervised(Classifier):
     """Any scikit-learn classifier, on the labelled rows alone.
 
     It takes partly labelled rows as all methods here do, drops the unlabelled ones, and fits a copy of the classifier
-    to the others; then it says what the classifier says, also about the rows that it dropped. One classifier is
+    to the others; predictions are those of the copy, also for the rows that it dropped. One classifier is
     treated otherwise: :class:`sklearn.semi_supervised.SelfTrainingClassifier` gets the unlabelled rows as well.
 
     Weights go to the classifier where it takes weights. Where it does not, as k nearest neighbours, a weight of k is k
@@ -169,10 +169,10 @@ class Supervised(Classifier):
         X = self._scaled(X)
         if self._platt is not None:
             return platt_probabilities(_scores(self.estimator_, X), *self._platt)
-        said = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
-        said = np.where(np.isfinite(said), said, 0.0)
-        total = said.sum(axis=1, keepdims=True)
-        return np.where(total > 0, said / np.where(total > 0, total, 1), 1 / said.shape[1])
+        p = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        p = np.where(np.isfinite(p), p, 0.0)
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
 
@@ -188,9 +188,9 @@ class Supervised(Classifier):
             self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
         self._platt = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
         self.estimator_ = load_classifier(arrays, new_classifier(state["classifier"]), d, c)
-        said = self._probabilities(np.zeros((1, d)))
-        if said.shape != (1, c):
-            raise ModelFileError(f"the classifier knows {said.shape[1]} classes where there are {c}. Save it again.")
+        p = self._probabilities(np.zeros((1, d)))
+        if p.shape != (1, c):
+            raise ModelFileError(f"the classifier knows {p.shape[1]} classes where there are {c}. Save it again.")
 
 
 def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
@@ -203,7 +203,7 @@ def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
 
 def _fit(estimator: Any, X: Any, codes: Array, weight: Array | None) -> Any:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # Classifier has said it
+        warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # the skeleton warns
         warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade
         try:
             return estimator.fit(X, codes) if weight is None else estimator.fit(X, codes, sample_weight=weight)
