@@ -12,16 +12,23 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow check lint types doctest docs format bench constraints clean
+.PHONY: help demo quick test coverage slow check lint types doctest docs format bench constraints clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY)  ## a survey, segments, a model and a report, on real people
+demo: $(VENV)/.installed  ## a survey, segments, a model and a report, on real people
 	$(BIN)/deepsep demo
 
 test: $(READY)  ## run the fast tests, one worker per core
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+
+quick: $(READY)  ## run the tests that need no fit
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto tests/test_layers.py tests/test_labels.py tests/test_read_table.py \
+	  tests/test_check_table.py tests/test_solver.py tests/test_networks.py
+
+coverage: $(READY)  ## run the fast tests and show which lines they miss
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov=deepsep --cov-report=term-missing:skip-covered
 
 slow: $(READY)  ## run the slow tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m slow
@@ -68,6 +75,11 @@ $(BIN)/python:
 	  echo "deepsep needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
 	       "Name another one: make PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+# The package alone, for the demonstration.
+$(VENV)/.installed: pyproject.toml constraints.txt src/deepsep/_version.py | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
 
 # One stamp per extra. The version is among the causes because the package's metadata holds a copy of it.
 $(VENV)/.installed-%: pyproject.toml constraints.txt src/deepsep/_version.py | $(BIN)/python

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from deepsep import DeepSep, for_table
-from deepsep._metrics import scores
 from deepsep.datasets import load_nhanes, make_survey
+from deepsep.evaluation.metrics import scores
 
 
 def populations():

@@ -23,8 +23,8 @@ from sklearn.ensemble import RandomForestClassifier
 from tables import load, split, table_names
 
 from deepsep import DeepSep
-from deepsep._metrics import calibration_error
-from deepsep._targets import round_weights
+from deepsep.core.probability import round_weights
+from deepsep.evaluation.metrics import calibration_error
 
 PRESETS = {
     "published": DeepSep.as_published,

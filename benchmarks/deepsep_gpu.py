@@ -20,7 +20,7 @@ import torch
 from deepsep_speed import survey
 
 from deepsep import TSVM, DeepSep
-from deepsep._targets import round_weights, smooth_labels
+from deepsep.core.probability import round_weights, smooth_labels
 from deepsep.networks import PackedNetwork
 
 

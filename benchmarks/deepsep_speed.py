@@ -16,7 +16,8 @@ import warnings
 
 import numpy as np
 
-from deepsep import DeepSep, _deepsep
+from deepsep import DeepSep
+from deepsep.classifiers import deepsep
 from deepsep.networks import NumpyNetwork
 
 
@@ -58,7 +59,7 @@ def fit_table(repeats):
 
     X, truth = survey(2500 + 4780, 100)
     y = np.where(np.arange(len(X)) < 2500, truth, -1)
-    networks, tsvms = Stopwatch(NumpyNetwork, "train"), Stopwatch(_deepsep.TSVM, "fit")
+    networks, tsvms = Stopwatch(NumpyNetwork, "train"), Stopwatch(deepsep.TSVM, "fit")
     settings = {"published": DeepSep.as_published, "default": DeepSep}
     turns = []
     for _ in range(repeats):

@@ -8,20 +8,24 @@ quantiles, missing ones to the median with an indicator; categories to one colum
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import QuantileTransformer
 
+Array = NDArray[Any]
 
-def table_names(folder):
+
+def table_names(folder: str | Path | None) -> list[str]:
     """Return the names of the tables, and sklearn's digits, which anyone has."""
     return ["digits"] + (sorted(path.stem for path in Path(folder).glob("*.parquet")) if folder else [])
 
 
 @lru_cache(maxsize=2)
-def load(name, folder):
+def load(name: str, folder: str | Path | None) -> tuple[Array, Array]:
     """Return (X of float32, labels as codes)."""
     if name == "digits":
         X, y = load_digits(return_X_y=True)
@@ -52,7 +56,7 @@ def load(name, folder):
     return X[:, X.std(axis=0) > 0], codes
 
 
-def split(codes, labels, seed, n_unlabelled=3000, equal=False):
+def split(codes: Array, labels: int, seed: int, n_unlabelled: int = 3000, equal: bool = False) -> tuple[Array, Array]:
     """Return (labelled rows, unlabelled rows); with `equal`, the classes of the unlabelled rows are of one size."""
     rng = np.random.default_rng(seed)
     c = codes.max() + 1

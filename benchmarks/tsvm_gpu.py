@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from deepsep.networks import TorchRows, rows_by_size
-from deepsep.solvers._rows import Rows
+from deepsep.solvers.rows import Rows
 from deepsep.solvers.tsvm import Problem, single_loop, supervised_svm
 
 C = 0.1

@@ -13,7 +13,7 @@ from deepsep import TSVM, for_table
 from deepsep.errors import DataError, DeepSepWarning
 from deepsep.scoring import score_file
 from deepsep.table import read_table
-from deepsep.table._batches import TableFile
+from deepsep.table.batches import TableFile
 
 CELLS = ["1", "12", "0,5", "1,5", "1.234", "1,234", "12.345,6", "1,234.5", "?", "", "NA", "+3", "1e3", ".5", "inf"]
 anew = settings(

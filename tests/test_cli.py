@@ -98,8 +98,8 @@ def test_an_unexpected_error_asks_for_a_report_and_shows_its_traceback_on_demand
     def fail(*arguments: object, **settings: object) -> None:
         raise RuntimeError("what now")
 
-    monkeypatch.setattr("deepsep.table._read.read_table", fail)
-    monkeypatch.setattr("deepsep.cli._training.read_table", fail)
+    monkeypatch.setattr("deepsep.table.reading.read_table", fail)
+    monkeypatch.setattr("deepsep.cli.training.read_table", fail)
     arguments = ("fit", people, "--label", "segment", "-o", people.parent / "model")
     result = run(*arguments)
     assert result.exit_code == 1
@@ -148,7 +148,7 @@ def test_ctrl_c_exits_130_and_writes_nothing(people: Path, method: str) -> None:
         (("fit", "people.csv", "--text", "agee"), "Error: --text: column 'agee' not found; did you mean 'age'?"),
         (("check", "poeple.csv"), "Error: poeple.csv does not exist; did you mean 'people.csv'?"),
         (("check", "far/people.csv"), "Error: far/people.csv does not exist, nor does the folder far."),
-        (("fit", "nobody.csv"), "Error: none of the 200 rows has a label. Give a label to at least one row"),
+        (("fit", "nobody.csv"), "Error: none of the 200 rows has a label: every entry is nan. Give a label"),
     ],
 )
 def test_errors_speak_of_options_and_files(

@@ -194,7 +194,7 @@ def test_mixed_types(tmp_path: Path) -> None:
     result = fit(table)
     assert result.exit_code == 0, result.output
     assert "'age' holds 114 numbers and 6 other values such as 'unknown'" in result.stderr
-    assert "--text 'age'" in result.stderr
+    assert "--text age" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["NA", "None", "nan"])

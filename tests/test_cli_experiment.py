@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from deepsep._methods import TABLE
+from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli import app
 from deepsep.cli.experiment import METHODS, SIZES
 from deepsep.datasets import list_tables
-from deepsep.experiments import _models, _protocol
-from deepsep.experiments._results import COLUMNS
+from deepsep.experiments import splits, study_models
+from deepsep.experiments.results import COLUMNS
 
 SHORT = ("rounds=1", "initial_epochs=2", "propensity_epochs=1", "label_epochs=1")
 QUICK = ("--validation", "12", "--no-tune", "--jobs", "1", *(f"--set=deepsep.{setting}" for setting in SHORT))
@@ -98,7 +98,7 @@ def test_json_is_alone_on_standard_output(table, tmp_path):
     assert done.stderr == ""
     assert content["cells"] == 4
     assert content["warnings"] == ["10 of 300 rows have no class in 'segment' and take no part."]
-    assert set(content["averages"]) == {"knn", "TSVM (raw features)"}
+    assert set(content["averages"]) == {"k nearest neighbours", "TSVM (raw features)"}
     assert content["claims"] == []
 
 
@@ -146,15 +146,17 @@ def test_what_is_done_is_kept_when_some_fits_fail(table, tmp_path):
     done = experiment(table, tmp_path / "r", "--set", "knn.n_neighbors=-1")
     assert done.exit_code == 2
     assert "4 of 8 cells failed" in done.stderr
-    assert set(pd.read_csv(tmp_path / "r" / "table.csv")["method"]) == set(_models.ORDER[3:4] + _models.ORDER[5:8])
+    assert set(pd.read_csv(tmp_path / "r" / "table.csv")["method"]) == set(
+        study_models.ORDER[3:4] + study_models.ORDER[5:8]
+    )
 
 
 def test_defaults_are_those_of_the_paper():
-    assert tuple(map(int, SIZES.split(","))) == _protocol.SIZES
-    assert tuple(METHODS.split(",")) == _models.METHODS
+    assert tuple(map(int, SIZES.split(","))) == splits.SIZES
+    assert tuple(METHODS.split(",")) == study_models.METHODS
     options = {option.name: option.default for option in _command("experiment").params}
-    assert (options["shuffles"], options["validation"]) == (_protocol.SHUFFLES, _protocol.VALIDATION)
-    assert options["test_per_class"] == _protocol.TEST_PER_CLASS
+    assert (options["shuffles"], options["validation"]) == (splits.SHUFFLES, splits.VALIDATION)
+    assert options["test_per_class"] == splits.TEST_PER_CLASS
     assert not options["no_tune"]
 
 
@@ -236,7 +238,7 @@ def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tm
 
 
 def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path, monkeypatch):
-    monkeypatch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
+    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     file, other = tmp_path / "c.json", tmp_path / "other.csv"
     frame = pd.read_csv(partly)
@@ -292,4 +294,4 @@ def test_help_names_every_default():
     text = run("experiment", "--help").stdout
     assert all(name in text for name in list_tables())
     assert "956" in text
-    assert all(name in TABLE for name in METHODS.split(","))
+    assert all(name in CATALOGUE for name in METHODS.split(","))

@@ -1,7 +1,9 @@
 """``deepsep fit``: models, options, and outputs that are whole or not there at all."""
 
 import json
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ import pytest
 from command_line import SHORT, fit_model, run, write_people
 
 import deepsep
-from deepsep.cli._estimator import parse_settings
+from deepsep.cli.estimator import parse_settings
 
 
 @pytest.fixture
@@ -222,7 +224,7 @@ def test_a_failure_in_the_report_leaves_nothing(people: Path, monkeypatch: pytes
     def fail(*arguments: object, **settings: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("deepsep.report._summary.summarize", fail)
+    monkeypatch.setattr("deepsep.report.summarize", fail)
     result = run("fit", people, "--label", "segment", "-o", people.parent / "model", "--method", "tsvm")
     assert result.exit_code == 1
     assert "No space left on device" in result.stderr
@@ -241,3 +243,42 @@ def test_fit_with_its_report(people: Path) -> None:
     assert summary["asked"]["label"] == "segment"
     assert run("explain", folder, people).exit_code == 0  # the label's column is known from the report
     deepsep.load(folder)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, place: str) -> list[Any]:
+    """Let calls of a function be counted; returns the first arguments of the calls."""
+    module, _, name = place.rpartition(".")
+    original, calls = getattr(import_module(module), name), []
+
+    def count(*arguments: Any, **settings: Any) -> Any:
+        calls.append(arguments[0])
+        return original(*arguments, **settings)
+
+    monkeypatch.setattr(place, count)
+    return calls
+
+
+def test_everything_is_read_checked_converted_and_written_once(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = people.parent / "model"
+    shares = people.parent / "shares.json"
+    shares.write_text('{"gold": 0.3, "blue": 0.3, "grey": 0.4}')
+    labels = counted(monkeypatch, "deepsep.core.labels.read_labels")
+    columns = counted(monkeypatch, "deepsep.table.columns.convert")
+    checks = counted(monkeypatch, "deepsep.files.manifest.check_model_folder")
+    tables = counted(monkeypatch, "deepsep.cli.training.read_table")
+    models = counted(monkeypatch, "deepsep.cli.outputs.model_files")
+    written = counted(monkeypatch, "deepsep.cli.outputs.install")
+    options = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--priors", shares)
+    assert run("fit", people, *options, "--no-report", "-o", folder).exit_code == 0
+    assert sorted(column.name for column in columns) == ["age", "plan", "weight"]
+    assert [len(calls) for calls in (labels, tables, checks, models, written)] == [1, 1, 1, 1, 1]
+
+
+def test_a_report_reads_the_labels_of_the_table_no_second_time(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
+    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
+    labels = counted(monkeypatch, "deepsep.core.labels.read_labels")
+    options = ("--label", "segment", "--id", "customer", "--method", "tsvm")
+    assert run("fit", people, *options, "-o", people.parent / "model").exit_code == 0
+    assert [len(y) for y in labels].count(200) == 1  # the fits of the folds have fewer rows

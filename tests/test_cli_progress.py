@@ -14,13 +14,13 @@ import pytest
 from command_line import run, write_people
 
 import deepsep
-from deepsep.cli._console import Console
-from deepsep.cli._progress import watching
-from deepsep.rivals._network import NetworkRival
+from deepsep.classifiers.network_method import NetworkMethod
+from deepsep.cli.console import Console
+from deepsep.cli.progress import watching
 from deepsep.survey import SurveySegments
 
 BAR = re.compile(r"\d%\|")
-NETWORKS = [name for name in deepsep.methods() if isinstance(deepsep.method(name), NetworkRival)]
+NETWORKS = [name for name in deepsep.methods() if isinstance(deepsep.method(name), NetworkMethod)]
 
 
 def on_terminal(command: list[str], columns: int) -> str:

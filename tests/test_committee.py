@@ -6,7 +6,7 @@ import pytest
 from deepsep import DeepSep, load, save
 from deepsep.errors import InterruptWarning
 from deepsep.networks import NumpyNetwork, TorchNetwork
-from deepsep.networks._committee import Committee, member_states, members_of
+from deepsep.networks.committee import Committee, member_states, members_of
 
 D, C = 5, 3
 PHASE = {"loss": "kl", "epochs": 3, "lr": 1e-2, "batch_size": 16}
@@ -136,14 +136,21 @@ def test_one_network_without_noise_is_the_papers(blobs):
     published = DeepSep.as_published()
     assert (published.n_networks, published.noise) == (1, 0.0)
     model = DeepSep(n_networks=1, random_state=0, **QUICK).fit(X, y)
-    assert all("/" not in name for name in model._states[0])
     assert model.transform(X).shape == (150, 4)
 
 
 def test_noise_is_for_the_default_network():
-    assert DeepSep()._deviation() == 0.2
-    assert DeepSep(noise=0.3)._deviation() == 0.3
-    assert DeepSep(encoder=lambda: None)._deviation() == 0.0
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(np.arange(60) < 30, (X[:, 0] > 0).astype(int), -1)
+    default, own, none = (DeepSep(noise=noise, random_state=0, **QUICK).fit(X, y) for noise in (None, 0.2, 0.0))
+    np.testing.assert_array_equal(default.predict_proba(X), own.predict_proba(X))
+    assert (default.predict_proba(X) != none.predict_proba(X)).any()
+    torch = pytest.importorskip("torch")
+    default, none = (
+        DeepSep(encoder=lambda: torch.nn.Linear(3, 2), noise=noise, random_state=0, **QUICK).fit(X, y)
+        for noise in (None, 0.0)
+    )
+    np.testing.assert_array_equal(default.predict_proba(X), none.predict_proba(X))
 
 
 def test_settings_changed_after_the_fit_change_nothing(blobs, tmp_path):

@@ -21,13 +21,13 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_score
 
 import deepsep
-import deepsep.datasets._nhanes as nhanes_module
-import deepsep.datasets._packages as packages
-import deepsep.datasets._public as public
-import deepsep.datasets._ssl_book as ssl_book
+import deepsep.datasets.nhanes as nhanes_module
+import deepsep.datasets.packages as packages
+import deepsep.datasets.public as public
+import deepsep.datasets.ssl_book as ssl_book
 from deepsep import for_table
 from deepsep.datasets import cache_folder, list_tables, load_nhanes, load_ssl_book, load_table, make_survey
-from deepsep.datasets._packages import Package, read_member
+from deepsep.datasets.packages import Package, read_member
 from deepsep.errors import DataError, ParameterError
 
 

@@ -16,10 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from deepsep import DeepSep, LabelledFold, load, save
-from deepsep._targets import fit_temperature, round_weights, smooth_labels, temper
-from deepsep.errors import DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning
+from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
+from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning
 from deepsep.networks import NumpyNetwork
-from deepsep.networks._ensemble import NetworkAverage
+from deepsep.networks.average import NetworkAverage
 
 QUICK = {
     "initial_epochs": 15,
@@ -483,7 +483,7 @@ def test_few_rows():
         model = DeepSep(**{**QUICK, "batch_size": 2}, random_state=0).fit(X, y)
     assert np.isfinite(model.predict_proba(X[:1])).all()
     given = np.flatnonzero(y != None)  # noqa: E711
-    with pytest.warns(LabelWarning, match="no unlabelled rows: DeepSep fell back"):
+    with pytest.warns(LabelWarning, match="no unlabelled rows: DeepSep learns"):
         assert DeepSep(**QUICK, random_state=0).fit(X[given], y[given]).n_rounds_ == 0
 
 
@@ -600,7 +600,7 @@ def test_ctrl_c_while_calibrating_ends_the_calibration(monkeypatch):
         raise KeyboardInterrupt
 
     model = DeepSep(**QUICK, calibrate=True, random_state=0)
-    monkeypatch.setattr("deepsep._deepsep.out_of_fold", interrupt)
+    monkeypatch.setattr("deepsep.classifiers.deepsep.fit_folds", interrupt)
     with pytest.warns(InterruptWarning, match="not calibrated"):
         model.fit(X, y)
     assert model.temperature_ == 1.0
@@ -652,3 +652,26 @@ def test_diverged_training_says_so():
     X, y, _ = segments(100)
     with np.errstate(all="ignore"), pytest.raises(DeepSepError, match=r"diverged|finite"):
         DeepSep(**QUICK, standardize=False, random_state=0).fit(X * 1e39, y)
+
+
+def test_quota_labels_do_not_ruin_a_rare_class():
+    rng = np.random.default_rng(1)
+    centres = rng.normal(size=(3, 6))
+    codes = rng.choice(3, size=2000, p=[0.02, 0.49, 0.49])
+    codes[:60] = np.repeat(np.arange(3), 20)
+    X = 2 * centres[codes] + 0.5 * rng.normal(size=(2000, 6))
+    model = DeepSep(n_networks=1, random_state=0).fit(X, np.where(np.arange(2000) < 60, codes, -1))
+    first, last = ((p.argmax(axis=1) == codes)[60:].mean() for p in (model.round_proba(X, 0), model.predict_proba(X)))
+    assert last > first - 0.005
+    assert all(row["collapsed"] == [] for row in model.history_ if row["phase"] == "tsvm")
+
+
+def test_a_collapse_is_said_and_recorded():
+    rng = np.random.default_rng(2)
+    truth = (np.arange(400) % 3 == 0).astype(int)
+    X = rng.normal(size=(400, 5)) + 0.4 * truth[:, None]
+    y = np.where(np.arange(400) < 40, truth, -1)
+    settings = {"hidden": (16, 8), "rounds": 1, "initial_epochs": 15, "n_networks": 1, "C_star": 0.1}
+    with pytest.warns(CollapseWarning, match="low-density boundary of class 1"):
+        model = DeepSep(**settings, random_state=0).fit(X, y)
+    assert [row["collapsed"] for row in model.history_ if row["phase"] == "tsvm"] == [[1]]

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from deepsep.experiments import _run
-from deepsep.experiments._page import ablation_table, claims_table, spread_table
-from deepsep.experiments._results import claims
-from deepsep.experiments._run import _digest, prepare
+from deepsep.experiments import running
+from deepsep.experiments.results import claims
+from deepsep.experiments.running import _digest, prepare
+from deepsep.experiments.study_page import ablation_table, claims_table, spread_table
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_changed_defaults_make_new_cells(monkeypatch, tmp_path):
         return [cell.key for cell in what.cells]
 
     before = keys()
-    monkeypatch.setattr(_run, "departures", lambda: {"rounds": 99})
+    monkeypatch.setattr(running, "departures", lambda: {"rounds": 99})
     after = keys()
     assert before[0] == after[0]
     assert before[1] != after[1]

@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 
 from deepsep import TSVM, for_table
 from deepsep.errors import DataError
-from deepsep.explain import as_text, explain
-from deepsep.report._importance import permute
-from deepsep.report._tree import imitate
+from deepsep.evaluation.importance import permute
+from deepsep.report.explanation import as_text, explain
+from deepsep.report.tree import imitate
 
 
 def people(n: int = 400, labels: int = 80) -> tuple[pd.DataFrame, np.ndarray]:
@@ -56,7 +56,7 @@ def test_columns_of_one_call_or_many_are_alike(monkeypatch: pytest.MonkeyPatch) 
     codes = pd.factorize(y, sort=True)[0]
     model = for_table(TSVM()).fit(table, y)
     whole = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0))
-    monkeypatch.setattr("deepsep.report._importance.BATCH", 150)
+    monkeypatch.setattr("deepsep.evaluation.importance.BATCH", 150)
     parts = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0))
     np.testing.assert_allclose(whole.loss, parts.loss, atol=1e-9)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsep._labels import need_two_classes, read_labels
+from deepsep.core.labels import need_two_classes, read_labels
 from deepsep.errors import LabelError, LabelWarning
 
 

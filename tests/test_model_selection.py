@@ -1,6 +1,7 @@
 """LabelledFold: unlabelled rows train in every fold and are never scored."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +10,11 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from deepsep import TSVM, LabelledFold
-from deepsep.errors import LabelError, ParameterError
+from deepsep import TSVM, DeepSep, LabelledFold, for_table, method, out_of_fold
+from deepsep.core.labels import read_labels
+from deepsep.errors import DataError, LabelError, LabelWarning, ParameterError
+from deepsep.evaluation.folds import deal_folds
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 
 
 @settings(max_examples=40, deadline=None)
@@ -85,3 +89,116 @@ def test_sets_that_do_not_partition_are_refused_by_scikit_learn():
     X, y = easy()
     with pytest.raises(ValueError, match="partition"):
         cross_val_predict(LogisticRegression(), X, y, cv=LabelledFold())
+
+
+# -- predictions out of fold -----------------------------------------------------------------------------------
+
+
+def test_out_of_fold_is_what_fits_by_hand_give():
+    X, y = easy()
+    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
+    weight[[0, 100]] = 0  # a labelled row and an unlabelled one that are not there
+    found = out_of_fold(TSVM(), X, y, n_splits=3, n_repeats=2, sample_weight=weight, random_state=5)
+    rows, p, here = [], [], np.flatnonzero(weight > 0)
+    for repeat in range(2):
+        for train, test in LabelledFold(3, random_state=5 + repeat).split(None, y[here]):
+            model = TSVM(random_state=5).fit(X[here[train]], y[here[train]], sample_weight=weight[here[train]])
+            rows.append(here[test])
+            p.append(model.predict_proba(X[here[test]]))
+    np.testing.assert_array_equal(found.rows, np.concatenate(rows))
+    np.testing.assert_array_equal(found.probabilities, np.concatenate(p))
+    np.testing.assert_array_equal(found.weight, weight[found.rows])
+    np.testing.assert_array_equal(found.fold, np.repeat(np.arange(6), [len(test) for test in rows]))
+    first, second = found.by_repeat(found.rows)
+    np.testing.assert_array_equal(np.sort(first), np.sort(second))
+    assert (first != second).any()
+
+
+def test_out_of_fold_takes_tables_and_gives_frames():
+    X, y = easy()
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(c=np.where(X[:, 0] > 0, "x", "z"))
+    model = for_table(method("logistic-regression"))
+    frame = out_of_fold(model, table, y, n_splits=4, random_state=0).to_frame()
+    assert frame.columns.tolist() == [
+        *("row", "fold", "given", "label", "probability_left", "probability_right", "confidence")
+    ]
+    assert not hasattr(model[-1], "classes_")  # the model itself is not fitted
+    assert frame["given"].tolist() == y[frame["row"]].tolist()
+    train, test = next(LabelledFold(4, random_state=0).split(table, y))
+    by_hand = for_table(method("logistic-regression", random_state=0)).fit(table.iloc[train], y[train])
+    first = frame[frame["fold"] == 0]
+    assert first["row"].tolist() == test.tolist()
+    np.testing.assert_array_equal(first.iloc[:, 4:6], by_hand.predict_proba(table.iloc[test]))
+
+
+def test_out_of_fold_keeps_every_class_in_training():
+    X, y = easy()
+    y[20:22], y[30] = "rare", "lonely"
+    with pytest.warns(LabelWarning, match="one label are never held out.* lonely"):
+        found = out_of_fold(TSVM(), X, y, random_state=0)
+    assert found.probabilities.shape == (len(found.rows), 4)
+    assert set(found.rows) == set(np.flatnonzero(y != None)) - {30}  # noqa: E711
+    assert found.n_training.tolist() == [27 - (found.fold == k).sum() for k in range(5)]
+
+
+def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
+    X, y = easy()
+    labels = read_labels(y)
+    folds = deal_folds(labels, n_splits=2, seed=0)
+    seen = {}
+    candidates = {
+        "all": Candidate(TSVM()),
+        "labelled": Candidate(TSVM(), labelled_only=True),
+        "half": Candidate(TSVM(), label_share=0.5),
+        "wrong": Candidate(TSVM(C=-1)),
+    }
+
+    def look(name, fitted, fold):
+        seen[name, fold.number] = fitted.n_labelled_, fitted.n_unlabelled_
+        return fold.X_test.shape
+
+    found = fit_folds(candidates, X, labels, folds, keep_failures=True, after_fit=look)
+    assert list(found.p) == ["all", "labelled", "half"]
+    assert set(found.failures) == {"wrong"}
+    assert "C=-1" in found.failures["wrong"]
+    assert [seen[name, 0] for name in found.p] == [(12, 276), (12, 0), (6, 282)]
+    assert found.extras[1] == dict.fromkeys(found.p, (12, 2))
+    again = fit_folds(candidates, X, labels, folds, keep_failures=True, n_jobs=2)
+    for name, p in found.p.items():
+        np.testing.assert_array_equal(again.p[name], p)
+    with pytest.raises(ParameterError, match="C=-1"):
+        fit_folds(candidates, X, labels, folds)
+
+
+def test_unlabelled_rows_can_be_sampled():
+    _, y = easy()
+    folds = deal_folds(read_labels(y), n_splits=2, max_unlabeled=50)
+    assert len(folds.rows) == 24 + 50
+    assert folds.notes == ("The models behind these figures saw 50 of the 276 unlabelled rows.",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"n_splits": 1}, ParameterError, "n_splits=1"),
+        ({"n_repeats": 0}, ParameterError, "n_repeats=0"),
+        ({"y": ["left"] + [None] * 298 + ["right"]}, LabelError, "two classes need two labels"),
+        ({"y": ["left", "right"]}, DataError, "300 rows and y has 2"),
+        ({"sample_weight": [1.0]}, ParameterError, "sample_weight"),
+    ],
+    ids=str,
+)
+def test_bad_use_of_out_of_fold(changes, error, words):
+    X, y = easy()
+    with pytest.raises(error, match=words):
+        out_of_fold(TSVM(), X, **{"y": y} | changes)
+
+
+def test_ctrl_c_ends_all_folds():
+    X, y = easy()
+
+    def stop(row):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        out_of_fold(DeepSep(initial_epochs=1, callback=stop), X, y, random_state=0)

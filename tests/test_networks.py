@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deepsep.networks import NumpyNetwork
-from deepsep.networks._numpy import _Adam, _Batch, _Chunk, _Dropout, _Flat, _Step
+from deepsep.networks.numpy_network import _Adam, _Batch, _Chunk, _Dropout, _Flat, _Step
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402

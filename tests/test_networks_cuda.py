@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from deepsep.networks import NumpyNetwork, PackedNetwork, TorchNetwork, _phase  # noqa: E402
+from deepsep.networks import NumpyNetwork, PackedNetwork, TorchNetwork, loop  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -25,14 +25,14 @@ def data():
 def captures(monkeypatch):
     """Whether each capture succeeded."""
     outcomes = []
-    capture = _phase._capture
+    capture = loop._capture
 
     def watched(*args):
         graph = capture(*args)
         outcomes.append(graph is not None)
         return graph
 
-    monkeypatch.setattr(_phase, "_capture", watched)
+    monkeypatch.setattr(loop, "_capture", watched)
     return outcomes
 
 
@@ -123,4 +123,4 @@ def test_tensors_on_the_device_are_used_as_they_are():
     first.train(X, targets, rng=np.random.default_rng(0), **PHASE)
     second.train(*there, rng=np.random.default_rng(0), **PHASE)
     np.testing.assert_allclose(first.predict_proba(X), second.predict_proba(there[0]), atol=1e-5)
-    assert _phase.tensor(there[0], torch.device("cuda")).data_ptr() == there[0].data_ptr()
+    assert loop.tensor(there[0], torch.device("cuda")).data_ptr() == there[0].data_ptr()

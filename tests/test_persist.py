@@ -16,6 +16,8 @@ import pytest
 import skops.io
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load as read_tensors
+from safetensors.numpy import save as write_tensors
 from scipy import sparse
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.exceptions import NotFittedError
@@ -24,13 +26,12 @@ from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, KernelCenterer, OneHotEncoder, StandardScaler
 
-import deepsep._folder
-import deepsep._spaces
-import deepsep.persist
-from deepsep import TSVM
-from deepsep._fingerprint import fingerprint
-from deepsep._plain import decode_classes, encode_classes, pack, unpack
-from deepsep._steps import _refused
+import deepsep.files.folder
+import deepsep.files.manifest
+import deepsep.models
+import deepsep.solvers.spaces
+from deepsep import TSVM, DeepSep
+from deepsep.core.fingerprint import fingerprint
 from deepsep.errors import (
     ApproximationWarning,
     DeepSepWarning,
@@ -39,7 +40,9 @@ from deepsep.errors import (
     ParameterError,
     VersionError,
 )
-from deepsep.persist import load, save
+from deepsep.files.plain import decode_classes, encode_classes, pack, unpack
+from deepsep.files.skops_files import _refused
+from deepsep.models import load, save
 
 ROWS = np.random.default_rng(0).normal(size=(80, 3)) + np.repeat([[0, 0, 0], [4, 0, 0], [0, 4, 0], [0, 0, 4]], 20, 0)
 CODES = np.repeat(np.arange(4), 20)
@@ -128,13 +131,13 @@ def rewrite(place, **changes):
     manifest = json.loads((place / "manifest.json").read_bytes())
     for name, content in changes.pop("files", {}).items():
         (place / name).write_bytes(content)
-        manifest["files"][name] = {"size": len(content), "sha256": deepsep._folder.sha256(content)}
+        manifest["files"][name] = {"size": len(content), "sha256": deepsep.files.folder.sha256(content)}
     edit = changes.pop("edit", lambda manifest: None)
     manifest.update(changes)
     edit(manifest)
     manifest.pop("sha256")
-    manifest["sha256"] = deepsep._folder.sha256(deepsep.persist._canonical(manifest))
-    (place / "manifest.json").write_bytes(deepsep.persist._canonical(manifest))
+    manifest["sha256"] = deepsep.files.folder.sha256(deepsep.files.manifest.canonical(manifest))
+    (place / "manifest.json").write_bytes(deepsep.files.manifest.canonical(manifest))
 
 
 def files_below(folder):
@@ -193,8 +196,8 @@ def test_reload_of_more_columns_than_rows(dtype, tmp_path):
 
 
 def test_reload_of_a_nystroem_map(tmp_path, monkeypatch):
-    monkeypatch.setattr(deepsep._spaces, "EXACT_ROWS", 60)
-    monkeypatch.setattr(deepsep._spaces, "LANDMARKS", 30)
+    monkeypatch.setattr(deepsep.solvers.spaces, "EXACT_ROWS", 60)
+    monkeypatch.setattr(deepsep.solvers.spaces, "LANDMARKS", 30)
     with pytest.warns(ApproximationWarning):
         model = TSVM(kernel="rbf", random_state=0).fit(ROWS, some_labels(TEXT))
     assert model.space_ == "Nyström"
@@ -320,7 +323,7 @@ class Mine(TSVM):
 
 @pytest.mark.parametrize("model", [LogisticRegression(), Mine(), make_pipeline(LogisticRegression()), "model"])
 def test_other_models_are_refused(model, tmp_path):
-    with pytest.raises(ModelFileError, match=r"deepsep\.save takes TSVM"):
+    with pytest.raises(ModelFileError, match=r"deepsep\.save takes deepsep.s own"):
         save(model, tmp_path / "model")
 
 
@@ -400,7 +403,7 @@ def test_failure_leaves_everything_as_it_was(
         return {name: (tmp_path / name).is_dir() or (tmp_path / name).read_bytes() for name in files_below(tmp_path)}
 
     before = content()
-    owner = deepsep._folder if action == "open" else os
+    owner = deepsep.files.folder if action == "open" else os
     real = open if action == "open" else getattr(os, action)
     left = nth
 
@@ -639,41 +642,32 @@ def test_forged_arrays(copy, tmp_path):
     refuse(copy, "no safetensors file")
     X = sparse.csr_matrix(ROWS)
     save(TSVM(kernel="rbf").fit(X, some_labels(TEXT)), tmp_path / "sparse")
-    arrays = deepsep.persist.read_tensors((tmp_path / "sparse" / "arrays.safetensors").read_bytes())
+    arrays = read_tensors((tmp_path / "sparse" / "arrays.safetensors").read_bytes())
     for change in (
         {"support_vectors_.indices": arrays["support_vectors_.indices"] + 1_000_000},
         {"transduction_": None},
     ):
         changed = {name: array for name, array in {**arrays, **change}.items() if array is not None}
         place = Path(shutil.copytree(tmp_path / "sparse", tmp_path / next(iter(change))))
-        rewrite(place, files={"arrays.safetensors": deepsep.persist.write_tensors(changed)})
+        rewrite(place, files={"arrays.safetensors": write_tensors(changed)})
         refuse(place)
 
 
 # -- an encoder of the user's --------------------------------------------------------------------------------
 
 
-class Encoded(TSVM):
-    """Stands for an estimator with an encoder: what matters here is which settings travel."""
-
-    def __init__(self, *, encoder=None, callback=None, C=0.1):
-        super().__init__(C=C)
-        self.encoder = encoder
-        self.callback = callback
-
-
 def make_encoder():
-    return None
+    torch = pytest.importorskip("torch")
+    return torch.nn.Linear(ROWS.shape[1], 4)
 
 
-@pytest.fixture
-def with_encoder(monkeypatch):
-    monkeypatch.setitem(deepsep.persist.KINDS, "Encoded", f"{__name__}:Encoded")
-    monkeypatch.setattr(Encoded, "_get_param_names", classmethod(lambda cls: ["C", "callback", "encoder"]))
+def fit_encoded(**settings):
+    quick = {"rounds": 1, "initial_epochs": 2, "label_epochs": 1, "propensity_epochs": 1, "random_state": 0}
+    return DeepSep(**quick, **settings).fit(ROWS, some_labels(TEXT))
 
 
-def test_own_encoder_is_asked_for(with_encoder, tmp_path):
-    model = Encoded(encoder=make_encoder, callback=print).fit(ROWS, some_labels(TEXT))
+def test_own_encoder_is_asked_for(tmp_path):
+    model = fit_encoded(encoder=make_encoder, callback=lambda row: None)
     save(model, tmp_path / "model")
     refuse(tmp_path / "model", r"make_encoder.*load\(path, encoder=factory\)")
     again = load(tmp_path / "model", encoder=make_encoder)
@@ -682,8 +676,8 @@ def test_own_encoder_is_asked_for(with_encoder, tmp_path):
     same_bits(model.predict_proba(ROWS), again.predict_proba(ROWS))
 
 
-def test_needless_encoder_is_refused(with_encoder, saved_linear, tmp_path):
-    save(Encoded().fit(ROWS, some_labels(TEXT)), tmp_path / "model")
+def test_needless_encoder_is_refused(saved_linear, tmp_path):
+    save(fit_encoded(), tmp_path / "model")
     assert load(tmp_path / "model").encoder is None
     for place in (tmp_path / "model", saved_linear):
         with pytest.raises(ParameterError, match="no encoder of your own"):

@@ -111,7 +111,7 @@ def test_excel_without_its_package_names_the_cure(tmp_path, monkeypatch):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("xl/workbook.xml", "")
-    monkeypatch.setattr("deepsep.table._read.find_spec", lambda name: None)
+    monkeypatch.setattr("deepsep.table.reading.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'pip install "deepsep\[excel\]"'):
         read_table(write(tmp_path, file.getvalue(), "t.xlsx"))
 

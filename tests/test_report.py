@@ -15,15 +15,13 @@ from scipy import optimize, stats
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, log_loss
 
 from deepsep import TSVM, DeepSep, for_table, method
-from deepsep._labels import read_labels
-from deepsep._metrics import scores
+from deepsep.classifiers.catalogue import find_method
+from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, DeepSepWarning
-from deepsep.report import render, render_comparison, summarize, write_report
-from deepsep.report._evaluate import evaluate, held_out_rows, method_name
-from deepsep.report._format import number, percent, shorten
-from deepsep.report._frames import take_mixed
-from deepsep.report._importance import columns_of, permute
-from deepsep.report._intervals import (
+from deepsep.evaluation.folds import deal_folds
+from deepsep.evaluation.frames import take_mixed
+from deepsep.evaluation.importance import permute
+from deepsep.evaluation.intervals import (
     effective,
     paired_difference,
     reliability,
@@ -31,9 +29,14 @@ from deepsep.report._intervals import (
     share_right,
     wilson,
 )
-from deepsep.report._profiles import profiles
-from deepsep.report._readable import features_of
-from deepsep.report._svg import ticks
+from deepsep.evaluation.metrics import scores
+from deepsep.report import render, render_comparison, summarize, write_report
+from deepsep.report.held_out import evaluate
+from deepsep.report.profiles import profiles
+from deepsep.report.readable import features_of
+from deepsep.report.svg import ticks
+from deepsep.report.wording import number, percent, shorten
+from deepsep.table.pipeline import source_columns
 
 
 def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -60,10 +63,10 @@ def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFra
 def _small_baselines() -> Iterator[None]:
     """Make the baselines and the map small: here it matters what becomes of them, not how good they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 5, "lightgbm-few-labels": 5})
-        patch.setattr("deepsep.report._map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report._map.MOST_LABELLED", 20)
-        patch.setattr("deepsep.report._intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.report.held_out.TREES", 5)
+        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
+        patch.setattr("deepsep.report.map.MOST_LABELLED", 20)
+        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
 
@@ -186,12 +189,13 @@ def test_weighted_intervals_cover_the_truth() -> None:
 def test_folds_hold_every_label_out_once_and_keep_every_class_in_training() -> None:
     y = np.array(["a"] * 12 + ["b"] * 3 + ["c"] * 2 + ["d"] + [None] * 30, object)
     labels = read_labels(y)
-    tests, notes = held_out_rows(labels, 5, seed=0)
-    assert len(tests) == 5
+    dealt = deal_folds(labels, n_splits=5, seed=0)
+    tests = dealt.tests
+    assert len(tests) == dealt.n_splits == 5
     assert sorted(np.concatenate(tests)) == list(range(17))  # all but the only d
     for test in tests:
         assert set(np.setdiff1d(labels.codes[:18][np.setdiff1d(np.arange(18), test)], [])) == {0, 1, 2, 3}
-    assert notes == ["Classes with one label are never held out, so nothing is known of how well they do: d."]
+    assert dealt.notes == ("Classes with one label are never held out, so nothing is known of how well they do: d.",)
 
 
 def test_too_few_labels_are_said_and_not_guessed() -> None:
@@ -201,7 +205,9 @@ def test_too_few_labels_are_said_and_not_guessed() -> None:
     model = for_table(DeepSep(**FAST)).fit(table, y)
     found = summarize(model, table, y)
     assert found["accuracy"] is None
-    assert found["verdict"] == ["Accuracy cannot be estimated: at least two classes need two labels or more."]
+    assert found["verdict"] == [
+        "Accuracy cannot be estimated: at least two classes need two labels or more. Label more rows."
+    ]
     page = render(found)
     assert "kept their class" in page  # the rounds are shown by agreement instead
     assert 'id="mistakes"' not in page
@@ -345,7 +351,7 @@ def test_methods_without_rounds_or_embedding_are_reported(data: tuple[pd.DataFra
 
 
 def test_better_baseline_comes_first(summary: dict[str, Any]) -> None:
-    from deepsep.report._words import verdict
+    from deepsep.report.sentences import verdict
 
     worse = json.loads(json.dumps(summary))
     forest = next(line for line in worse["accuracy"]["methods"] if line["key"] == "random-forest")
@@ -456,8 +462,8 @@ def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray],
 
 
 def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, Any], compared: dict[str, Any]) -> None:
-    from deepsep.report._comparison import beside_report
-    from deepsep.report._words import verdict
+    from deepsep.report.ranking import beside_report
+    from deepsep.report.sentences import verdict
 
     def said(names: list[str], gap: list[float]) -> list[str]:
         entries = [
@@ -485,7 +491,7 @@ def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, An
 def test_comparison_of_other_settings_and_weights_says_so(
     with_comparison: dict[str, Any], compared: dict[str, Any]
 ) -> None:
-    from deepsep.report._comparison import beside_report
+    from deepsep.report.ranking import beside_report
 
     asked = {**with_comparison["asked"], "settings": {"C": 3.0, "calibrate": True}}
     weighted = {**with_comparison["accuracy"], "effective": 30.0, "weighted": True}
@@ -638,10 +644,10 @@ def test_report_files_are_written_whole(tmp_path: Path, data: tuple[pd.DataFrame
 
 
 def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepsep.report import _evaluate, _summary
+    from deepsep.report import held_out, summary
 
-    monkeypatch.setattr(_evaluate, "MOST_UNLABELLED", 50)
-    monkeypatch.setattr(_summary, "MOST_PREDICTED", 80)
+    monkeypatch.setattr(held_out, "MAX_UNLABELED", 50)
+    monkeypatch.setattr(summary, "MOST_PREDICTED", 80)
     table, y = customers()
     found = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
     assert found["notes"] == [
@@ -678,7 +684,7 @@ def test_shuffling_what_columns_became_is_shuffling_columns(name: str) -> None:
     with pytest.warns(DeepSepWarning, match="left out 'same'"):
         model = for_table(method(name)).fit(table, y)
     encoder, codes = model[:-1], np.arange(120) % 3
-    groups = columns_of(encoder, list(table.columns))
+    groups = source_columns(encoder, list(table.columns))
     assert groups is not None
     assert sorted(i for group in groups for i in group) == list(range(encoder.transform(table).shape[1]))
     assert groups[-1] == []
@@ -698,18 +704,25 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
     y = np.where(X[:, 0] > 0, "a", "b").astype(object)
     y[60:] = None
     model = make_pipeline(PCA(), TSVM()).fit(X, y)
-    assert columns_of(model[:-1], ["x0", "x1", "x2"]) is None
+    assert source_columns(model[:-1], ["x0", "x1", "x2"]) is None
     found = evaluate(model, X, read_labels(y), folds=2, rivals=False, repeats=2)
     assert not isinstance(found, str)
     assert found.permuted is not None
     assert found.permuted.loss.mean(axis=1).argmax() == 0
 
 
-def test_methods_are_named() -> None:
-    assert method_name(DeepSep()) == "deepsep"
-    for name in ("random-forest", "lightgbm", "extra-trees", "knn", "svm", "logistic-regression", "self-training"):
-        assert method_name(method(name)) == name
-    assert method_name(method("mean-teacher")) == "mean-teacher"
+@pytest.mark.parametrize("name", ["semiboost", "lightgbm-few-labels", "random-forest", "knn", "self-training"])
+def test_a_report_names_its_method_and_does_not_fit_it_again_as_its_rival(name: str) -> None:
+    table, y = customers(100, 40)
+    model = for_table(method(name, random_state=0)).fit(table, y)
+    found = summarize(model, table, y, folds=2, explained=False)
+    assert found["asked"]["method"] == name
+    lines = found["accuracy"]["methods"]
+    titles = [line["name"] for line in lines]
+    assert titles[0] == found["asked"]["method_title"] == find_method(name).title
+    assert len(set(titles)) == len(titles)
+    assert {"random-forest", "lightgbm-few-labels"} - {name} <= {line["key"] for line in lines}
+    assert name not in {line["key"] for line in lines}
 
 
 def test_bonett_price_solves_its_equation() -> None:

@@ -11,14 +11,15 @@ from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 
 from deepsep import TSVM, DeepSep, for_table
-from deepsep._labels import read_labels
-from deepsep._targets import fit_temperature
+from deepsep.core.labels import read_labels
+from deepsep.core.probability import fit_temperature
 from deepsep.errors import DeepSepWarning, ParameterError
+from deepsep.evaluation.importance import permute
+from deepsep.evaluation.population import read_weights, to_population
 from deepsep.report import render, summarize
-from deepsep.report._comparison import beside_report
-from deepsep.report._evaluate import Evaluation, evaluate
-from deepsep.report._importance import columns_of, permute
-from deepsep.report._population import read_weights, to_population
+from deepsep.report.held_out import Evaluation, evaluate
+from deepsep.report.ranking import beside_report
+from deepsep.table.pipeline import source_columns
 
 SHARES = {"few": 0.1, "many": 0.9}
 FAST: dict[str, Any] = {"initial_epochs": 15, "hidden": (8,), "n_networks": 1, "random_state": 0}
@@ -27,10 +28,10 @@ FAST: dict[str, Any] = {"initial_epochs": 15, "hidden": (8,), "n_networks": 1, "
 @pytest.fixture(scope="module", autouse=True)
 def _small_map_and_forests() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report._evaluate.TREES", {"random-forest": 10, "lightgbm-few-labels": 10})
-        patch.setattr("deepsep.report._map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report._map.MOST_LABELLED", 20)
-        patch.setattr("deepsep.report._intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.report.held_out.TREES", 10)
+        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
+        patch.setattr("deepsep.report.map.MOST_LABELLED", 20)
+        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
 
@@ -197,19 +198,19 @@ def test_steps_that_keep_names_and_mix_columns_are_not_looked_into() -> None:
         [FunctionTransformer(np.nan_to_num, feature_names_out="one-to-one"), Normalizer()],
     ):
         model = make_pipeline(TableVectorizer(), *steps, TSVM()).fit(table, y)
-        assert columns_of(model[:-1], list(table.columns)) is None
+        assert source_columns(model[:-1], list(table.columns)) is None
         found = measured(model, table, y, repeats=1, folds=2)
         assert found.permuted is not None
         assert found.permuted.loss.mean(axis=1).argmax() == 1
     mixed = for_table(TSVM())
     mixed.steps.insert(-1, ("normalizer", Normalizer()))
-    assert columns_of(mixed.fit(table, y)[:-1], list(table.columns)) is None
+    assert source_columns(mixed.fit(table, y)[:-1], list(table.columns)) is None
 
 
 def test_a_column_that_is_named_like_an_indicator_is_none() -> None:
     table, y = gaps()
     model = for_table(TSVM()).fit(table, y)
-    groups = columns_of(model[:-1], list(table.columns))
+    groups = source_columns(model[:-1], list(table.columns))
     assert groups == [[0], [1, 3], [2]]
     codes = read_labels(np.where(table["a"] > 0, "x", "y")).codes
     slow = permute(model.predict_proba, table, codes, 2, np.random.default_rng(0))

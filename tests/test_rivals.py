@@ -14,10 +14,10 @@ from sklearn.utils.validation import has_fit_parameter
 
 import deepsep
 from deepsep import DeepSep, LabelledFold, load, method, methods, save
-from deepsep._methods import TABLE
+from deepsep.classifiers import Supervised
+from deepsep.classifiers.catalogue import CATALOGUE
+from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
-from deepsep.rivals import Supervised
-from deepsep.rivals._network import NetworkRival
 
 # Short training for every setting of these names that a method has.
 SHORT = {
@@ -35,10 +35,6 @@ SHORT = {
 }
 # The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
 RIVALS = [name for name in methods() if name not in ("deepsep", "tsvm")]
-SUPERVISED = [
-    *("svm-network", "lightgbm", "lightgbm-few-labels", "random-forest", "extra-trees", "logistic-regression", "knn"),
-    *("svm", "xgboost"),
-]
 MARK = {"check_classifiers_classes": "uses -1 and 1 as classes, and -1 marks unlabelled rows"}
 REASON = "mini-batches or resampled rows: k copies are met in other company than weight k"
 EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
@@ -51,7 +47,7 @@ def short(name, **settings):
 
 def expected_failures(model):
     """Rows that are drawn, in batches or for a tree, are drawn otherwise if there are more of them."""
-    draws = isinstance(model, NetworkRival)
+    draws = isinstance(model, NetworkMethod)
     if isinstance(model, Supervised):
         settings = model.estimator.get_params()
         draws = settings.get("bootstrap", False) or settings.get("subsample", 1) != 1
@@ -189,7 +185,7 @@ def test_without_unlabelled_rows(name):
         model = short(name, random_state=0).fit(X, names)
     said = [str(w.message) for w in caught if issubclass(w.category, LabelWarning)]
     assert np.isfinite(model.predict_proba(X)).all()
-    assert any("no unlabelled rows" in words for words in said) == (name not in SUPERVISED)
+    assert any("no unlabelled rows" in words for words in said) == CATALOGUE[name].uses_unlabelled
     assert all(w.filename == __file__ for w in caught if issubclass(w.category, LabelWarning))
 
 
@@ -291,7 +287,7 @@ def test_a_pipeline_for_tables_is_saved(tmp_path):
 
 def test_methods_can_be_built_and_are_described():
     described = methods()
-    assert {"deepsep", "tsvm", "mean-teacher", "random-forest"} <= described.keys() <= TABLE.keys()
+    assert {"deepsep", "tsvm", "mean-teacher", "random-forest"} <= described.keys() <= CATALOGUE.keys()
     for name, text in described.items():
         assert "Assumes: " in text
         assert "Cost: " in text
@@ -308,7 +304,7 @@ def test_an_unknown_method_or_setting_is_named():
 
 
 def test_a_missing_extra_is_named(monkeypatch):
-    monkeypatch.setattr("deepsep._methods.find_spec", lambda package: None)
+    monkeypatch.setattr("deepsep.classifiers.catalogue.find_spec", lambda package: None)
     assert "xgboost" not in methods()
     assert "lightgbm" in methods()
     with pytest.raises(ImportError, match=r'pip install "deepsep\[xgboost\]"'):

@@ -10,10 +10,21 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.distributions import Normal, kl_divergence  # noqa: E402
 
+from deepsep.classifiers import (  # noqa: E402
+    DeepLabelPropagation,
+    LadderNetwork,
+    LocalLabelPropagation,
+    VariationalM1,
+    VariationalM2,
+)
+from deepsep.classifiers.deep_propagation import certainty, class_weights, propagate  # noqa: E402
+from deepsep.classifiers.local_propagation import _bank, local_density, vote  # noqa: E402
+from deepsep.classifiers.propagation_rounds import Spread, shares, unit_rows  # noqa: E402
+from deepsep.classifiers.variational_autoencoder import _mean_over_rows  # noqa: E402
 from deepsep.networks import NumpyNetwork  # noqa: E402
-from deepsep.networks._ladder import Combinator, Ladder, denoising_costs  # noqa: E402
-from deepsep.networks._steps import train_steps  # noqa: E402
-from deepsep.networks._variational import (  # noqa: E402
+from deepsep.networks.ladder_network import Combinator, Ladder, denoising_costs  # noqa: E402
+from deepsep.networks.mixed_batches import train_steps  # noqa: E402
+from deepsep.networks.variational import (  # noqa: E402
     VAE,
     ConditionalVAE,
     kl_to_standard_normal,
@@ -21,17 +32,6 @@ from deepsep.networks._variational import (  # noqa: E402
     normal_log_density,
     reparametrise,
 )
-from deepsep.rivals import (  # noqa: E402
-    DeepLabelPropagation,
-    LadderNetwork,
-    LocalLabelPropagation,
-    VariationalM1,
-    VariationalM2,
-)
-from deepsep.rivals._deep_propagation import certainty, class_weights, propagate  # noqa: E402
-from deepsep.rivals._local_propagation import _bank, local_density, vote  # noqa: E402
-from deepsep.rivals._rounds import Spread, shares, unit_rows  # noqa: E402
-from deepsep.rivals._vae import _mean_over_rows  # noqa: E402
 
 D, C = 6, 3
 
@@ -195,7 +195,7 @@ def test_m1_predicts_as_logistic_regression_on_the_means(n_classes):
 
 def test_m2_with_a_heavy_alpha_is_the_supervised_network():
     # Adam does not see the scale of a loss: as α grows, the bound has no say. Every batch has all rows.
-    from deepsep.rivals import EntropyNetwork
+    from deepsep.classifiers import EntropyNetwork
 
     X, y, _ = blobs()
     common = {"steps": 30, "unlabeled_batch": 128, "random_state": 0, "device": "cpu", "dropout": 0.0, "l2": 0.0}
@@ -441,7 +441,7 @@ def test_vote_does_not_depend_on_blocks(monkeypatch):
     V, loud = unit_rows(r.normal(size=(30, 3))), r.random(8) + 0.1
     args = (V, V[:8], np.arange(8) % C, loud)
     whole = vote(*args, k=3, temperature=0.1, n_classes=C)
-    monkeypatch.setattr("deepsep.rivals._local_propagation.BLOCK", 7)
+    monkeypatch.setattr("deepsep.classifiers.local_propagation.BLOCK", 7)
     np.testing.assert_allclose(vote(*args, k=3, temperature=0.1, n_classes=C), whole, atol=1e-12)
     np.testing.assert_allclose(whole.sum(axis=1), 1)
 
@@ -461,7 +461,7 @@ def test_metric_term_is_minus_the_log_of_the_share_of_alike_rows():
 
 
 def test_bank_has_every_class_once_at_least(monkeypatch):
-    monkeypatch.setattr("deepsep.rivals._local_propagation.BANK", 10)
+    monkeypatch.setattr("deepsep.classifiers.local_propagation.BANK", 10)
     codes = np.zeros(1000, int)
     codes[[3, 700]] = 1, 2
     for seed in range(5):

@@ -12,9 +12,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading as SklearnSpreading
 
 from deepsep import load, save
-from deepsep.errors import LabelWarning, ParameterError
-from deepsep.rivals import GraphMinCut, LabelPropagation, LabelSpreading, MarkovRandomWalk, SemiBoost
-from deepsep.rivals._graph import (
+from deepsep.classifiers import GraphMinCut, LabelPropagation, LabelSpreading, MarkovRandomWalk, SemiBoost
+from deepsep.classifiers.graph import (
     conjugate_gradients,
     connect,
     degrees,
@@ -26,8 +25,9 @@ from deepsep.rivals._graph import (
     one_hot,
     reached,
 )
-from deepsep.rivals._mincut import cheapest_cut, class_cuts
-from deepsep.rivals._random_walk import em, transitions, walked
+from deepsep.classifiers.mincut import cheapest_cut, class_cuts
+from deepsep.classifiers.random_walk import em, transitions, walked
+from deepsep.errors import LabelWarning, ParameterError
 
 GRAPH = [LabelSpreading, LabelPropagation, GraphMinCut, MarkovRandomWalk]
 

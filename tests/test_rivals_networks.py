@@ -11,9 +11,7 @@ from sklearn.svm import LinearSVC
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from deepsep.errors import ParameterError
-from deepsep.networks._steps import Batch
-from deepsep.rivals import (
+from deepsep.classifiers import (
     EntropyLogistic,
     EntropyNetwork,
     MeanTeacher,
@@ -22,9 +20,11 @@ from deepsep.rivals import (
     SVMNetwork,
     TemporalEnsembling,
 )
-from deepsep.rivals._consistency import PastOutputs, ramp
-from deepsep.rivals._entropy_logistic import objective
-from deepsep.rivals._svm_network import fit_slope, squared_hinge
+from deepsep.classifiers.consistency import PastOutputs, ramp
+from deepsep.classifiers.entropy_logistic import objective
+from deepsep.classifiers.svm_network import fit_slope, squared_hinge
+from deepsep.errors import ParameterError
+from deepsep.networks.mixed_batches import Batch
 
 STEPS = 60
 QUICK = {"steps": STEPS, "hidden": (16, 8), "batch_size": 8, "unlabeled_batch": 16, "device": "cpu", "random_state": 0}

@@ -7,10 +7,10 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from deepsep.classifiers import SemiBoost
+from deepsep.classifiers import semiboost as boosting
+from deepsep.classifiers.graph import connect, local_scale, neighbours
 from deepsep.errors import ParameterError
-from deepsep.rivals import SemiBoost
-from deepsep.rivals import _semiboost as boosting
-from deepsep.rivals._graph import connect, local_scale, neighbours
 
 
 def moons(n=200, labelled=5, seed=0):

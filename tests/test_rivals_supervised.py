@@ -26,16 +26,21 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import deepsep._folder
-import deepsep.persist
-from deepsep._classifiers import _check_lightgbm
+import deepsep.files.folder
+import deepsep.files.manifest
+import deepsep.models
+from deepsep import method
+from deepsep.classifiers import Supervised
+from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.errors import DeepSepWarning, LabelWarning, ModelFileError, ParameterError
-from deepsep.persist import load, save
-from deepsep.rivals import Supervised
-from deepsep.rivals._supervised import _TABLE, baseline
+from deepsep.files.foreign import _check_lightgbm
+from deepsep.models import load, save
 
 FEW_TREES = dict.fromkeys(("lightgbm", "lightgbm-few-labels", "xgboost", "random-forest", "extra-trees"), 10)
 ROOT = Path(__file__).parents[1]
+
+
+SUPERVISED = [name for name, record in CATALOGUE.items() if record.classifier]
 
 
 def quick(name, **settings):
@@ -43,7 +48,7 @@ def quick(name, **settings):
     if name in ("lightgbm", "lightgbm-few-labels", "xgboost"):
         pytest.importorskip(name.partition("-")[0])
     more = {"n_estimators": FEW_TREES[name]} if name in FEW_TREES else {}
-    return baseline(name, **{"random_state": 0, **more, **settings})
+    return method(name, **{"random_state": 0, **more, **settings})
 
 
 def segments(n=300, labelled=60, classes=3, seed=0):
@@ -88,7 +93,7 @@ def test_self_training_gets_the_unlabelled_rows():
     assert not np.allclose(model.predict_proba(X), supervised.predict_proba(X), atol=1e-3)
 
 
-@pytest.mark.parametrize("name", _TABLE)
+@pytest.mark.parametrize("name", SUPERVISED)
 def test_sparse_rows_as_dense_ones(name):
     rows = np.where(np.abs(X) > 2, X, 0)
     models = [quick(name).fit(kind(rows), Y) for kind in (np.asarray, sparse.csr_matrix, sparse.csr_array)]
@@ -168,7 +173,7 @@ def test_one_lonely_class_is_never_held_out():
 # -- the table -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", _TABLE)
+@pytest.mark.parametrize("name", SUPERVISED)
 def test_no_probability_is_nan(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeepSepWarning)
@@ -190,26 +195,26 @@ def test_more_neighbours_than_labelled_rows_are_all_of_them():
 def test_lightgbm_with_its_defaults_has_too_few_rows_and_says_nothing(capfd):
     pytest.importorskip("lightgbm")
     rows, y, _ = segments(labelled=35)
-    p = baseline("lightgbm").fit(rows, y).predict_proba(rows)
+    p = method("lightgbm").fit(rows, y).predict_proba(rows)
     assert (p == p[0]).all()
-    assert len(np.unique(baseline("lightgbm-few-labels").fit(rows, y).predict(rows))) == 3
+    assert len(np.unique(method("lightgbm-few-labels").fit(rows, y).predict(rows))) == 3
     assert capfd.readouterr() == ("", "")
 
 
 def test_settings_go_where_they_belong():
-    model = baseline("knn", n_neighbors=3, standardize=False, random_state=7)
+    model = method("knn", n_neighbors=3, standardize=False, random_state=7)
     assert (model.estimator.n_neighbors, model.standardize, model.random_state) == (3, False, 7)
-    assert baseline("self-training", estimator__C=0.3).estimator.estimator.C == 0.3
-    with pytest.raises(ParameterError, match=r"knn: there is no setting 'neighbours'.*n_neighbors"):
-        baseline("knn", neighbours=3)
+    assert method("self-training", estimator__C=0.3).estimator.estimator.C == 0.3
+    with pytest.raises(ParameterError, match=r"knn has no setting 'neighbours'.*n_neighbors"):
+        method("knn", neighbours=3)
     with pytest.raises(ParameterError, match="random-forest"):
-        baseline("forest")
+        method("forest")
 
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
     with pytest.raises(ImportError, match=r'pip install "deepsep\[xgboost\]"'):
-        baseline("xgboost")
+        method("xgboost")
 
 
 @pytest.mark.parametrize("estimator", [None, "svm", LogisticRegression, StandardScaler(), DummyClassifier])
@@ -242,7 +247,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("name", _TABLE)
+@pytest.mark.parametrize("name", SUPERVISED)
 def test_a_saved_model_predicts_the_same_bits(name, classes, tmp_path):
     rows, y, _ = segments(classes=classes)
     model = quick(name).fit(rows, y)
@@ -308,11 +313,11 @@ def forge(place, content=None, edit=lambda manifest: None):
     if content is not None:
         (part,) = (name for name in manifest["files"] if name.startswith("parts/"))
         (place / part).write_bytes(content)
-        manifest["files"][part] = {"size": len(content), "sha256": deepsep._folder.sha256(content)}
+        manifest["files"][part] = {"size": len(content), "sha256": deepsep.files.folder.sha256(content)}
     edit(manifest)
     manifest.pop("sha256")
-    manifest["sha256"] = deepsep._folder.sha256(deepsep.persist._canonical(manifest))
-    (place / "manifest.json").write_bytes(deepsep.persist._canonical(manifest))
+    manifest["sha256"] = deepsep.files.folder.sha256(deepsep.files.manifest.canonical(manifest))
+    (place / "manifest.json").write_bytes(deepsep.files.manifest.canonical(manifest))
 
 
 def refuse(place, words=None):
@@ -555,4 +560,4 @@ def test_the_benchmark_runs_resumes_and_sums_up(tmp_path, capsys, monkeypatch):
 def test_a_setting_that_makes_no_sense_is_a_parameter_error():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), ["a", "b"] * 10
     with pytest.raises(ParameterError, match="'C' parameter of LogisticRegression"):
-        baseline("logistic-regression", C="banana").fit(X, y)
+        method("logistic-regression", C="banana").fit(X, y)

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-import deepsep.engines.local
+import deepsep.scoring.local
 from deepsep import TSVM, DeepSep, for_table, save
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring import score_file, score_frame
@@ -241,7 +241,7 @@ def test_nothing_half_written_stays(fitted, table, tmp_path, monkeypatch, target
     place = write(table, tmp_path / "parts")
     score_file(fitted, place, tmp_path / target)
     files = {file: file.read_bytes() for file in (tmp_path).rglob("*") if file.is_file()}
-    real, calls = deepsep.engines.local.Writer.write, []
+    real, calls = deepsep.scoring.local.Writer.write, []
 
     def failing(self, frame):
         calls.append(1)
@@ -249,7 +249,7 @@ def test_nothing_half_written_stays(fitted, table, tmp_path, monkeypatch, target
             raise error
         real(self, frame)
 
-    monkeypatch.setattr(deepsep.engines.local.Writer, "write", failing)
+    monkeypatch.setattr(deepsep.scoring.local.Writer, "write", failing)
     with pytest.raises(error):
         score_file(fitted, place, tmp_path / target)
     assert {file: file.read_bytes() for file in (tmp_path).rglob("*") if file.is_file()} == files

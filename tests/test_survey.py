@@ -15,12 +15,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from deepsep import SurveySegments, load
 from deepsep.datasets import make_survey
 from deepsep.errors import DataError, DeepSepWarning, ModelFileError, ParameterError
-from deepsep.persist import save
+from deepsep.models import save
 from deepsep.survey import read_names, write_names, write_segments
-from deepsep.survey._choose import choose_k
-from deepsep.survey._lda import AnswersLDA
-from deepsep.survey._profiles import suggest_names
-from deepsep.survey._questions import encode, find_separator, read_column, read_question
+from deepsep.survey.answer_profiles import suggest_names
+from deepsep.survey.choosing_k import choose_k
+from deepsep.survey.lda import AnswersLDA
+from deepsep.survey.questions import encode, find_separator, read_column, read_question
 
 
 @pytest.fixture(scope="module")

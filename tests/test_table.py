@@ -12,8 +12,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from deepsep import TSVM, DeepSep, for_table, load, save
 from deepsep.errors import DataError, DeepSepWarning
-from deepsep.table._columns import UsefulColumns
-from deepsep.table._scores import NormalScores
+from deepsep.table.columns import UsefulColumns
+from deepsep.table.normal_scores import NormalScores
 
 
 def customers(n=200, seed=0):
@@ -100,7 +100,7 @@ def test_what_is_left_out_is_named_in_one_warning():
     }
     kept = quiet(for_table(TSVM(), keep=["user_id"]), frame, y)
     assert kept[0].schema_["user_id"] == "number"
-    with pytest.raises(DataError, match="keep: column 'user-id' not found; did you mean 'user_id'"):
+    with pytest.raises(DataError, match="keep=: column 'user-id' not found; did you mean 'user_id'"):
         for_table(TSVM(), keep=["user-id"]).fit(frame, y)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import log_expit, softmax
 
-from deepsep._targets import fit_platt, hard_votes, log_shift_to_shares, platt_probabilities
+from deepsep.core.probability import fit_platt, hard_votes, log_shift_to_shares, platt_probabilities
 
 SCORES = st.integers(0, 10**6).map(
     lambda seed: np.random.default_rng(seed).normal(size=(20, 3)) * 10.0 ** (seed % 7 - 3)

@@ -9,9 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from deepsep.errors import ParameterError  # noqa: E402
-from deepsep.networks import TorchRows, _rows, rows_by_size  # noqa: E402
-from deepsep.solvers._rows import Rows  # noqa: E402
+from deepsep.networks import TorchRows, rows_by_size, torch_rows  # noqa: E402
 from deepsep.solvers.newton import minimise  # noqa: E402
+from deepsep.solvers.rows import Rows  # noqa: E402
 from deepsep.solvers.tsvm import Problem, cccp, single_loop, supervised_svm  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -69,10 +69,10 @@ def chunks(request, monkeypatch):
     """Small problems cut into chunks as large ones are, with rows of no curvature left out."""
     if request.param == "many chunks":
         for name in ("CHUNK_ELSEWHERE", "SPLIT"):
-            monkeypatch.setattr(_rows, name, 64)
-        monkeypatch.setattr(_rows, "CHUNK", {})
+            monkeypatch.setattr(torch_rows, name, 64)
+        monkeypatch.setattr(torch_rows, "CHUNK", {})
     if request.param == "selected":
-        monkeypatch.setattr(_rows, "SELECT", 0)
+        monkeypatch.setattr(torch_rows, "SELECT", 0)
 
 
 @DEVICES
@@ -155,7 +155,7 @@ def test_a_whole_tsvm_ends_where_numpy_ends(device, path, free, s):
 @pytest.mark.parametrize("make_rows", [TorchRows, rows_by_size(Rows)], ids=["torch", "by size"])
 def test_single_precision_and_the_two_level_start(device, make_rows, monkeypatch):
     """The gap is certified in double precision; the objective agrees to that gap."""
-    monkeypatch.setattr(_rows, "FEW", 3000)  # the full problem on the device, its start on the host
+    monkeypatch.setattr(torch_rows, "FEW", 3000)  # the full problem on the device, its start on the host
     problem = make_problem(5, u=9000, dtype=np.float32)
     objectives = []
     for each in (problem, replace(on(device, problem), make_rows=make_rows)):
@@ -172,7 +172,7 @@ def test_rows_by_size(device):
     problem = make_problem(u=50)
     make = rows_by_size(Rows, device=device)
     assert isinstance(replace(on(device, problem), make_rows=make).rows(), Rows)
-    many = replace(make_problem(u=_rows.FEW), make_rows=make).rows()
+    many = replace(make_problem(u=torch_rows.FEW), make_rows=make).rows()
     assert isinstance(many, TorchRows)
     assert many.device.type == device
 

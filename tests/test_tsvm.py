@@ -324,8 +324,8 @@ def test_many_sparse_rows_of_many_features(balance, monkeypatch):
     """Too large for a Gram matrix and for dense rows: the sparse path must find the same boundary."""
     X, _, y = text_like(400, 600)
     exact = TSVM(balance=balance, algorithm="cccp").fit(X, y)
-    monkeypatch.setattr("deepsep._spaces.EXACT_ROWS", 100)
-    monkeypatch.setattr("deepsep._spaces.DENSE_ENTRIES", 1000)
+    monkeypatch.setattr("deepsep.solvers.spaces.EXACT_ROWS", 100)
+    monkeypatch.setattr("deepsep.solvers.spaces.DENSE_ENTRIES", 1000)
     thin = TSVM(balance=balance, algorithm="cccp").fit(sparse.csr_array(X), y)
     assert exact.space_ == "Gram"
     assert thin.space_ == "sparse features"
@@ -348,8 +348,8 @@ def test_nystroem_is_chosen_openly_and_is_close(monkeypatch):
     X, truth = make_moons(500, noise=0.1, random_state=0)
     y = np.where(np.arange(500) < 20, truth, -1)
     exact = TSVM(kernel="rbf", gamma=2.0, C=1.0).fit(X, y)
-    monkeypatch.setattr("deepsep._spaces.EXACT_ROWS", 400)
-    monkeypatch.setattr("deepsep._spaces.LANDMARKS", 200)
+    monkeypatch.setattr("deepsep.solvers.spaces.EXACT_ROWS", 400)
+    monkeypatch.setattr("deepsep.solvers.spaces.LANDMARKS", 200)
     with pytest.warns(ApproximationWarning, match="500 training rows"):
         near = TSVM(kernel="rbf", gamma=2.0, C=1.0, random_state=0).fit(X, y)
     assert near.space_ == "Nyström"
@@ -519,7 +519,7 @@ def test_what_works_with_a_warning():
     with pytest.warns(DeepSepWarning, match=r"1 of 3 features are constant \(column 2\)"):
         TSVM().fit(np.column_stack([X_GOOD, np.ones(60)]), Y_GOOD)
     given = Y_GOOD != None  # noqa: E711
-    with pytest.warns(LabelWarning, match="no unlabelled rows: TSVM fell back to the supervised SVM"):
+    with pytest.warns(LabelWarning, match="no unlabelled rows: TSVM learns from the labelled ones alone"):
         model = TSVM().fit(X_GOOD[given], Y_GOOD[given])
     assert model.algorithm_ == "supervised"
     for k, name in enumerate(model.classes_):
@@ -529,16 +529,54 @@ def test_what_works_with_a_warning():
         assert "max_iter=2" in TSVM(max_iter=2).fit(X_GOOD, Y_GOOD).termination_condition_
 
 
-def test_a_collapsed_class_is_balanced_and_said():
-    """Overlapping rows and a large C*: with a free bias the smaller class loses all rows."""
-    rng = np.random.default_rng(0)
-    truth = (np.arange(800) % 5 == 0).astype(int)
+def overlapping():
+    """Classes without a gap between them, and 50 labels."""
+    rng = np.random.default_rng(1)
+    truth = (np.arange(800) % 3 == 0).astype(int)
     X = rng.normal(size=(800, 5)) + 0.4 * truth[:, None]
-    y = np.where(np.arange(800) < 50, truth, -1)
+    return X, np.where(np.arange(800) < 50, truth, -1)
+
+
+def test_a_collapsed_class_is_found_again_and_said():
+    """With a free bias and a large C*, the boundary leaves the rows; the supervised one has rows on both sides."""
+    X, y = overlapping()
     with pytest.warns(CollapseWarning, match="class 1"):
         model = TSVM(C=0.1, C_star=0.1, balance=False).fit(X, y)
     assert model.balanced_.tolist() == [True]
-    assert 0 < (model.predict(X) == 1).mean() < 1
+    assert 0.1 < (model.predict(X) == 1).mean() < 0.9
+    shares = {0: 2 / 3, 1: 1 / 3}
+    with pytest.warns(CollapseWarning, match="class 1"):
+        known = TSVM(C=0.1, C_star=0.1, balance=False, priors=shares).fit(X, y)
+    assert known.predict_proba(X[50:]).mean(axis=0) == pytest.approx([2 / 3, 1 / 3], abs=1e-6)
+
+
+def test_an_exact_algorithm_is_left_as_it_is():
+    X, y = overlapping()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CollapseWarning)
+        model = TSVM(C=0.1, C_star=0.1, balance=False, algorithm="cccp").fit(X, y)
+    assert model.balanced_.tolist() == [False]
+
+
+def rare_class(share, seed):
+    """Labels that fill quotas, 20 a class, where a class with a clear gap is rare in the population."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(3, 6))
+    centres *= 4 / np.linalg.norm(centres[0] - centres[1])
+    codes = rng.choice(3, size=3000, p=[share, (1 - share) / 2, (1 - share) / 2])
+    codes[:60] = np.repeat(np.arange(3), 20)
+    X = centres[codes] + 0.5 * rng.normal(size=(3000, 6))
+    return X, np.where(np.arange(3000) < 60, codes, -1), codes
+
+
+@pytest.mark.parametrize("share", [0.01, 0.02, 0.04])
+def test_a_class_that_is_rare_in_the_population_has_not_collapsed(share):
+    for seed in range(3):
+        X, y, codes = rare_class(share, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", CollapseWarning)
+            model = TSVM(balance=False).fit(X, y)
+        assert (model.predict(X) == codes)[60:].mean() > 0.985
 
 
 def test_many_features_far_from_the_origin():

@@ -60,7 +60,7 @@ def predictions():
     """Return {method on table: the class probabilities of all rows, and of the training rows}."""
     out = {}
     for table, X, y, weight in tables():
-        shares = {name: 1 / 3 for name in np.unique([v for v in y.tolist() if v not in (None, -1)]).tolist()}
+        shares = dict.fromkeys(np.unique([v for v in y.tolist() if v not in (None, -1)]).tolist(), 1 / 3)
         for name, model in models():
             runs = {"": model}
             if name in ("deepsep", "tsvm"):

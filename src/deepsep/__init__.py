@@ -12,11 +12,12 @@ from deepsep._version import __version__
 
 if TYPE_CHECKING:
     from deepsep import datasets, errors
-    from deepsep._deepsep import DeepSep
-    from deepsep._methods import method, methods
-    from deepsep._tsvm import TSVM
-    from deepsep.model_selection import LabelledFold
-    from deepsep.persist import load, save
+    from deepsep.classifiers.catalogue import method, methods
+    from deepsep.classifiers.deepsep import DeepSep
+    from deepsep.classifiers.tsvm import TSVM
+    from deepsep.evaluation.folds import LabelledFold
+    from deepsep.evaluation.out_of_fold import out_of_fold
+    from deepsep.models import load, save
     from deepsep.survey import SurveySegments
     from deepsep.table import for_table
 
@@ -32,18 +33,20 @@ __all__ = [
     "load",
     "method",
     "methods",
+    "out_of_fold",
     "save",
 ]
 
 _HOME = {
-    "DeepSep": "deepsep._deepsep",
-    "TSVM": "deepsep._tsvm",
-    "LabelledFold": "deepsep.model_selection",
+    "DeepSep": "deepsep.classifiers.deepsep",
+    "TSVM": "deepsep.classifiers.tsvm",
+    "LabelledFold": "deepsep.evaluation.folds",
     "for_table": "deepsep.table",
-    "load": "deepsep.persist",
-    "method": "deepsep._methods",
-    "methods": "deepsep._methods",
-    "save": "deepsep.persist",
+    "load": "deepsep.models",
+    "method": "deepsep.classifiers.catalogue",
+    "methods": "deepsep.classifiers.catalogue",
+    "out_of_fold": "deepsep.evaluation.out_of_fold",
+    "save": "deepsep.models",
     "SurveySegments": "deepsep.survey",
     "datasets": "deepsep.datasets",
     "errors": "deepsep.errors",

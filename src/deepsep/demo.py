@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepsep.classifiers.catalogue import find_method, method
+from deepsep.datasets import load_nhanes
+from deepsep.survey import write_segments
+from deepsep.table import for_table
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -16,7 +21,7 @@ ID = "SEQN"
 ANSWERS, PEOPLE, SURVEY, NEWCOMERS = "answers.parquet", "people.parquet", "survey.csv", "newcomers.parquet"
 SEGMENTS, MODEL, SCORED = "segments", "model", "scored.parquet"
 LABELS, LATER = 100, 500  # people whose segment is known, and people who come later
-RIVALS = {"random-forest": "random forest", "lightgbm-few-labels": "LightGBM"}
+SUPERVISED = ("random-forest", "lightgbm-few-labels")  # what the model is compared with
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,6 @@ def write_files(folder: Path, *, seed: int = 0) -> Story:
     newcomers.parquet     the profile of the 500
     ====================  ========================================================================================
     """
-    from deepsep.datasets import load_nhanes
-    from deepsep.survey import write_segments
-
     nhanes = load_nhanes()
     order = np.random.default_rng(seed).permutation(len(nhanes.profile))
     later = np.sort(order[:LATER])
@@ -71,17 +73,15 @@ def rivals_on_hidden(
     X: Any, y: Any, truth: Any, *, seed: int = 0, on_step: Callable[[int, int, str], object] | None = None
 ) -> dict[str, float]:
     """Return the accuracy of methods that learn from the labelled rows alone, on the rows whose label is hidden."""
-    from deepsep import for_table, method
-
     hidden = y.isna().to_numpy()
     right = np.asarray(truth)[hidden]
     found = {}
-    for i, (name, title) in enumerate(RIVALS.items()):
+    for i, record in enumerate(find_method(name) for name in SUPERVISED):
         if on_step is not None:
-            on_step(i, len(RIVALS), title)
-        model = for_table(method(name, random_state=seed)).fit(X, y)
-        found[title] = float((model.predict(X[hidden]) == right).mean())
+            on_step(i, len(SUPERVISED), record.title)
+        model = for_table(method(record.name, random_state=seed)).fit(X, y)
+        found[record.title] = float((model.predict(X[hidden]) == right).mean())
     if on_step is not None:
-        on_step(len(RIVALS), len(RIVALS), "done")
+        on_step(len(SUPERVISED), len(SUPERVISED), "done")
     found["most frequent segment"] = float((right == y.mode()[0]).mean())
     return found

@@ -1,13 +1,65 @@
 """The errors and warnings of deepsep.
 
 Every error is a :class:`DeepSepError`; those about values are also a :class:`ValueError`, so code that knows only
-scikit-learn catches them as well.
+scikit-learn catches them as well. A message that names settings holds them as parts, so that the command line can name
+its options instead.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-class DeepSepError(Exception):
+
+class Setting(NamedTuple):
+    """A setting in a message, with a value or without: ``encoding='cp1251'`` in Python."""
+
+    name: str
+    value: Any = ...
+
+    def __str__(self) -> str:
+        return f"{self.name}=" if self.value is ... else f"{self.name}={self.value!r}"
+
+
+class Worded(Exception):
+    """A message in which ``{name}`` stands for a setting.
+
+    Parameters
+    ----------
+    text : str
+        The message.
+    **settings : Setting
+        What stands for each name in braces.
+
+    Examples
+    --------
+    >>> error = DataError("use another {encoding}", encoding=Setting("encoding", "cp1251"))
+    >>> str(error)
+    "use another encoding='cp1251'"
+    >>> error.worded(lambda setting: f"--{setting.name} {setting.value}")
+    'use another --encoding cp1251'
+    """
+
+    def __init__(self, text: str = "", **settings: Setting) -> None:
+        self.text, self.settings = text, settings
+        super().__init__(self.worded(str))
+
+    def worded(self, name: Callable[[Setting], str]) -> str:
+        """Return the message, with settings named as the function says."""
+        message = self.text
+        for key, setting in self.settings.items():
+            message = message.replace(f"{{{key}}}", name(setting))
+        return message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.text, self.settings)
+
+
+def _restore(kind: type[Worded], text: str, settings: dict[str, Setting]) -> Worded:
+    return kind(text, **settings)
+
+
+class DeepSepError(Worded):
     """Base of every error that deepsep raises on purpose."""
 
 
@@ -23,7 +75,7 @@ class ParameterError(DeepSepError, ValueError):
     """A setting has a value that makes no sense, alone or beside another setting."""
 
 
-class DeepSepWarning(UserWarning):
+class DeepSepWarning(Worded, UserWarning):
     """Base of every warning: the result stands, but it may not be what was expected."""
 
 
@@ -32,7 +84,7 @@ class LabelWarning(DeepSepWarning):
 
 
 class CollapseWarning(DeepSepWarning):
-    """Without balancing, a class lost (nearly) all unlabelled rows; its problem was solved with balancing."""
+    """Without balancing, a class lost (nearly) all unlabelled rows; its boundary was found again with a constraint."""
 
 
 class ApproximationWarning(DeepSepWarning):

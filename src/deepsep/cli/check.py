@@ -7,40 +7,22 @@ from typing import Any
 
 import typer
 
-from deepsep.cli._console import MISUSE, console
-from deepsep.cli._options import (
+from deepsep.cli.console import MISUSE, console
+from deepsep.cli.options import (
     Debug,
-    Delimiter,
-    Drop,
-    Encoding,
-    Id,
     Json,
-    Label,
-    Labels,
-    On,
     Quiet,
-    Sheet,
-    TableFile,
-    Text,
-    split_names,
+    TrainingOptions,
+    takes_training_options,
 )
-from deepsep.cli._words import spoken
 
 WIDTH = 100
 SHOWN = 20  # classes and columns
 
 
+@takes_training_options(without=("weight", "label_weight"))
 def check(
-    table: TableFile,
-    label: Label = None,
-    id: Id = None,
-    labels: Labels = None,
-    on: On = None,
-    drop: Drop = "",
-    text: Text = "",
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    sheet: Sheet = None,
+    training: TrainingOptions,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -53,26 +35,13 @@ def check(
     Example: deepsep check customers.csv --label segment
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli._training import read_options, read_training
+        from deepsep.cli.training import read_training
         from deepsep.table import check_table
 
-        data = read_training(
-            out,
-            table,
-            label=label,
-            labels=labels,
-            on=on,
-            label_weight=None,
-            weight=None,
-            id=id,
-            drop=split_names(drop),
-            how=read_options(text, encoding, delimiter, sheet),
-        )
-        named = data.ids if id or on else None
+        data = read_training(out, training)
+        named = data.ids if training.id or training.on else None
         frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
         found = check_table(frame, data.label, id=None if named is None else str(named.name))
-        for finding in found["findings"]:
-            finding["message"], finding["next"] = spoken(finding["message"]), spoken(finding["next"])
         out.result(_text(found), found)
         if not found["fit_would_work"]:
             raise typer.Exit(MISUSE)

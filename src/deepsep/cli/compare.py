@@ -4,42 +4,31 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli._console import console
-from deepsep.cli._options import (
+from deepsep.cli.console import console
+from deepsep.cli.options import (
     Debug,
-    Delimiter,
-    Drop,
-    Encoding,
-    Id,
     Json,
     Keep,
-    Label,
-    Labels,
-    LabelWeight,
-    On,
     Quiet,
     Seed,
-    Sheet,
-    TableFile,
-    Text,
-    Weight,
+    TrainingOptions,
     split_names,
+    takes_training_options,
 )
 from deepsep.errors import DataError, ParameterError
 
 KINDS = (".csv", ".json", ".html")
 
 
+@takes_training_options()
 def compare(
-    table: TableFile,
-    label: Label = None,
-    labels: Labels = None,
-    on: On = None,
+    training: TrainingOptions,
     methods: Annotated[
         str,
         typer.Option(
@@ -53,15 +42,7 @@ def compare(
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.", show_default=False),
     ] = None,
-    weight: Weight = None,
-    label_weight: LabelWeight = None,
-    id: Id = None,
-    drop: Drop = "",
     keep: Keep = "",
-    text: Text = "",
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    sheet: Sheet = None,
     seed: Seed = 0,
     jobs: Annotated[
         int | None, typer.Option(help="Folds at the same time; otherwise one a core.", min=1, show_default=False)
@@ -88,30 +69,19 @@ def compare(
 
         from joblib import cpu_count
 
-        from deepsep import methods as available
-        from deepsep.cli._training import read_options, read_training
+        from deepsep.classifiers.catalogue import methods as available
+        from deepsep.cli.training import read_training
         from deepsep.experiments import compare as hold_against_each_other
-        from deepsep.experiments._compare import METHODS
-        from deepsep.experiments._verdict import as_text
+        from deepsep.experiments.comparison import METHODS
+        from deepsep.experiments.verdict import as_text
 
-        data = read_training(
-            out,
-            table,
-            label=label,
-            labels=labels,
-            on=on,
-            label_weight=label_weight,
-            weight=weight,
-            id=id,
-            drop=split_names(drop),
-            how=read_options(text, encoding, delimiter, sheet),
-        )
+        data = read_training(out, training)
         names = split_names(methods) or list(available() if all_ else METHODS)
         out.note(f"Comparing {len(names)} methods on {int(data.labelled.sum()):,} labelled rows ...")
         with out.steps("Comparing") as on_step:
             found = hold_against_each_other(
                 data.X,
-                data.y,
+                data.labels,
                 methods=names,
                 folds=folds,
                 repeats=repeats,
@@ -125,19 +95,11 @@ def compare(
             out.warn(note)
         best = found["methods"][0]["name"]
         # The same table, read in the same way: what must not become a feature here must not become one there.
+        options = asdict(training)
+        table = options.pop("table")
         same = {
-            "--labels": labels,
-            "--on": on,
-            "--label": label,
-            "--weight": weight,
-            "--label-weight": label_weight,
-            "--id": id,
-            "--drop": drop,
+            **{f"--{name.replace('_', '-')}": value for name, value in options.items()},
             "--keep": keep,
-            "--text": text,
-            "--encoding": encoding,
-            "--delimiter": delimiter,
-            "--sheet": sheet,
             "--seed": seed,
             "--method": best,
             "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
@@ -155,7 +117,7 @@ def _write(found: dict[str, Any], output: Path) -> None:
     """Write the comparison as the end of the file's name says, whole or not at all."""
     import json
 
-    from deepsep.experiments._verdict import as_frame
+    from deepsep.experiments.verdict import as_frame
     from deepsep.report import render_comparison
 
     kind = output.suffix.lower()

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli._console import Console, console
-from deepsep.cli._options import Debug, Json, Quiet
+from deepsep.cli.console import Console, console
+from deepsep.cli.options import Debug, Json, Quiet, TrainingOptions
 from deepsep.errors import DataError
 
 RESULT = "demo.json"
@@ -35,8 +35,8 @@ def demo(
     the files to replay every step by hand.
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep._folder import install
-        from deepsep.cli._outputs import read_folder
+        from deepsep.cli.outputs import read_folder
+        from deepsep.files.folder import install
 
         began = time.perf_counter()
         target = _check_folder(output)
@@ -55,10 +55,10 @@ def demo(
 def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
     """Run the story in a folder and return its figures, and the last lines of its telling."""
     from deepsep import demo as story
-    from deepsep.cli._estimator import build
-    from deepsep.cli._outputs import save_model
-    from deepsep.cli._training import read_training
+    from deepsep.cli.estimator import build
     from deepsep.cli.fit import fit_and_measure
+    from deepsep.cli.outputs import save_model
+    from deepsep.cli.training import read_training
     from deepsep.scoring import score_file
 
     out.note(
@@ -72,18 +72,8 @@ def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str
         f"2. The question. A company surveys a few and wants the segment of everyone. So keep {story.LABELS} labels,\n"
         f"   hide the rest, and tell segments from {told.n_columns} columns of profile: age, income, blood, diet."
     )
-    data = read_training(
-        Console(as_json=False, quiet=True),
-        folder / story.PEOPLE,
-        label=None,
-        labels=folder / story.SURVEY,
-        on=story.ID,
-        label_weight=None,
-        weight=None,
-        id=None,
-        drop=[],
-        how={},
-    )
+    options = TrainingOptions(folder / story.PEOPLE, labels=folder / story.SURVEY, on=story.ID)
+    data = read_training(Console(as_json=False, quiet=True), options)
     replay = f"deepsep fit {story.PEOPLE} --labels {story.SURVEY} --on {story.ID} -o {story.MODEL}"
     out.note("3. The model.")
     fitted = fit_and_measure(

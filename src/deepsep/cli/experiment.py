@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepsep.cli._console import INTERRUPTED, Console, console
-from deepsep.cli._options import COLUMNS, Debug, Json, Quiet, split_names
+from deepsep.cli.console import INTERRUPTED, Console, console
+from deepsep.cli.options import COLUMNS, Debug, Json, Quiet, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def experiment(
         _check(names, ablation, engine, address, output)
 
         from deepsep.experiments import find, prepare, write
-        from deepsep.experiments._page import published_table
-        from deepsep.experiments._write import as_json
+        from deepsep.experiments.results_folder import as_json
+        from deepsep.experiments.study_page import published_table
 
         name, frame, label, about = _read(out, table, label, split_names(drop))
         what = prepare(
@@ -122,7 +122,7 @@ def experiment(
         if failure is not None:
             out.note(f"{output} holds what is done. The same command tries the others again.")
             raise failure
-        from deepsep.experiments._results import as_text
+        from deepsep.experiments.results import as_text
 
         lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", as_text(found.table_1)]
         if published:
@@ -145,7 +145,7 @@ def experiment(
 
 def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
     """Raise before anything is read if the options do not fit together."""
-    from deepsep.experiments._models import build
+    from deepsep.experiments.study_models import build
 
     if not names:
         raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
@@ -171,8 +171,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
-    from deepsep.cli._estimator import parse_settings
-    from deepsep.experiments._models import build
+    from deepsep.cli.estimator import parse_settings
+    from deepsep.experiments.study_models import build
 
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
@@ -189,8 +189,8 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
     """Return the name of the table, its rows, the column of classes, and what it is."""
     from deepsep.datasets import list_tables
     from deepsep.table import read_table
-    from deepsep.table._batches import TableFile
-    from deepsep.table._files import find_column
+    from deepsep.table.batches import TableFile
+    from deepsep.table.locations import find_column
 
     if table in list_tables():
         from deepsep.datasets import load_table

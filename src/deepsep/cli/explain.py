@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from deepsep.cli._console import console
-from deepsep.cli._options import (
+from deepsep.cli.console import console
+from deepsep.cli.options import (
     Debug,
-    Delimiter,
-    Encoding,
     Json,
-    Label,
-    Labels,
-    LabelWeight,
     ModelFolder,
-    On,
     Quiet,
     Seed,
-    Sheet,
-    TableFile,
-    Text,
-    Weight,
+    TrainingOptions,
+    takes_training_options,
 )
 from deepsep.errors import DataError, ParameterError
 
 
+@takes_training_options(without=("id", "drop"))
 def explain(
     model: ModelFolder,
-    table: TableFile,
-    label: Label = None,
-    weight: Weight = None,
-    labels: Labels = None,
-    on: On = None,
-    label_weight: LabelWeight = None,
-    text: Text = "",
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    sheet: Sheet = None,
+    training: TrainingOptions,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -51,31 +36,20 @@ def explain(
     Example: deepsep explain model customers.csv
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep import load
-        from deepsep.cli._training import read_options, read_training
-        from deepsep.explain import as_text
-        from deepsep.explain import explain as find_reasons
+        from deepsep.cli.training import read_training
+        from deepsep.models import load
+        from deepsep.report.explanation import as_text
+        from deepsep.report.explanation import explain as find_reasons
 
         fitted = load(model)
-        if label is None and labels is None:
-            label = _label_of(model)
-        data = read_training(
-            out,
-            table,
-            label=label,
-            labels=labels,
-            on=on,
-            label_weight=label_weight,
-            weight=weight,
-            id=None,
-            drop=[],
-            how=read_options(text, encoding, delimiter, sheet),
-        )
+        if training.label is None and training.labels is None:
+            training = replace(training, label=_label_of(model))
+        data = read_training(out, training)
         X = _same_columns(fitted, data.X)
         _same_classes(fitted, data)
         out.note(f"Shuffling each of {X.shape[1]} columns on labelled rows that the model has not seen: five fits ...")
         with out.steps("Explaining") as on_step:
-            found = find_reasons(fitted, X, data.y, seed=seed, sample_weight=data.weight, on_step=on_step)
+            found = find_reasons(fitted, X, data.labels, seed=seed, sample_weight=data.weight, on_step=on_step)
         out.result(as_text(found).rstrip(), found)
 
 
@@ -83,7 +57,7 @@ def _label_of(model: Path) -> str:
     """Return the column of labels that the report beside the model names."""
     import json
 
-    from deepsep.cli._outputs import SUMMARY
+    from deepsep.cli.outputs import SUMMARY
 
     try:
         return str(json.loads((model / SUMMARY).read_text(encoding="utf-8"))["asked"]["label"])
@@ -96,15 +70,15 @@ def _same_columns(model: Any, X: Any) -> Any:
     from sklearn.pipeline import Pipeline
 
     if not isinstance(model, Pipeline):
-        raise ParameterError("the model takes a matrix, not a table. Explain it from Python with deepsep.explain.")
+        raise ParameterError(
+            "the model takes a matrix, not a table. Explain it from Python with deepsep.report.explain."
+        )
     model[0].transform(X.head())
     return X[[name for name in model[0].feature_names_in_ if name in X.columns]]
 
 
 def _same_classes(model: Any, data: Any) -> None:
-    from deepsep._labels import read_labels
-
-    given, known = read_labels(data.y).classes.tolist(), model.classes_.tolist()
+    given, known = data.labels.classes.tolist(), model.classes_.tolist()
     if given != known:
         raise DataError(
             f"the labels in {data.label!r} are {given[:10]}, and the model knows {known[:10]}. Pass the table that it "

@@ -14,47 +14,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepsep.cli._console import Console, console
-from deepsep.cli._options import (
+from deepsep.cli.console import Console, console
+from deepsep.cli.options import (
     Debug,
-    Delimiter,
-    Drop,
-    Encoding,
-    Id,
     Json,
     Keep,
-    Label,
-    Labels,
-    LabelWeight,
-    On,
     Quiet,
     Seed,
-    Sheet,
-    TableFile,
-    Text,
-    Weight,
+    TrainingOptions,
     split_names,
+    takes_training_options,
 )
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from deepsep.cli._training import Training
+    from deepsep.cli.training import Training
 
 
 def _method_names(start: str) -> list[str]:
-    from deepsep._methods import methods
+    from deepsep.classifiers.catalogue import methods
 
     return [name for name in methods() if name.startswith(start)]
 
 
+@takes_training_options()
 def fit(
-    table: TableFile,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model goes.", show_default=False)
     ],
-    label: Label = None,
+    training: TrainingOptions,
     method: Annotated[
         str,
         typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names),
@@ -71,17 +61,7 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    weight: Weight = None,
-    id: Id = None,
-    labels: Labels = None,
-    on: On = None,
-    label_weight: LabelWeight = None,
-    drop: Drop = "",
     keep: Keep = "",
-    text: Text = "",
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    sheet: Sheet = None,
     seed: Seed = 0,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
     comparison: Annotated[
@@ -103,29 +83,19 @@ def fit(
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli._estimator import build, parse_settings, set_priors
-        from deepsep.cli._outputs import save_model
-        from deepsep.cli._training import read_options, read_training
-        from deepsep.persist import check_model_folder
+        from deepsep.cli.estimator import build, parse_settings, set_priors
+        from deepsep.cli.outputs import save_model
+        from deepsep.cli.training import read_training
+        from deepsep.files.manifest import check_model_folder
 
-        check_model_folder(output)
+        target = check_model_folder(output)
         if comparison is not None and not report:
             raise ParameterError("--comparison is for the report: leave out --no-report.")
-        estimator = build(method, parse_settings(settings or []), seed, weighted=bool(weight or label_weight))
-        data = read_training(
-            out,
-            table,
-            label=label,
-            labels=labels,
-            on=on,
-            label_weight=label_weight,
-            weight=weight,
-            id=id,
-            drop=split_names(drop),
-            how=read_options(text, encoding, delimiter, sheet),
-        )
+        weighted = bool(training.weight or training.label_weight)
+        estimator = build(method, parse_settings(settings or []), seed, weighted=weighted)
+        data = read_training(out, training)
         if priors is not None:
-            set_priors(estimator, method, priors, data.y)
+            set_priors(estimator, method, priors, data.labels.classes)
         fitted = fit_and_measure(
             out,
             estimator,
@@ -137,7 +107,7 @@ def fit(
             command=None,
             comparison=None if comparison is None else _read_comparison(comparison, data),
         )
-        save_model(fitted.model, fitted.files, output)
+        save_model(fitted.model, fitted.files, target)
         _tell(out, fitted, data, output, method)
 
 
@@ -145,8 +115,7 @@ def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
     """Return the comparison in a file, or raise if there is none, or one of another table."""
     import json
 
-    from deepsep._labels import read_labels
-    from deepsep.report._comparison import check_comparison
+    from deepsep.report.ranking import check_comparison
 
     try:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -157,7 +126,7 @@ def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise DataError(f"--comparison {file} cannot be read as JSON: {error}") from None
     try:
-        check_comparison(found, read_labels(data.y), data.X.shape[1])
+        check_comparison(found, data.labels, data.X.shape[1])
     except DataError as error:
         raise DataError(f"--comparison {file}: {error}") from None
     return found
@@ -189,36 +158,40 @@ def fit_and_measure(
     """Fit to the rows, predict those without a label, and measure how far the model can be trusted."""
     import json
 
-    from deepsep import for_table
-    from deepsep._labels import read_labels
-    from deepsep._methods import TABLE
-    from deepsep.cli._outputs import PREDICTIONS, REPORT, SUMMARY, check_id, parquet_bytes, predicted_names, predictions
-    from deepsep.cli._progress import watching
+    import pandas as pd
+
+    from deepsep.classifiers.catalogue import find_method
+    from deepsep.cli.outputs import PREDICTIONS, REPORT, SUMMARY, parquet_bytes
+    from deepsep.cli.progress import watching
+    from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
+    from deepsep.table import for_table
 
     n, labelled = len(data.X), data.labelled
-    check_id(data.ids.name, predicted_names(read_labels(data.y).classes))
-    out.note(f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({TABLE[method].cost}) ...")
+    check_id_name(data.ids.name, prediction_names(data.labels.classes))
+    out.note(
+        f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({find_method(method).cost}) ..."
+    )
     began = time.perf_counter()
     model = for_table(estimator, keep=keep)
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
     with watching(out, model[-1], method):
-        model.fit(data.X, data.y, **weights)
+        model.fit(data.X, data.labels, **weights)
     seconds = time.perf_counter() - began
     proba = model[-1].label_distributions_
-    frame = predictions(model.classes_, proba, data.ids)[~labelled]
+    frame = pd.DataFrame({data.ids.name: data.ids.to_numpy(), **prediction_columns(model.classes_, proba)})[~labelled]
     files, summary = {PREDICTIONS: parquet_bytes(frame)}, None
     if report:
         from joblib import cpu_count
 
         from deepsep.report import render, summarize
-        from deepsep.report._evaluate import FOLDS
+        from deepsep.report.held_out import FOLDS
 
         out.note("Measuring how far it can be trusted: fits with some labels hidden, and the same for rivals ...")
         with _silent_workers(), out.steps("Report") as on_step:
             summary = summarize(
                 model,
                 data.X,
-                data.y,
+                data.labels,
                 ids=data.ids,
                 proba=proba,
                 label=data.label,
@@ -249,7 +222,7 @@ def _silent_workers() -> Iterator[None]:
 
 
 def _tell(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:
-    from deepsep.cli._outputs import PREDICTIONS, REPORT
+    from deepsep.cli.outputs import PREDICTIONS, REPORT
 
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
     shares = frame["label"].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import shutil
 import textwrap
 
-from deepsep.cli._console import console
-from deepsep.cli._options import Debug, Json, Quiet
+from deepsep.classifiers.catalogue import CATALOGUE
+from deepsep.cli.console import console
+from deepsep.cli.options import Debug, Json, Quiet
 
 
 def methods(json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
     """List the methods: what each is, assumes and costs."""
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep import methods as available
-        from deepsep._methods import TABLE
-
-        rows = {name: TABLE[name] for name in available()}
+        rows = {name: record for name, record in CATALOGUE.items() if record.is_installed}
         width = max(40, min(shutil.get_terminal_size().columns, 110))
         indent = " " * (max(map(len, rows)) + 2)
         lines = []

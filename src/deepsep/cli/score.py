@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from deepsep.cli._console import console
-from deepsep.cli._options import Debug, Delimiter, Encoding, Id, Json, ModelFolder, Quiet, Sheet, TableFile
+from deepsep.cli.console import console
+from deepsep.cli.options import Debug, Delimiter, Encoding, Id, Json, ModelFolder, Quiet, Sheet, TableFile
 
 
 class Engine(StrEnum):
@@ -54,8 +54,8 @@ def score(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         import time
 
-        from deepsep import load
-        from deepsep.cli._training import read_options
+        from deepsep.cli.training import read_options
+        from deepsep.models import load
         from deepsep.scoring import score_file
 
         fitted = load(model)

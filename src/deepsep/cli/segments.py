@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli._console import console
-from deepsep.cli._options import Debug, Delimiter, Drop, Encoding, Id, Json, Quiet, Seed, Sheet, split_names
+from deepsep.cli.console import console
+from deepsep.cli.options import Debug, Delimiter, Drop, Encoding, Id, Json, Quiet, Seed, Sheet, split_names
 from deepsep.errors import DataError, ParameterError
 
 SHOWN = 4  # telling answers of a segment
@@ -54,13 +54,14 @@ def segments(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         n_segments = _number(k)
-        from deepsep.cli._answers import read_answers
+        from deepsep.cli.answers import read_answers
+        from deepsep.evaluation.frames import check_id_name
         from deepsep.survey import SurveySegments, read_names, write_segments
-        from deepsep.survey._write import check_folder, check_id_name
-        from deepsep.table._files import find_column
+        from deepsep.survey.segment_files import COLUMNS, check_folder
+        from deepsep.table.locations import find_column
 
         check_folder(output)
-        check_id_name(id or "row")
+        check_id_name(id or "row", COLUMNS)
         _check_names(output, names)
         given = None if names is None else read_names(names)
         out.note(f"Reading {answers} ...")
@@ -88,7 +89,7 @@ def _number(k: str) -> int | str:
 def _check_names(output: Path, given: Path | None) -> None:
     """Raise if the run would replace names that somebody wrote into the file of an earlier one."""
     from deepsep.survey import read_names
-    from deepsep.survey._write import NAMES, read_summary
+    from deepsep.survey.segment_files import NAMES, read_summary
 
     file, summary = output / NAMES, read_summary(output)
     if summary is None or not file.exists() or (given is not None and given.resolve() == file.resolve()):

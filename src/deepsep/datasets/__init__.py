@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from deepsep.datasets._make_survey import make_survey
-    from deepsep.datasets._nhanes import load_nhanes
-    from deepsep.datasets._packages import cache_folder
-    from deepsep.datasets._public import list_tables, load_table
-    from deepsep.datasets._ssl_book import load_ssl_book
+    from deepsep.datasets.nhanes import load_nhanes
+    from deepsep.datasets.packages import cache_folder
+    from deepsep.datasets.public import list_tables, load_table
+    from deepsep.datasets.ssl_book import load_ssl_book
+    from deepsep.datasets.synthetic import make_survey
 
 __all__ = ["cache_folder", "list_tables", "load_nhanes", "load_ssl_book", "load_table", "make_survey"]
 
 _HOME = {
-    "cache_folder": "deepsep.datasets._packages",
-    "list_tables": "deepsep.datasets._public",
-    "load_nhanes": "deepsep.datasets._nhanes",
-    "load_ssl_book": "deepsep.datasets._ssl_book",
-    "load_table": "deepsep.datasets._public",
-    "make_survey": "deepsep.datasets._make_survey",
+    "cache_folder": "deepsep.datasets.packages",
+    "list_tables": "deepsep.datasets.public",
+    "load_nhanes": "deepsep.datasets.nhanes",
+    "load_ssl_book": "deepsep.datasets.ssl_book",
+    "load_table": "deepsep.datasets.public",
+    "make_survey": "deepsep.datasets.synthetic",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from deepsep.experiments._compare import compare
-    from deepsep.experiments._run import prepare, run
-    from deepsep.experiments._write import find, write
+    from deepsep.experiments.comparison import compare
+    from deepsep.experiments.results_folder import find, write
+    from deepsep.experiments.running import prepare, run
 
 __all__ = ["compare", "find", "prepare", "run", "write"]
 
 _HOME = {
-    "compare": "deepsep.experiments._compare",
-    "find": "deepsep.experiments._write",
-    "prepare": "deepsep.experiments._run",
-    "run": "deepsep.experiments._run",
-    "write": "deepsep.experiments._write",
+    "compare": "deepsep.experiments.comparison",
+    "find": "deepsep.experiments.results_folder",
+    "prepare": "deepsep.experiments.running",
+    "run": "deepsep.experiments.running",
+    "write": "deepsep.experiments.results_folder",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,49 +1,72 @@
-"""Networks that Algorithm 1 trains, behind one protocol.
+"""Networks and their training, behind one interface.
 
 ``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU;
 ``PackedNetwork`` trains many small networks together. ``TorchRows`` is the TSVM's pass over rows on a GPU. Whatever
-needs torch is loaded when it is first asked for.
+needs torch loads on first use, since importing it takes seconds.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from deepsep.networks._numpy import NumpyNetwork
-from deepsep.networks._protocol import Loss, Network
+from deepsep._lazy import lazy_names
+from deepsep.networks.average import NetworkAverage
+from deepsep.networks.committee import Committee, member_states, members_of
+from deepsep.networks.interface import Loss, Network, choose_device
+from deepsep.networks.numpy_network import NumpyNetwork
 
 if TYPE_CHECKING:
-    from deepsep.networks._packed import PackedNetwork
-    from deepsep.networks._rows import TorchRows, rows_by_size
-    from deepsep.networks._torch import TorchNetwork, default_encoder
+    from deepsep.networks.autoencoder import pretrain
+    from deepsep.networks.ladder_network import Ladder, denoising_costs
+    from deepsep.networks.loop import tensor
+    from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
+    from deepsep.networks.packed import PackedNetwork
+    from deepsep.networks.torch_network import TorchNetwork, default_encoder
+    from deepsep.networks.torch_rows import TorchRows, rows_by_size
+    from deepsep.networks.variational import VAE, ConditionalVAE, marginal_bound
 
 __all__ = [
+    "VAE",
+    "Batch",
+    "Committee",
+    "ConditionalVAE",
+    "Ladder",
     "Loss",
     "Network",
+    "NetworkAverage",
     "NumpyNetwork",
+    "OnStep",
     "PackedNetwork",
     "TorchNetwork",
     "TorchRows",
+    "choose_device",
     "default_encoder",
+    "denoising_costs",
+    "marginal_bound",
+    "member_states",
+    "members_of",
+    "pretrain",
     "rows_by_size",
+    "tensor",
+    "train_steps",
 ]
 
-_LAZY = {
-    "PackedNetwork": "_packed",
-    "TorchNetwork": "_torch",
-    "TorchRows": "_rows",
-    "default_encoder": "_torch",
-    "rows_by_size": "_rows",
+_HOME = {
+    "Batch": "deepsep.networks.mixed_batches",
+    "ConditionalVAE": "deepsep.networks.variational",
+    "Ladder": "deepsep.networks.ladder_network",
+    "OnStep": "deepsep.networks.mixed_batches",
+    "PackedNetwork": "deepsep.networks.packed",
+    "TorchNetwork": "deepsep.networks.torch_network",
+    "TorchRows": "deepsep.networks.torch_rows",
+    "VAE": "deepsep.networks.variational",
+    "default_encoder": "deepsep.networks.torch_network",
+    "denoising_costs": "deepsep.networks.ladder_network",
+    "marginal_bound": "deepsep.networks.variational",
+    "pretrain": "deepsep.networks.autoencoder",
+    "rows_by_size": "deepsep.networks.torch_rows",
+    "tensor": "deepsep.networks.loop",
+    "train_steps": "deepsep.networks.mixed_batches",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise ImportError(f"{name} needs torch. Install it with: pip install torch") from error
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -7,23 +7,23 @@ makes such a page of a comparison of methods alone.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from deepsep.report._html import render, render_comparison, write_report
-    from deepsep.report._summary import summarize
+    from deepsep.report.explanation import explain
+    from deepsep.report.page import render, render_comparison, write_report
+    from deepsep.report.summary import summarize
 
-__all__ = ["render", "render_comparison", "summarize", "write_report"]
+__all__ = ["explain", "render", "render_comparison", "summarize", "write_report"]
 
-_HOME = {"render": "_html", "render_comparison": "_html", "summarize": "_summary", "write_report": "_html"}
+_HOME = {
+    "explain": "deepsep.report.explanation",
+    "render": "deepsep.report.page",
+    "render_comparison": "deepsep.report.page",
+    "summarize": "deepsep.report.summary",
+    "write_report": "deepsep.report.page",
+}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -1,6 +1,6 @@
 """Semismooth Newton steps inside an augmented Lagrangian, all problems in lock-step.
 
-Each problem k is ``minimise 1/2 |w_k|^2 + sum_i C_i loss(w_k . x_i + offset_k)`` (see :mod:`deepsep.solvers._rows`).
+Each problem k is ``minimise 1/2 |w_k|^2 + sum_i C_i loss(w_k . x_i + offset_k)`` (see :mod:`deepsep.solvers.rows`).
 A sweep over the rows answers for every problem at once, but each problem goes its own way: one may take a Newton
 step while its neighbour shortens a step or updates its multipliers, and a problem that is done drops out.
 """
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
-from deepsep.solvers._rows import WIDE, Factor, RowPass
+from deepsep.solvers.rows import WIDE, Factor, RowPass
 
 Array = NDArray[Any]
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.solvers._rows import Rows, TransductivePass
 from deepsep.solvers.newton import minimise
+from deepsep.solvers.rows import Rows, TransductivePass
 
 Array = NDArray[Any]
 

@@ -1,8 +1,8 @@
 """Answers to segments: one-hot answers, latent Dirichlet allocation, profiles and names."""
 
-from deepsep.survey._names import read_names, write_names
-from deepsep.survey._questions import Question
-from deepsep.survey._segments import SurveySegments
-from deepsep.survey._write import write_segments
+from deepsep.survey.names import read_names, write_names
+from deepsep.survey.questions import Question
+from deepsep.survey.segment_files import write_segments
+from deepsep.survey.survey_segments import SurveySegments
 
 __all__ = ["Question", "SurveySegments", "read_names", "write_names", "write_segments"]

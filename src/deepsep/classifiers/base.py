@@ -1,0 +1,193 @@
+"""The skeleton of every method: it reads rows, learns, predicts, and can be saved.
+
+A method is a class with ``_check_parameters``, ``_learn`` and ``_probabilities``, and, so that it can be saved,
+``_parts`` and ``_restore``. Everything else is here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from deepsep.classifiers.catalogue import uses_unlabelled
+from deepsep.core.arrays import take, take_codes
+from deepsep.core.checks import private_generator, require
+from deepsep.core.fingerprint import fingerprint
+from deepsep.core.notices import warn
+from deepsep.core.threads import one_blas_thread
+from deepsep.core.training_rows import TrainingRows, read_rows, read_training_rows
+from deepsep.errors import LabelWarning
+from deepsep.files.saving import COMMON, save
+
+Array = NDArray[Any]
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def settings(cls: type[T]) -> type[T]:
+    """Make a constructor that stores the annotated attributes of a class, and its bases', as scikit-learn wants it."""
+    return dataclass(kw_only=True, eq=False, repr=False)(cls)
+
+
+class Classifier(ClassifierMixin, BaseEstimator):
+    """A classifier of partly labelled rows.
+
+    Subclasses define what they learn, and from what:
+
+    - ``_check_parameters()`` raises a ParameterError for settings that make no sense;
+    - ``_learn(rows, rng)`` learns, and may return the class distribution of every training row where that is not what
+      ``_probabilities`` gives them (methods that are transductive by nature);
+    - ``_probabilities(X)`` returns the class distributions of checked rows;
+    - ``_parts()`` returns what a saved model holds, as (plain values, arrays), and ``_restore(state, arrays)`` takes
+      it back.
+
+    A method for which weights make no sense overrides ``fit`` with one that has no ``sample_weight``.
+    """
+
+    method_name: str  # in the catalogue
+    _accept: ClassVar[dict[str, Any]] = {}  # for scikit-learn's validation, such as {"accept_sparse": "csr"}
+    # Called with (steps since the last call, loss) while a fit goes on. No setting: clones and saved models have none.
+    _on_step: Callable[[int, float], object] | None = None
+
+    _is_part = False  # whether this fit is one of several of a larger one, which Ctrl-C must end
+
+    random_state: Any
+    classes_: Array
+
+    # -- fitting ---------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to partly labelled rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+        y : array-like of shape (n,)
+            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
+            integers.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts: a weight of k as k copies of it, 0 as its absence.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        self._check_switches()
+        self._check_parameters()
+        rows = read_training_rows(self, X, y, sample_weight, **self._accept)
+        self._check_with_classes()
+        if uses_unlabelled(self) and not rows.unlabelled.size:
+            warn(
+                f"no unlabelled rows: {type(self).__name__} learns from the labelled ones alone. Pass the unlabelled "
+                "rows in X as well, with None in y.",
+                LabelWarning,
+            )
+        flat = rows.X.reshape(len(rows.codes), -1) if rows.X.ndim > 2 else rows.X
+        self.data_fingerprint_ = fingerprint(flat, rows.codes, getattr(self, "feature_names_in_", None))
+        with self._threads(rows):
+            learned = self._learn(rows, private_generator(self.random_state))
+            self._describe_training_rows(rows, learned)
+        return self
+
+    def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
+        return one_blas_thread()
+
+    def _check_switches(self) -> None:
+        for name, parameter in signature(type(self)).parameters.items():
+            if isinstance(parameter.default, bool):
+                require(self, name, isinstance(getattr(self, name), bool | np.bool), "True or False")
+
+    def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
+        """Set what is known of the training rows."""
+        self.label_distributions_ = self._probabilities(rows.X) if learned is None else learned
+        self._set_transduction(np.where(rows.codes >= 0, rows.codes, self.label_distributions_.argmax(axis=1)))
+
+    def _set_transduction(self, codes: Array) -> None:
+        self.transduction_ = self.classes_[codes]
+
+    def _forget(self, *names: str) -> None:
+        """Remove attributes of an earlier fit."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
+    @property
+    def _all_steps(self) -> int | None:
+        """How many steps a fit takes at most; None: it is over before anyone asks."""
+        return None
+
+    # -- what a method is ------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        raise NotImplementedError
+
+    def _check_with_classes(self) -> None:
+        """Check the settings that only make sense beside the classes, which are known now."""
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array | None:
+        raise NotImplementedError
+
+    def _probabilities(self, X: Any) -> Array:
+        raise NotImplementedError
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        raise NotImplementedError
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    # -- predicting ------------------------------------------------------------------------------------------
+
+    def _read(self, X: Any) -> Any:
+        check_is_fitted(self, "transduction_")
+        return read_rows(self, X, reset=False, **self._accept)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class for every row, (n, c), columns as in ``classes_``."""
+        rows = self._read(X)
+        with one_blas_thread():
+            return self._probabilities(rows)
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable class of every row, labelled or not."""
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    # -- saving ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder: short for ``deepsep.save(model, path)``."""
+        save(self, path)
+
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
+        state, arrays = self._parts()
+        codes = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
+        if hasattr(self, "label_distributions_"):
+            arrays = {**arrays, "label_distributions_": self.label_distributions_}
+        return state, {**arrays, "transduction_": codes}
+
+    @classmethod
+    def _from_parts(cls, params: dict[str, Any], state: dict[str, Any], arrays: dict[str, Any]) -> Self:
+        """Return the fitted model that ``_to_parts`` took apart; ``state`` also has the classes and the columns."""
+        model = cls(**params)
+        model.__dict__.update({name: state.pop(name) for name in COMMON if name in state})
+        c = len(model.classes_)
+        codes = take_codes(arrays, "transduction_", c)
+        model._set_transduction(codes)
+        if "label_distributions_" in arrays:
+            model.label_distributions_ = take(arrays, "label_distributions_", (len(codes), c), "f")
+        model._restore(state, arrays)
+        return model

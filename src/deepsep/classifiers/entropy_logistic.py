@@ -1,0 +1,169 @@
+"""Entropy minimisation for logistic regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from deepsep.classifiers.base import Classifier, settings
+from deepsep.core.arrays import take
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
+
+Array = NDArray[Any]
+
+
+@settings
+class EntropyLogistic(Classifier):
+    r"""Multinomial logistic regression that should also be sure about the unlabelled rows.
+
+    Minimises :math:`\sum_i -\log p_{y_i}(x_i) + \lambda \frac{\ell}{u} \sum_j H(p(x_j)) + \frac{1}{2 C} \lVert W
+    \rVert^2` over weights W and offsets: the log loss of the ℓ labelled rows, as scikit-learn's
+    ``LogisticRegression`` has it, and the entropy of the predictions of the u unlabelled ones.
+
+    The entropy is not convex, and neither is the sum: there are local minima, and which one is reached depends on the
+    start. The start is the minimum without the entropy, which is convex, so that the result is a supervised one that
+    was moved away from where unlabelled rows are.
+
+    Parameters
+    ----------
+    entropy : float, default=0.1
+        λ. 0: logistic regression of the labelled rows alone.
+    C : float, default=1.0
+        The larger, the less penalty on the weights.
+    max_iter : int, default=500
+        Iterations of L-BFGS, each of the two times.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Nothing is random here; accepted because every method has it.
+
+    Attributes
+    ----------
+    coef_ : array (c, d)
+        Weights of the scaled features.
+    intercept_ : array (c,)
+        Offsets.
+    objective_ : float
+        What was minimised, at the end.
+    n_iter_ : int
+        Iterations after the start.
+
+    Notes
+    -----
+    Two classes have weights each, w and -w, as more have; scikit-learn has one vector then, and the same C is half
+    the penalty. A sample weight of k is k copies of a row, exactly.
+
+    References
+    ----------
+    Y. Grandvalet, Y. Bengio. Semi-supervised learning by entropy minimization. NIPS 2004.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import EntropyLogistic
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> bool((EntropyLogistic().fit(X, y).predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "entropy-logistic"
+
+    entropy: float = 0.1
+    C: float = 1.0
+    max_iter: int = 500
+    standardize: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        require(self, "entropy", is_number(self.entropy) and self.entropy >= 0, "a number of at least 0")
+        require(self, "C", is_number(self.C) and self.C > 0, "a positive number")
+        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        d, c = rows.X.shape[1], rows.n_classes
+        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
+        lab, unl = rows.labelled, rows.unlabelled
+        labelled = (self._scale(rows.X[lab]), np.eye(c)[rows.codes[lab]], rows.weight[lab])
+        unlabelled = (self._scale(rows.X[unl]), rows.weight[unl])
+
+        def minimum(entropy: float, start: Array) -> Any:
+            return minimize(
+                objective,
+                start,
+                args=(labelled, unlabelled, entropy, self.C),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": 1e-6, "ftol": 1e-14},
+            )
+
+        solution = minimum(0.0, np.zeros((d + 1) * c))
+        self.n_iter_ = int(solution.nit)
+        if self.entropy > 0 and len(unl):
+            solution = minimum(self.entropy, solution.x)
+            self.n_iter_ = int(solution.nit)
+        self.objective_ = float(solution.fun)
+        weights = solution.x.reshape(d + 1, c).T
+        self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
+
+    def _scale(self, X: Array) -> Array:
+        return np.asarray((X.astype(np.float64) - self._scaling.centre) / self._scaling.scale)
+
+    # -- predicting and saving -------------------------------------------------------------------------------
+
+    def _probabilities(self, X: Array) -> Array:
+        return np.asarray(softmax(self._scale(X) @ self.coef_.T + self.intercept_, axis=1))
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays = {"coef_": self.coef_, "intercept_": self.intercept_}
+        scaling = {"centre": self._scaling.centre, "scale": self._scaling.scale}
+        return {"objective_": self.objective_, "n_iter_": self.n_iter_}, {**arrays, **scaling}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+
+        d, c = self.n_features_in_, len(self.classes_)
+        self.coef_, self.intercept_ = take(arrays, "coef_", (c, d), "f"), take(arrays, "intercept_", (c,), "f")
+        self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self.objective_, self.n_iter_ = float(state["objective_"]), int(state["n_iter_"])
+
+
+def objective(
+    theta: Array, labelled: tuple[Array, Array, Array], unlabelled: tuple[Array, Array], entropy: float, C: float
+) -> tuple[float, Array]:
+    """Return what :class:`EntropyLogistic` minimises, and its gradient.
+
+    Parameters
+    ----------
+    theta : array ((d + 1) c,)
+        Weights (d, c), then offsets (1, c).
+    labelled : (X, Y, weight)
+        Rows, their labels as vectors of 0 and 1, and weights.
+    unlabelled : (X, weight)
+        Rows and weights.
+    entropy, C : float
+        λ and C.
+    """
+    X, Y, weight = labelled
+    W = theta.reshape(-1, Y.shape[1])
+    log_p = log_softmax(X @ W[:-1] + W[-1], axis=1)
+    value = -(weight @ (Y * log_p).sum(axis=1)) + (W[:-1] ** 2).sum() / (2 * C)
+    slope = weight[:, None] * (np.exp(log_p) - Y)
+    gradient = np.vstack([X.T @ slope + W[:-1] / C, slope.sum(axis=0)])
+    X, mass = unlabelled
+    if entropy > 0 and len(X):
+        share = entropy * weight.sum() * mass / mass.sum()
+        log_p = log_softmax(X @ W[:-1] + W[-1], axis=1)
+        p = np.exp(log_p)
+        H = -(p * log_p).sum(axis=1)
+        value += share @ H
+        slope = -share[:, None] * p * (log_p + H[:, None])  # dH / ds_k = -p_k (log p_k + H)
+        gradient += np.vstack([X.T @ slope, slope.sum(axis=0)])
+    return float(value), gradient.ravel()

@@ -1,0 +1,153 @@
+"""The network of the paper under another loss: what rivals that train one share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep import networks
+from deepsep.classifiers.base import Classifier, settings
+from deepsep.core.arrays import take
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
+from deepsep.networks import NetworkAverage, NumpyNetwork, choose_device
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from deepsep.networks import Batch, TorchNetwork
+
+Array = NDArray[Any]
+
+
+@settings
+class NetworkMethod(Classifier):
+    """A rival that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
+
+    Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``. Their constructors
+    have the settings named here, each with the same meaning:
+
+    hidden, dropout, l2
+        Of the network, as in :class:`deepsep.DeepSep`.
+    steps, learning_rate, batch_size, unlabeled_batch
+        Steps of Adam; labelled and unlabelled rows in each.
+    standardize, device, random_state
+        As in :class:`deepsep.DeepSep`.
+    """
+
+    hidden: Sequence[int] = (128, 32)
+    dropout: float = 0.5
+    l2: float = 1e-3
+    steps: int = 2000
+    learning_rate: float = 1e-3
+    batch_size: int = 32
+    unlabeled_batch: int = 128
+    standardize: bool = True
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    random_state: Any = None
+
+    @property
+    def _all_steps(self) -> int:
+        return self.steps
+
+    def _check_parameters(self) -> None:
+        for name in ("steps", "batch_size", "unlabeled_batch"):
+            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
+        widths = self.hidden if isinstance(self.hidden, Sequence) else ()
+        for name, holds, wanted in (
+            ("dropout", is_number(self.dropout) and 0 <= self.dropout < 1, "a number from 0 to below 1"),
+            ("l2", is_number(self.l2) and self.l2 >= 0, "a number of at least 0"),
+            ("learning_rate", is_number(self.learning_rate) and self.learning_rate > 0, "a positive number"),
+            ("device", self.device in ("auto", "cpu", "cuda"), "'auto', 'cpu' or 'cuda'"),
+            (
+                "hidden",
+                bool(widths) and all(is_integer(width, 1) for width in widths),
+                "one or more positive integers, such as (128, 32)",
+            ),
+        ):
+            require(self, name, holds, wanted)
+
+    # -- training --------------------------------------------------------------------------------------------
+
+    def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
+        """Return a new network, and all rows, scaled, on its device."""
+        network = networks.TorchNetwork(
+            rows.X.shape[1],
+            rows.n_classes,
+            hidden=tuple(self.hidden),
+            dropout=self.dropout,
+            l2=float(self.l2),
+            device=choose_device(self.device),
+            rng=rng,
+        )
+        return network, self._scale(rows, network.device)
+
+    def _scale(self, rows: TrainingRows, device: torch.device) -> Tensor:
+        """Return all rows, scaled, on a device."""
+        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(rows.X.shape[1])
+        return networks.tensor(self._scaling.apply(rows.X), device)
+
+    def _train(
+        self,
+        network: TorchNetwork,
+        rows: TrainingRows,
+        loss_of: Callable[[Batch], Tensor],
+        rng: np.random.Generator,
+        *,
+        steps: int | None = None,
+        after_step: Callable[[Batch], object] | None = None,
+        beside: nn.Module | None = None,
+    ) -> list[float]:
+        """Lower a loss over the network's parameters; see :func:`deepsep.networks.mixed_batches.train_steps`.
+
+        ``beside`` is another module that the loss uses and that is trained with the network, under the same penalty.
+        """
+        from torch import nn
+
+        others = [] if beside is None else [beside]
+        return networks.train_steps(
+            nn.ModuleList([network.module, *others]),
+            loss_of,
+            decays=[
+                *network.decays(),
+                *((p, float(self.l2) if p.ndim > 1 else 0.0) for module in others for p in module.parameters()),
+            ],
+            labelled=rows.labelled,
+            unlabelled=rows.unlabelled,
+            steps=self.steps if steps is None else steps,
+            lr=self.learning_rate,
+            batch_size=self.batch_size,
+            unlabelled_batch=self.unlabeled_batch,
+            rng=rng,
+            device=network.device,
+            weight=rows.weight,
+            after_step=after_step,
+            on_step=self._on_step,
+        )
+
+    def _keep(self, state: dict[str, Array]) -> None:
+        """Take a trained network's state for prediction, which needs no torch."""
+        self._state = state
+        self._packed = NetworkAverage([state], np.ones(1), self._scaling.centre, self._scaling.scale)
+
+    # -- predicting and saving -------------------------------------------------------------------------------
+
+    def _probabilities(self, X: Array) -> Array:
+        return self._packed.predict_proba(X)
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        network = {f"network/{name}": value for name, value in self._state.items()}
+        return {}, {**network, "centre": self._scaling.centre, "scale": self._scaling.scale}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        d, c = self.n_features_in_, len(self.classes_)
+        self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+        # Raises where the weights are not those of such a network.
+        NumpyNetwork(d, c, hidden=tuple(self.hidden), rng=np.random.default_rng(0)).load_state(saved)
+        self._keep(saved)

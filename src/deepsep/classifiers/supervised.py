@@ -1,0 +1,230 @@
+"""Supervised classifiers among the methods: one adapter for all of them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.semi_supervised import SelfTrainingClassifier
+from sklearn.utils import get_tags
+from sklearn.utils._param_validation import InvalidParameterError
+from sklearn.utils.validation import has_fit_parameter
+
+from deepsep.classifiers.base import Array, Classifier
+from deepsep.core.arrays import take
+from deepsep.core.labels import Labels
+from deepsep.core.probability import fit_platt, platt_probabilities
+from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import ModelFileError, ParameterError
+from deepsep.evaluation.folds import deal_distinct
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.files.foreign import describe_classifier, dump_classifier, load_classifier, new_classifier
+
+MOST_COPIES = 10_000_000
+FOLDS = 5
+
+
+@dataclass(eq=False, repr=False)
+class Supervised(Classifier):
+    """Any scikit-learn classifier, on the labelled rows alone.
+
+    It takes partly labelled rows as all methods here do, drops the unlabelled ones, and fits a copy of the classifier
+    to the others; predictions are those of the copy, also for the rows that it dropped. One classifier is
+    treated otherwise: :class:`sklearn.semi_supervised.SelfTrainingClassifier` gets the unlabelled rows as well.
+
+    Weights go to the classifier where it takes weights. Where it does not, as k nearest neighbours, a weight of k is k
+    copies of the row, and must be a whole number. A row of weight 0 is absent. More neighbours than labelled rows are
+    all of them.
+
+    A classifier that has scores instead of probabilities, as :class:`sklearn.svm.SVC`, gets them from a sigmoid of
+    the scores, one slope and offset for all classes, that is fitted to labelled rows which the classifier had not seen
+    (five folds, in which the only row of a class is never held out; if every class has just one, the sigmoid is
+    fitted to the rows that it was trained on).
+
+    Parameters
+    ----------
+    estimator : classifier
+        Not changed by ``fit``. Each ``random_state`` in it that is None is set from ours.
+    standardize : bool, default=False
+        Whether features are first scaled to mean 0 and variance 1 over all rows: the one use that is made of unlabelled
+        rows. Sparse features are scaled, not centred.
+    method_name : str, default=""
+        What the method is called in the catalogue, if it is in it: :func:`deepsep.method` sets it.
+    random_state : int, RandomState or None, default=None
+        The same seed gives the same model.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted copy. Its classes are indices into ``classes_``.
+    classes_, transduction_, label_distributions_
+        As in :class:`deepsep.DeepSep`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from deepsep.classifiers import Supervised
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:5], y[-5:] = "near", "far"
+    >>> model = Supervised(GaussianNB()).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    estimator: Any
+    _: KW_ONLY
+    standardize: bool = False
+    method_name: str = ""
+    random_state: Any = None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse()
+        return tags
+
+    def _takes_sparse(self) -> bool:
+        return bool(get_tags(self.estimator).input_tags.sparse)
+
+    @property
+    def _accept(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"accept_sparse": "csr" if self._takes_sparse() else False}
+
+    @property
+    def uses_unlabelled(self) -> bool:
+        """Whether the classifier gets the unlabelled rows too."""
+        return isinstance(self.estimator, SelfTrainingClassifier)
+
+    def _check_parameters(self) -> None:
+        usable = hasattr(self.estimator, "get_params") and not isinstance(self.estimator, type)
+        speaks = hasattr(self.estimator, "predict_proba") or hasattr(self.estimator, "decision_function")
+        if not (usable and speaks and is_classifier(self.estimator)):
+            raise ParameterError(
+                f"Supervised: estimator={self.estimator!r}; pass a classifier with predict_proba or decision_function, "
+                "such as LogisticRegression()."
+            )
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        used = np.flatnonzero(rows.weight > 0) if self.uses_unlabelled else rows.labelled
+        self._scaling = self._fit_scaling(rows)
+        X, codes, weight = self._scaled(rows.X[used]), rows.codes[used], rows.weight[used]
+        estimator = _seeded(clone(self.estimator), rng)
+        takes_weight = has_fit_parameter(estimator, "sample_weight")
+        if not takes_weight and (weight != 1).any():
+            copies = self._copies(weight)
+            X, codes, weight = X[copies], codes[copies], np.ones(len(copies))
+        if estimator.get_params().get("n_neighbors", 0) > len(codes):
+            estimator.set_params(n_neighbors=len(codes))
+        passed = weight if takes_weight and (weight != 1).any() else None
+        self.estimator_ = _fit(estimator, X, codes, passed)
+        self._platt = None
+        if not hasattr(estimator, "predict_proba"):
+            held, scores = _unseen_scores(self.estimator_, X, codes, passed, rng)
+            if not held.size:
+                held, scores = np.arange(len(codes)), _scores(self.estimator_, X)
+            self._platt = fit_platt(scores, codes[held], weight[held])
+
+    def _fit_scaling(self, rows: TrainingRows) -> Scaling | None:
+        if not self.standardize:
+            return None
+        if not sparse.issparse(rows.X):
+            return Scaling.of(rows.X, rows.weight)
+        share = rows.weight / rows.weight.sum()
+        mean, square = rows.X.T @ share, rows.X.multiply(rows.X).T @ share
+        deviation = np.sqrt(np.maximum(square - mean**2, 0))
+        return Scaling(np.zeros_like(mean), np.where(deviation > 1e-7 * np.abs(mean), deviation, 1.0))
+
+    def _scaled(self, X: Any) -> Any:
+        if sparse.issparse(X):
+            X = sparse.csr_matrix(X, copy=self._scaling is not None)  # LightGBM knows no sparse arrays
+            if self._scaling is not None:
+                X.data /= self._scaling.scale[X.indices]
+            return X
+        if self._scaling is None:
+            return X
+        return (X - self._scaling.centre) / self._scaling.scale
+
+    def _copies(self, weight: Array) -> Array:
+        if (weight != np.floor(weight)).any() or weight.sum() > MOST_COPIES:
+            odd = weight[np.argmax(weight != np.floor(weight))]
+            raise ParameterError(
+                f"{type(self.estimator).__name__} takes no weights, so that a weight can only be a number of copies, "
+                f"and sample_weight has {odd:g}, with a sum of {weight.sum():g}. Pass whole numbers with a sum of at "
+                f"most {MOST_COPIES:,}, or use a classifier that takes weights."
+            )
+        return np.repeat(np.arange(len(weight)), weight.astype(int))
+
+    # -- predicting and saving -------------------------------------------------------------------------------
+
+    def _probabilities(self, X: Any) -> Array:
+        X = self._scaled(X)
+        if self._platt is not None:
+            return platt_probabilities(_scores(self.estimator_, X), *self._platt)
+        p = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        p = np.where(np.isfinite(p), p, 0.0)
+        total = p.sum(axis=1, keepdims=True)
+        return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+
+        state = {"platt": self._platt, "classifier": describe_classifier(self.estimator_)}
+        scaling = {} if self._scaling is None else vars(self._scaling)
+        return state, {**scaling, **dump_classifier(self.estimator_)}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+
+        d, c = self.n_features_in_, len(self.classes_)
+        self._scaling = None
+        if "scale" in arrays:
+            self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._platt = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
+        self.estimator_ = load_classifier(arrays, new_classifier(state["classifier"]), d, c)
+        p = self._probabilities(np.zeros((1, d)))
+        if p.shape != (1, c):
+            raise ModelFileError(f"the classifier knows {p.shape[1]} classes where there are {c}. Save it again.")
+
+
+def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
+    """Set every random_state that is None: scikit-learn would take global state for it."""
+    free = [name for name, value in sorted(estimator.get_params().items()) if name.endswith("random_state")]
+    return estimator.set_params(
+        **{name: int(rng.integers(2**31 - 1)) for name in free if estimator.get_params()[name] is None}
+    )
+
+
+def _fit(estimator: Any, X: Any, codes: Array, weight: Array | None) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # the skeleton warns
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade
+        try:
+            return estimator.fit(X, codes) if weight is None else estimator.fit(X, codes, sample_weight=weight)
+        except InvalidParameterError as error:
+            raise ParameterError(str(error)) from None
+
+
+def _scores(estimator: Any, X: Any) -> Array:
+    scores = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    return scores if scores.ndim == 2 else np.column_stack([-scores, scores])
+
+
+def _unseen_scores(
+    estimator: Any, X: Any, codes: Array, weight: Array | None, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Return rows, and scores of them by copies that have not seen them."""
+    folds = deal_distinct(X, codes, FOLDS, rng)
+    if not folds.tests:
+        return np.empty(0, int), np.empty((0, 0))
+    labels = Labels(codes, np.arange(codes.max() + 1))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # as in a fit to all rows
+        held_out = fit_folds({"copy": Candidate(estimator)}, X, labels, folds, weight=weight, ask=_scores)
+    return held_out.rows, held_out.probabilities

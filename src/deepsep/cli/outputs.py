@@ -1,0 +1,34 @@
+"""Files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deepsep.files.folder import install
+from deepsep.files.saving import OWN, model_files
+
+PREDICTIONS, REPORT, SUMMARY = "predictions.parquet", "report.html", "report.json"
+
+
+def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:
+    """Write a model and what belongs to it to one folder, which is as it was before if anything fails.
+
+    The folder is one that ``check_model_folder`` returned, or a new one. Predictions and reports of an earlier model in
+    it go; other files in it stay.
+    """
+    install({**model_files(model), **extra}, target, own=(*OWN, PREDICTIONS, REPORT, SUMMARY))
+
+
+def read_folder(root: Path) -> dict[str, bytes]:
+    """Return the content of every file below a folder."""
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
+def parquet_bytes(frame: Any) -> bytes:
+    """Return a DataFrame as a Parquet file."""
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()

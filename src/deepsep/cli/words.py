@@ -1,0 +1,38 @@
+"""The library's messages in the words of the command line: options where Python has settings."""
+
+from __future__ import annotations
+
+from deepsep.errors import Setting, Worded
+
+# Setting → option, where they are not called the same.
+OPTIONS = {
+    "types": "--text",
+    "batch_rows": "--batch-size",
+    "max_bytes": "DEEPSEP_MAX_BYTES in the environment",
+}
+
+
+def in_options(message: object) -> str:
+    """Return a message with options where it has settings.
+
+    Examples
+    --------
+    >>> from deepsep.errors import DataError
+    >>> in_options(DataError("Name it, for example {it} (Cyrillic).", it=Setting("encoding", "cp1251")))
+    'Name it, for example --encoding cp1251 (Cyrillic).'
+    """
+    return message.worded(_option) if isinstance(message, Worded) else str(message)
+
+
+def _option(setting: Setting) -> str:
+    option = OPTIONS.get(setting.name, f"--{setting.name.replace('_', '-')}")
+    if setting.value is ...:
+        return option
+    # Several columns, or columns with their types: the columns.
+    values = list(setting.value) if isinstance(setting.value, list | dict) else [setting.value]
+    return f"{option} {' '.join(map(_quoted, values))}"
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return text if text.replace("-", "").replace("_", "").isalnum() else repr(text)

@@ -1,0 +1,158 @@
+"""Checks of what users pass in, with messages that name the value, the place and the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight
+
+from deepsep.core.labels import Labels
+from deepsep.core.notices import warn
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError
+
+Array = NDArray[Any]
+
+CHUNK = 4_096
+
+
+def require(model: Any, name: str, holds: bool, wanted: str) -> None:
+    """Raise an error that names the setting and its value unless the condition holds."""
+    if not holds:
+        raise ParameterError(f"{type(model).__name__}: {name}={getattr(model, name)!r}; pass {wanted}.")
+
+
+def private_generator(random_state: Any) -> np.random.Generator:
+    """Return a generator of our own; without a seed a fresh one, so that global state is not touched."""
+    if random_state is None:
+        return np.random.default_rng()
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a setting is a finite number, and not a truth value."""
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+
+def is_integer(value: Any, least: int) -> bool:
+    """Whether a setting is an integer of at least this."""
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+
+
+def check_finite(X: Any, names: Any = None) -> None:
+    """Raise if X has NaN or infinity, and say where the first one is."""
+    values = X.data if sparse.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse.issparse(X):
+        first = int(np.flatnonzero(bad)[0])
+        row, column = int(np.searchsorted(X.indptr, first, side="right") - 1), int(X.indices[first])
+        value = values[first]
+    else:
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        value = X[row, column]
+    what = "NaN" if np.isnan(value) else "infinity"
+    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    raise DataError(
+        f"Input X contains {what}: {int(bad.sum())} values are not finite, the first in row {row}, {where}. Fill them "
+        "in first, for example with sklearn.impute.SimpleImputer, or wrap the estimator with deepsep.for_table."
+    )
+
+
+def check_not_constant(X: Any, names: Any = None) -> None:
+    """Raise if every feature is constant; warn if some are."""
+    if sparse.issparse(X):
+        constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
+    else:
+        constant = np.ones(X.shape[1], bool)
+        for start in range(0, len(X), CHUNK):  # most columns differ in the first rows already
+            block = X[start : start + CHUNK, constant]
+            constant[constant] = (block == X[0, constant]).all(axis=0)
+            if not constant.any():
+                return
+    if not constant.any():
+        return
+    where = np.flatnonzero(constant)
+    shown = ", ".join(str(i) if names is None else repr(names[i]) for i in where[:5]) + (
+        ", ..." if where.size > 5 else ""
+    )
+    if constant.all():
+        raise DataError(
+            f"all {X.shape[1]} features are constant (column {shown}): rows cannot be told apart. Pass features that "
+            "vary between rows."
+        )
+    warn(
+        f"{where.size} of {X.shape[1]} features are constant (column {shown}) and have no influence; drop them.",
+        DeepSepWarning,
+    )
+
+
+def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
+    """Return the shares in the order of the classes, or raise."""
+    if not isinstance(priors, Mapping):
+        raise ParameterError(f"priors={priors!r}; pass a dict {{class: share}}.")
+    known = classes.tolist()
+    unknown = [name for name in priors if name not in known]
+    absent = [name for name in known if name not in priors]
+    if unknown or absent:
+        raise ParameterError(
+            "priors must name every class once: "
+            + (f"{unknown} not among the classes {known}" if unknown else f"{absent} missing")
+            + (f", {absent} missing." if unknown and absent else ".")
+        )
+    shares = np.array([priors[name] for name in known], dtype=np.float64)
+    if not (np.isfinite(shares).all() and (shares > 0).all() and (shares < 1).all()):
+        wrong = known[int(np.argmax(~((shares > 0) & (shares < 1))))]
+        raise ParameterError(f"priors[{wrong!r}]={priors[wrong]!r}; every share must lie between 0 and 1.")
+    if abs(shares.sum() - 1) > 1e-6:
+        raise ParameterError(f"priors sum to {shares.sum():.6g}, not to 1. Divide each share by their sum.")
+    return np.asarray(
+        shares / shares.sum()
+    )  # exactly one: what looks for means of these shares would not find them else
+
+
+def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
+    """Return the weights of the rows, or raise if a class has none; warn of a class with one labelled row."""
+    if sample_weight is None:
+        weight = np.ones(X.shape[0])
+    else:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    per_class = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
+    if (per_class == 0).any():
+        raise ParameterError(
+            f"every labelled row of class {labels.classes[per_class.argmin()]!r} has sample_weight 0, which counts as "
+            "absence. Give it a positive weight or remove its labels."
+        )
+    lonely = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
+    if lonely.any():
+        names = ", ".join(repr(name) for name in labels.classes[lonely].tolist())
+        warn(
+            f"only one labelled row for class {names}: its boundary rests on that row alone. Label a few more.",
+            LabelWarning,
+        )
+    return np.asarray(weight)
+
+
+def check_numeric(X: Any, cure: str) -> None:
+    """Raise if a table has columns that are not numbers, and name them and the cure."""
+    dtypes = getattr(X, "dtypes", None)
+    columns = getattr(X, "columns", None)
+    if dtypes is None or columns is None:
+        return
+    kinds = {str(name): getattr(dtype, "kind", None) for name, dtype in zip(columns, list(dtypes), strict=False)}
+    odd = [name for name, kind in kinds.items() if kind is not None and kind not in "biuf"]
+    if odd:
+        shown = ", ".join(repr(name) for name in odd[:5]) + (", ..." if len(odd) > 5 else "")
+        raise DataError(
+            f"could not convert {len(odd)} of {len(columns)} columns to numbers: {shown}. Wrap the estimator with "
+            f"{cure}, which encodes categories, dates and text."
+        )

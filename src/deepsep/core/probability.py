@@ -1,0 +1,237 @@
+"""What networks are trained towards, and scores to probabilities: Platt's sigmoid, a hard vote, known class shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
+
+Array = NDArray[Any]
+
+
+def fit_platt(scores: Array, codes: Array, weight: Array) -> tuple[float, float]:
+    """Fit p = sigmoid(slope * score + offset) to "is this the row's class?", with Platt's smoothed targets.
+
+    Slope and offset are shared by all classes, so normalised probabilities keep the order of the scores.
+
+    Parameters
+    ----------
+    scores : array (n, c)
+        One score per class.
+    codes : array (n,) of int
+        The class of each row.
+    weight : array (n,)
+        A weight of k counts as k rows.
+
+    Returns
+    -------
+    slope, offset : float
+        The slope is positive.
+    """
+    own = codes[:, None] == np.arange(scores.shape[1])
+    pair_weight = np.broadcast_to(weight[:, None], own.shape)
+    positive, negative = pair_weight[own].sum(), pair_weight[~own].sum()
+    target = np.where(own, (positive + 1) / (positive + 2), 1 / (negative + 2)).ravel()
+    w, f = pair_weight.ravel(), scores.ravel().astype(np.float64)
+    spread = max(float(np.abs(f).max()), 1e-12)
+    f = f / spread
+
+    def loss(theta: Array) -> float:
+        z = theta[0] * f + theta[1]
+        return float(-(w * (target * log_expit(z) + (1 - target) * log_expit(-z))).sum())
+
+    theta = np.array([1.0, 0.0])
+    value = loss(theta)
+    for _ in range(100):
+        p = expit(theta[0] * f + theta[1])
+        error, curve = w * (p - target), w * p * (1 - p)
+        gradient = np.array([error @ f, error.sum()])
+        hessian = np.array([[curve @ (f * f), curve @ f], [curve @ f, curve.sum()]])
+        hessian[np.diag_indices(2)] += 1e-10 * w.sum()
+        step = np.linalg.solve(hessian, gradient)
+        scale = 1.0
+        while scale > 1e-10 and loss(theta - scale * step) > value - 1e-4 * scale * float(gradient @ step):
+            scale /= 2
+        theta, previous = theta - scale * step, value
+        value = loss(theta)
+        if previous - value <= 1e-14 * abs(previous):
+            break
+    return max(float(theta[0]), 1e-6) / spread, float(theta[1])
+
+
+def log_platt(scores: Array, slope: float, offset: float) -> Array:
+    """Return the logarithms of the sigmoids of the scores."""
+    return np.asarray(log_expit(slope * scores + offset))
+
+
+def platt_probabilities(scores: Array, slope: float, offset: float) -> Array:
+    """Return the sigmoids of each row's scores, scaled to sum to one; in logarithms, so that 0 / 0 cannot happen."""
+    return np.asarray(softmax(log_platt(scores, slope, offset), axis=1))
+
+
+def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
+    """Return the a for which softmax(log p + a), averaged over the rows, is ``shares``.
+
+    Where two populations differ in class shares alone, the probabilities of one are those of the other times a factor
+    for each class, normalised. The factors e^a are found from what must hold for right probabilities: their mean over
+    the population is its shares. The problem is convex: a minimises mean logsumexp(log p + a) - shares . a.
+
+    Parameters
+    ----------
+    log_p : array (n, c)
+        Logarithms of probabilities.
+    shares : array (c,)
+        Positive, of sum one.
+    weight : array (n,)
+        A weight of k counts as k rows.
+
+    Returns
+    -------
+    a : array (c,)
+        Of mean zero.
+    """
+    log_p, part = log_p.astype(np.float64), weight / weight.sum()
+
+    def look(a: Array) -> tuple[float, Array]:
+        return float(part @ logsumexp(log_p + a, axis=1) - shares @ a), part @ softmax(log_p + a, axis=1) - shares
+
+    def hessian(a: Array) -> Array:
+        p = softmax(log_p + a, axis=1)
+        # Only differences of a matter: the last term keeps their mean where it is.
+        return np.asarray(np.diag(part @ p) - (part[:, None] * p).T @ p + 1 / len(a))
+
+    start = np.log(shares) - np.log(np.maximum(part @ softmax(log_p, axis=1), 1e-300))
+    best = minimize(look, start - start.mean(), jac=True, hess=hessian, method="trust-exact", options={"gtol": 1e-8})
+    return np.asarray(best.x - best.x.mean())
+
+
+def prior_shift(shares: Array, log_p: Array, weight: Array, codes: Array, code_weight: Array) -> Array:
+    """Return the logarithms of the factors that bring probabilities to known class shares.
+
+    Parameters
+    ----------
+    shares : array (c,)
+        Of the classes in the population.
+    log_p, weight : array (n, c) and (n,)
+        Of the unlabelled rows: logarithms of their probabilities, and their weights. Their mean becomes the shares.
+    codes, code_weight : array (m,)
+        Classes and weights of the labelled rows. They decide where there are no unlabelled rows, which is right where
+        the labelled rows of each class are a fair sample of it.
+    """
+    if len(weight):
+        return log_shift_to_shares(log_p, shares, weight)
+    among = np.bincount(codes, weights=code_weight)
+    return np.asarray(np.log(shares * among.sum() / among))
+
+
+def shifted(p: Array, shift: Array) -> Array:
+    """Return p e^shift, normalised."""
+    return np.asarray(softmax(np.log(np.maximum(p, 1e-30)) + shift, axis=1))
+
+
+def hard_votes(scores: Array) -> Array:
+    """Return 1 for the class with the highest score, 0 elsewhere."""
+    return np.asarray(np.eye(scores.shape[1])[scores.argmax(axis=1)])
+
+
+@dataclass(frozen=True)
+class ScoreProbabilities:
+    """How scores of one boundary per class become class probabilities.
+
+    Attributes
+    ----------
+    kind : {"platt", "softmax", "hard"}
+        A sigmoid of each score, normalised; the softmax of the scores; or 1 for the highest one.
+    platt : (slope, offset) or None
+        Of the sigmoid.
+    shift : array (c,) or None
+        What is added to the logarithms of the probabilities, so that they have known class shares.
+    """
+
+    kind: Literal["platt", "softmax", "hard"]
+    platt: tuple[float, float] | None = None
+    shift: Array | None = None
+
+    def log_probabilities(self, scores: Array) -> Array:
+        """Return logarithms of the probabilities, but for a constant in each row."""
+        if self.kind == "softmax":
+            log_p = scores
+        else:
+            assert self.platt is not None
+            log_p = log_platt(scores, *self.platt)
+        return log_p if self.shift is None else log_p + self.shift
+
+    def ranking(self, scores: Array) -> Array:
+        """Return what the predicted class is highest in: the scores, or with a shift the corrected probabilities."""
+        return scores if self.shift is None else self.log_probabilities(scores)
+
+    def __call__(self, scores: Array) -> Array:
+        """Return the probabilities, (n, c)."""
+        if self.kind == "hard":
+            return hard_votes(self.ranking(scores))
+        return np.asarray(softmax(self.log_probabilities(scores), axis=1))
+
+    def threshold(self) -> float:
+        """Return the f at which two classes are equally likely: log p_1 / p_0 = shift_0 - shift_1, solved for f."""
+        if self.shift is None:
+            return 0.0
+        log_odds = self.shift[0] - self.shift[1]
+        if self.kind == "softmax":
+            return float(log_odds / 2)
+        assert self.platt is not None
+        slope, offset = self.platt
+        size = abs(log_odds)
+        rise, tail = np.expm1(size), np.exp(-offset)
+        z = np.log((rise + np.hypot(rise, 2 * tail * np.exp(size / 2))) / (2 * tail))
+        return float(np.sign(log_odds) * z / slope)
+
+
+def smooth_labels(codes: Array, n_classes: int, epsilon: float) -> Array:
+    """Return h(y), equation (2) of the paper: epsilon for every other class, and the rest for the row's own.
+
+    The paper gives the own class 1 - c epsilon, and rows then sum to 1 - epsilon; here it gets 1 - (c - 1) epsilon, so
+    that h(y) is a probability vector.
+    """
+    targets = np.full((len(codes), n_classes), epsilon, dtype=np.float32)
+    targets[np.arange(len(codes)), codes] = 1 - (n_classes - 1) * epsilon
+    return targets
+
+
+def round_weights(n_rounds: int, decay: float) -> Array:
+    """Return the weights of rounds 1 to T in the moving average: proportional to decay^(T - t), and of sum one.
+
+    They are what s_t = decay s_(t-1) + (1 - decay) g_t from s_0 = 0 gives, divided by 1 - decay^T.
+    """
+    weights = decay ** np.arange(n_rounds - 1, -1, -1, dtype=np.float64)
+    return np.asarray(weights / weights.sum())
+
+
+def moving_averages(rounds: Array, decay: float) -> Array:
+    """Return the moving average up to each round, (T + 1, n, c); round 0 is the start and no part of the others."""
+    averages = rounds.copy()
+    for t in range(1, len(rounds)):
+        averages[t] = np.tensordot(round_weights(t, decay), rounds[1 : t + 1], 1)
+    return averages
+
+
+def fit_temperature(probabilities: Array, codes: Array, weight: Array) -> float:
+    """Return the T >= 1 for which p^(1/T), normalised, has the lowest log loss on these rows.
+
+    Sharper probabilities, T < 1, are not considered: a few rows that happen to be all right would ask for certainty.
+    """
+    log_p = np.log(np.maximum(probabilities.astype(np.float64), 1e-30))
+
+    def loss(log_t: float) -> float:
+        scaled = log_softmax(log_p / np.exp(log_t), axis=1)
+        return float(-(weight * scaled[np.arange(len(codes)), codes]).sum())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(0.0, np.log(20.0)), method="bounded").x))
+
+
+def temper(probabilities: Array, temperature: float) -> Array:
+    """Return p^(1/T), normalised."""
+    return np.asarray(softmax(np.log(np.maximum(probabilities, 1e-30)) / temperature, axis=1))

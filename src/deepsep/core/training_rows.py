@@ -1,0 +1,84 @@
+"""The rows of a fit as every method gets them: checked, with codes for labels and a weight for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from deepsep.core.checks import check_finite, check_not_constant, check_numeric, check_weights
+from deepsep.core.labels import as_labels, need_two_classes
+from deepsep.errors import ParameterError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """The rows of a fit, in the order of the user.
+
+    Attributes
+    ----------
+    X : array or CSR matrix (n, ...)
+        Finite numbers; sparse, or of more dimensions, only where the method accepts that.
+    codes : array (n,)
+        Indices into the classes, -1 for an unlabelled row.
+    weight : array (n,)
+        A row of weight 0 is absent.
+    n_classes : int
+        c.
+    weighted : bool
+        Whether weights were given.
+    """
+
+    X: Any
+    codes: Array
+    weight: Array
+    n_classes: int
+    weighted: bool = False
+
+    @cached_property
+    def labelled(self) -> Array:
+        """Indices of the labelled rows whose weight is not 0."""
+        return np.flatnonzero((self.codes >= 0) & (self.weight > 0))
+
+    @cached_property
+    def unlabelled(self) -> Array:
+        """Indices of the unlabelled rows whose weight is not 0."""
+        return np.flatnonzero((self.codes < 0) & (self.weight > 0))
+
+
+def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept: Any) -> TrainingRows:
+    """Return rows, labels and weights, or raise an error that names the place; sets ``classes_`` on the model.
+
+    ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
+    """
+    X = read_rows(model, X, ensure_min_samples=2, **accept)
+    labels = as_labels(y)
+    if len(labels.codes) != X.shape[0]:
+        raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
+    need_two_classes(labels)
+    weight = check_weights(X, sample_weight, labels)
+    check_not_constant(_flat(X), getattr(model, "feature_names_in_", None))
+    model.classes_ = labels.classes
+    return TrainingRows(X, labels.codes, weight, len(labels.classes), sample_weight is not None)
+
+
+def read_rows(model: Any, X: Any, **accept: Any) -> Any:
+    """Return finite rows as a matrix of float64 or float32, or raise an error that names the column."""
+    try:
+        rows = validate_data(model, X, dtype=[np.float64, np.float32], ensure_all_finite=False, **accept)
+    except (TypeError, ValueError):
+        check_numeric(X, "deepsep.for_table")  # names the columns, if that is what is wrong
+        raise
+    check_finite(_flat(rows), getattr(model, "feature_names_in_", None))
+    return rows
+
+
+def _flat(X: Any) -> Any:
+    return X if sparse.issparse(X) or X.ndim == 2 else X.reshape(len(X), -1)

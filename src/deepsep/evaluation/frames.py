@@ -1,0 +1,89 @@
+"""Tables that go in and out: rows of pandas, polars or a matrix, and the columns of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+
+from deepsep.errors import DataError
+
+Array = NDArray[Any]
+
+BATCH = 20_000  # rows that are predicted together
+
+
+def take(table: Any, rows: Array) -> Any:
+    """Return some rows of a table."""
+    return _safe_indexing(table, rows)
+
+
+def used_columns(model: Any, table: Any) -> Any:
+    """Return the table without the columns that a pipeline of ``for_table`` leaves out."""
+    first = model[0] if isinstance(model, Pipeline) else model
+    schema = getattr(first, "schema_", None)
+    return table if schema is None else table[list(schema)]
+
+
+def column_names(table: Any) -> list[str]:
+    """Return the names of the columns; those of a matrix are x0, x1 and so on."""
+    names = getattr(table, "columns", None)
+    return [f"x{j}" for j in range(table.shape[1])] if names is None else [str(name) for name in names]
+
+
+def take_mixed(table: Any, rows: Array, other: dict[int, Array]) -> Any:
+    """Return some rows of a table in which a few columns come from other rows."""
+    mixed = take(table, rows)
+    if hasattr(mixed, "with_columns"):  # polars
+        return mixed.with_columns([table[table.columns[j]].gather(at) for j, at in other.items()])
+    if hasattr(mixed, "iloc"):
+        mixed = mixed.reset_index(drop=True)
+        for j, at in other.items():
+            mixed[table.columns[j]] = table.iloc[:, j].take(at).reset_index(drop=True)
+        return mixed
+    mixed = np.array(mixed)
+    for j, at in other.items():
+        mixed[:, j] = table[at, j]
+    return mixed
+
+
+def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
+    """Return what a function says about all rows, without holding more than a batch of what it makes of them."""
+    n = len(table)
+    if n <= BATCH:
+        return function(table)
+    return np.concatenate([function(take(table, np.arange(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)])
+
+
+def prediction_columns(classes: Array, p: Array) -> dict[str, Array]:
+    """Return the columns of predictions: the label, the probability of each class, and the confidence."""
+    best = p.max(axis=1) if len(p) else np.empty(0)
+    return dict(zip(prediction_names(classes), [classes[p.argmax(axis=1)], *p.T, best], strict=True))
+
+
+def prediction_names(classes: Any) -> list[str]:
+    """Return the names of the columns of predictions."""
+    return ["label", *(f"probability_{name}" for name in classes), "confidence"]
+
+
+def check_id_name(id_name: Any, columns: Iterable[str]) -> None:
+    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
+    if id_name in columns:
+        raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
+
+
+def to_pandas(table: Any) -> Any:
+    """Return the table as a pandas frame with text as column names and rows numbered from 0."""
+    import pandas as pd
+
+    if isinstance(table, pd.DataFrame):
+        frame = table.reset_index(drop=True)
+    elif hasattr(table, "with_columns"):  # polars; its own conversion would need pyarrow
+        frame = pd.DataFrame({name: table[name].to_list() for name in table.columns})
+    else:
+        frame = pd.DataFrame(np.asarray(table))
+    return frame.set_axis(column_names(table), axis=1)

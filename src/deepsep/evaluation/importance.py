@@ -1,0 +1,105 @@
+"""How much worse predictions get when a column is shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.evaluation.frames import BATCH, take_mixed
+
+Array = NDArray[Any]
+
+FLOOR = 1e-6  # of probabilities, so that one sure mistake does not decide about a column
+
+
+@dataclass(frozen=True)
+class Permuted:
+    """What shuffling each column did to each row, as means over the repeats.
+
+    Attributes
+    ----------
+    loss : array (columns, rows)
+        Rise of −log p of the right class.
+    accuracy : array (columns, rows)
+        Rows lost: 1 for a row that was right and is no longer, −1 for the reverse.
+    per_class : array (columns, rows, classes)
+        Rise of the loss of "this class or not".
+    """
+
+    loss: Array
+    accuracy: Array
+    per_class: Array
+
+
+def permute(
+    predict_proba: Callable[[Any], Array],
+    table: Any,
+    codes: Array,
+    repeats: int,
+    rng: np.random.Generator,
+    groups: Sequence[Sequence[int]] | None = None,
+) -> Permuted:
+    """Shuffle each column of the table in turn and see what becomes of the predictions.
+
+    Parameters
+    ----------
+    predict_proba : callable
+        Of the fitted model; takes rows like those of the table.
+    table : frame or matrix (rows, columns)
+        The rows to try it on.
+    codes : array (rows,)
+        Their classes.
+    repeats : int
+        How often each column is shuffled.
+    rng : numpy.random.Generator
+        Source of the shuffling.
+    groups : sequence of sequences of int, optional
+        Which columns of the table are shuffled together and count as one; without it, each is alone.
+    """
+    groups = [[j] for j in range(table.shape[1])] if groups is None else groups
+    n, d = len(codes), len(groups)
+    before = _losses(predict_proba(table), codes)
+    sums = [np.zeros((d, *part.shape)) for part in before]
+    jobs = [(j, rng.permutation(n)) for j in range(d) for _ in range(repeats)]
+    jobs = [(j, order) for j, order in jobs if len(groups[j])]  # without a column, nothing changes
+    per_call = max(1, BATCH // n)
+    for start in range(0, len(jobs), per_call):
+        some = jobs[start : start + per_call]
+        after = _losses(
+            predict_proba(_shuffled(table, [(groups[j], order) for j, order in some])), np.tile(codes, len(some))
+        )
+        for i, (j, _) in enumerate(some):
+            for total, now, was in zip(sums, after, before, strict=True):
+                total[j] += now[i * n : (i + 1) * n] - was
+    loss, wrong, per_class = (total / repeats for total in sums)
+    return Permuted(loss, wrong, per_class)
+
+
+def _shuffled(table: Any, jobs: list[tuple[Sequence[int], Array]]) -> Any:
+    """Return one copy of the table for each job, with the job's columns shuffled."""
+    n = len(jobs[0][1])
+    rows = np.tile(np.arange(n), len(jobs))
+    other: dict[int, Array] = {}
+    for i, (columns, order) in enumerate(jobs):
+        for j in columns:
+            other.setdefault(j, rows.copy())[i * n : (i + 1) * n] = order
+    return take_mixed(table, rows, other)
+
+
+def _losses(p: Array, codes: Array) -> tuple[Array, Array, Array]:
+    p = np.clip(p, FLOOR, 1 - FLOOR)
+    own = np.arange(len(p)), codes
+    per_class = -np.log1p(-p)
+    per_class[own] = -np.log(p[own])
+    return -np.log(p[own]), (p.argmax(axis=1) != codes).astype(float), per_class
+
+
+def join(parts: list[Permuted]) -> Permuted:
+    """Return what was found on the rows of several folds as one."""
+    return Permuted(
+        *(np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("loss", "accuracy", "per_class"))
+    )

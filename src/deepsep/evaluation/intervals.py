@@ -1,0 +1,147 @@
+"""Scores with their uncertainty, from rows that were held out once each and may differ in weight."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.evaluation.metrics import BINS, calibration_gaps, confidence_bins, scores
+
+Array = NDArray[Any]
+
+Z = 1.959963984540054  # of a 95 % interval
+RESAMPLES = 1_000
+
+
+def wilson(right: float, n: float) -> list[float]:
+    """Return Wilson's 95 % interval of a share: ``right`` of ``n`` rows.
+
+    Examples
+    --------
+    >>> [round(end, 3) for end in wilson(70, 100)]
+    [0.604, 0.781]
+    """
+    share, extra = right / n, Z * Z / n
+    centre = (share + extra / 2) / (1 + extra)
+    half = Z / (1 + extra) * math.sqrt(max(share * (1 - share), 0.0) / n + extra / (4 * n))
+    return [max(0.0, centre - half), min(1.0, centre + half)]
+
+
+def effective(weight: Array | None, n: int) -> float:
+    """Return how many rows of equal weight would tell as much: Kish's (Σw)² / Σw².
+
+    The variance of a weighted share of independent rows is that of a plain share of so many rows.
+
+    Examples
+    --------
+    >>> effective(np.array([2.0, 2.0, 2.0]), 3), effective(np.array([1.0, 3.0]), 2)
+    (3.0, 1.6)
+    """
+    return float(n) if weight is None else float(weight.sum() ** 2 / (weight**2).sum())
+
+
+def share_right(right: Array, weight: Array | None = None) -> tuple[float, list[float]]:
+    """Return which share of rows is right, by weight, and Wilson's interval of it for the effective number of rows."""
+    if weight is None:
+        count, n = int(right.sum()), len(right)
+        return count / n, wilson(count, n)
+    share, n_effective = float(weight @ right / weight.sum()), effective(weight, len(right))
+    return share, wilson(share * n_effective, n_effective)
+
+
+def paired_difference(right: Array, other: Array, weight: Array | None = None) -> dict[str, Any]:
+    """Return by how much one method is more accurate than another on the same rows, with a 95 % interval.
+
+    The interval is that of Bonett and Price (2012), a Wald interval with one row added to each of the two kinds that
+    differ. Unlike the bootstrap it does not claim certainty where the two methods hardly ever differ. With weights, the
+    shares of the two kinds are weighted, and the rows are the effective number of them. ``gained`` and ``lost`` count
+    rows.
+
+    Examples
+    --------
+    >>> right, other = np.array([True] * 8 + [False] * 2), np.array([True] * 5 + [False] * 5)
+    >>> paired_difference(right, other)["difference"]
+    0.3
+    """
+    better, worse = right & ~other, other & ~right
+    n = effective(weight, len(right))
+    gained, lost = (
+        float(kind.sum()) if weight is None else float(n * (weight @ kind) / weight.sum()) for kind in (better, worse)
+    )
+    up, down = (gained + 1) / (n + 2), (lost + 1) / (n + 2)
+    half = Z * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
+    return {
+        "difference": (gained - lost) / n,
+        "interval": [max(-1.0, up - down - half), min(1.0, up - down + half)],
+        "gained": int(better.sum()),
+        "lost": int(worse.sum()),
+    }
+
+
+def scores_with_intervals(p: Array, codes: Array, seed: int, weight: Array | None = None) -> dict[str, Any]:
+    """Return accuracy, balanced accuracy, log loss and calibration error, each with a 95 % interval.
+
+    Accuracy has Wilson's interval; the others have percentiles of a bootstrap over the held-out rows, drawn within
+    each class. ``ece_if_calibrated`` is the calibration error that perfectly calibrated probabilities would show on as
+    few rows: with few rows it is well above 0. With weights, a row counts by its weight in all of them.
+    """
+    rng = np.random.default_rng(seed)
+    w = np.ones(len(p)) if weight is None else weight
+    parts = _parts(p, codes)
+    strata = [np.flatnonzero(codes == k) for k in np.unique(codes)]
+    draws = []
+    for _ in range(RESAMPLES):
+        at = np.concatenate([stratum[rng.integers(len(stratum), size=len(stratum))] for stratum in strata])
+        draws.append(_from_sums((np.bincount(at, minlength=len(p)) * w) @ parts))
+    low, high = np.percentile(draws, [2.5, 97.5], axis=0).tolist()
+    intervals = [share_right(p.argmax(axis=1) == codes, weight)[1], *map(list, zip(low, high, strict=True))]
+    result: dict[str, Any] = {
+        name: {"value": value, "interval": interval}
+        for (name, value), interval in zip(scores(p, codes, weight).items(), intervals, strict=True)
+    }
+    result["ece_if_calibrated"] = _ece_if_calibrated(p, w, rng)
+    return result
+
+
+def _parts(p: Array, codes: Array) -> Array:
+    """Return columns whose weighted sums make up every score, so that a resample costs one product.
+
+    They are 1, the log loss, the gap of confidence and truth in each bin, and for each class being of it and right.
+    """
+    right = p.argmax(axis=1) == codes
+    loss = -np.log(np.maximum(p[np.arange(len(p)), codes], np.finfo(np.float64).eps))
+    of_class = np.eye(p.shape[1])[codes]
+    return np.column_stack([np.ones(len(p)), loss, calibration_gaps(p, codes), of_class, of_class * right[:, None]])
+
+
+def _from_sums(sums: Array) -> list[float]:
+    """Return balanced accuracy, log loss and calibration error from the sums of :func:`_parts`."""
+    total, loss, gaps = sums[0], sums[1], sums[2 : 2 + BINS]
+    of_class, right = np.split(sums[2 + BINS :], 2)
+    occurs = of_class > 0
+    return [(right[occurs] / of_class[occurs]).mean(), loss / total, np.abs(gaps).sum() / total]
+
+
+def _ece_if_calibrated(p: Array, weight: Array, rng: np.random.Generator) -> float:
+    """Return the mean calibration error if every row were right as often as its confidence says."""
+    confidence = p.max(axis=1)
+    bins = confidence_bins(confidence) * weight[:, None]
+    drawn = [np.abs((confidence - (rng.random(len(p)) < confidence)) @ bins).sum() for _ in range(200)]
+    return float(np.mean(drawn) / weight.sum())
+
+
+def reliability(p: Array, codes: Array, weight: Array | None = None) -> list[dict[str, Any]]:
+    """Return groups of equally many rows by confidence: mean confidence, share that is right, and its interval."""
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
+    groups = np.array_split(np.argsort(confidence, kind="stable"), int(np.clip(len(p) // 15, 2, 10)))
+    found = []
+    for at in groups:
+        if len(at):
+            w = None if weight is None else weight[at]
+            share, interval = share_right(right[at], w)
+            sure = float(np.average(confidence[at], weights=w))
+            found.append({"confidence": sure, "accuracy": share, "interval": interval, "n": len(at)})
+    return found

@@ -1,0 +1,56 @@
+"""How good class probabilities are: accuracy, balanced accuracy, log loss and calibration error, by weight."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import metrics
+
+Array = NDArray[Any]
+
+METRICS = ("accuracy", "balanced_accuracy", "log_loss", "ece")
+BINS = 10
+
+
+def scores(p: Array, codes: Array, weight: Array | None = None) -> dict[str, float]:
+    """Return accuracy, balanced accuracy, log loss and calibration error of class probabilities (rows, classes)."""
+    predicted = p.argmax(axis=1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="y_pred contains classes not in y_true")  # few rows may lack a class
+        balanced = metrics.balanced_accuracy_score(codes, predicted, sample_weight=weight)
+    return {
+        "accuracy": float(metrics.accuracy_score(codes, predicted, sample_weight=weight)),
+        "balanced_accuracy": float(balanced),
+        "log_loss": log_loss(p, codes, weight),
+        "ece": calibration_error(p, codes, weight),
+    }
+
+
+def log_loss(p: Array, codes: Array, weight: Array | None = None) -> float:
+    """Return the mean of −log p of the right class, as scikit-learn does, of probabilities in any precision."""
+    p = p.astype(np.float64)
+    p /= p.sum(axis=1, keepdims=True)  # single precision does not sum to one closely enough
+    return float(metrics.log_loss(codes, p, labels=np.arange(p.shape[1]), sample_weight=weight))
+
+
+def calibration_error(p: Array, codes: Array, weight: Array | None = None) -> float:
+    """Return the expected calibration error: the gap between confidence and accuracy, averaged over rows.
+
+    Rows are put into ten bins of equal width by the probability of their predicted class.
+    """
+    weight = np.ones(len(p)) if weight is None else weight
+    return float(np.abs(weight @ calibration_gaps(p, codes)).sum() / weight.sum())
+
+
+def calibration_gaps(p: Array, codes: Array) -> Array:
+    """Return confidence minus 1 if the row is right, in the column of the row's bin; 0 in the other columns."""
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
+    return np.asarray(confidence_bins(confidence) * (confidence - right)[:, None])
+
+
+def confidence_bins(confidence: Array) -> Array:
+    """Return which of ten bins of equal width each row is in, as columns of 0 and 1."""
+    return np.asarray(np.eye(BINS)[np.minimum((confidence * BINS).astype(int), BINS - 1)])

@@ -1,0 +1,383 @@
+"""Class probabilities of labelled rows by models that have not seen their labels."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from deepsep.core.checks import is_integer, private_generator
+from deepsep.core.labels import Labels, as_labels
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
+from deepsep.evaluation.frames import prediction_columns, take
+from deepsep.evaluation.population import read_weights, to_population
+
+Array = NDArray[Any]
+
+MODEL = "model"  # the name of the only estimator of :func:`out_of_fold`
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An estimator, and which part of a fold's training rows it is fitted to.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Copied for every fold. A ``random_state`` of None becomes the seed of the folds.
+    labelled_only : bool
+        Whether it is fitted to the labelled rows alone.
+    label_share : float
+        The share of the training labels that it gets; other labelled rows are unlabelled for it.
+    class_shares : array (c,), optional
+        Shares of the classes to which the labelled rows are weighted.
+    """
+
+    estimator: Any
+    labelled_only: bool = False
+    label_share: float = 1.0
+    class_shares: Array | None = None
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The rows of one fold, encoded.
+
+    Attributes
+    ----------
+    number : int
+        Of the fold, from 0.
+    encoder : transformer or None
+        Fitted to the training rows.
+    X, codes, weight
+        The training rows, their codes (-1 for unlabelled ones), and their weights or None.
+    test_rows, X_test, test_codes
+        The rows held out as they were given, encoded, and their codes.
+    """
+
+    number: int
+    encoder: Any
+    X: Any
+    codes: Array
+    weight: Array | None
+    test_rows: Any
+    X_test: Any
+    test_codes: Array
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """Probabilities of labelled rows, each by models that have not seen its label.
+
+    Attributes
+    ----------
+    rows : array (m,)
+        Numbers of the rows, in the order of the folds; a row occurs once in each repeat.
+    fold : array (m,)
+        The fold that held the row out; those of the first repeat come first.
+    codes : array (m,)
+        The classes of the rows, as indices into ``classes``.
+    classes : array (c,)
+        The labels.
+    weight : array (m,) or None
+        The weights of the rows.
+    p : dict of str to array (m, c)
+        The probabilities by each estimator that could be fitted in all folds.
+    seconds : dict of str to float
+        Mean seconds of a fit, by estimator.
+    failures : dict of str to str
+        Why an estimator could not be fitted, by estimator.
+    n_training : array (folds,)
+        Labels in the training part of each fold.
+    extras : list of dict
+        By fold and estimator, what the function ``after_fit`` returned.
+    folds : Folds
+        How the rows were dealt.
+    """
+
+    rows: Array
+    fold: Array
+    codes: Array
+    classes: Array
+    weight: Array | None
+    p: dict[str, Array]
+    seconds: dict[str, float]
+    failures: dict[str, str]
+    n_training: Array
+    extras: list[dict[str, Any]]
+    folds: Folds
+
+    @property
+    def probabilities(self) -> Array:
+        """The probabilities by the only estimator."""
+        (p,) = self.p.values()
+        return p
+
+    def by_repeat(self, values: Array) -> list[Array]:
+        """Return values of the rows, such as ``codes`` or probabilities, apart for each repeat."""
+        return np.split(values, self.folds.n_repeats)  # every repeat holds the same rows out
+
+    def to_frame(self) -> Any:
+        """Return a DataFrame: row, fold, the label given, and prediction, probabilities and confidence."""
+        import pandas as pd
+
+        where = {"row": self.rows, "fold": self.fold, "given": self.classes[self.codes]}
+        return pd.DataFrame(where | prediction_columns(self.classes, self.probabilities))
+
+
+def out_of_fold(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    n_splits: int = 5,
+    n_repeats: int = 1,
+    sample_weight: Any = None,
+    random_state: Any = None,
+) -> OutOfFold:
+    """Return class probabilities of the labelled rows by copies of a model that have not seen their labels.
+
+    The labelled rows are dealt into folds. For each fold, a copy of the model is fitted to all other rows, the
+    unlabelled ones included, and predicts the rows of the fold. All classes are in every training part: of a class with
+    fewer labels than folds, a fold holds out at most one, and a class with one label is never held out.
+
+    Parameters
+    ----------
+    model : estimator or pipeline
+        It is copied, not changed.
+    X : array-like or DataFrame of n rows
+        All rows, labelled and unlabelled.
+    y : array-like of shape (n,)
+        Labels; unlabelled rows marked None, NaN, pd.NA, or -1 among integers.
+    n_splits : int, default=5
+        Number of folds; fewer are made where no class has as many labels.
+    n_repeats : int, default=1
+        How often the labelled rows are dealt into folds.
+    sample_weight : array-like of shape (n,), optional
+        Passed on to a model that takes weights. A row of weight 0 is left out.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds, which for an int are those of :class:`LabelledFold`, and of a model that has no seed.
+
+    Returns
+    -------
+    OutOfFold
+        ``rows``, ``codes``, ``classes``, ``fold`` and ``probabilities``; ``to_frame()`` returns them as a DataFrame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep import TSVM, out_of_fold
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(-2, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:10], y[-10:] = "low", "high"
+    >>> result = out_of_fold(TSVM(), X, y, random_state=0)
+    >>> result.probabilities.shape
+    (20, 2)
+    >>> table = result.to_frame()
+    >>> float((table["label"] == table["given"]).mean())
+    1.0
+    """
+    for name, value, least in (("n_splits", n_splits, 2), ("n_repeats", n_repeats, 1)):
+        if not is_integer(value, least):
+            raise ParameterError(f"out_of_fold: {name}={value!r}; pass an integer of at least {least}.")
+    labels = as_labels(y)
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
+    if X.shape[0] != len(labels.codes):
+        raise DataError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
+    weight = read_weights(sample_weight, labels)
+    whole = is_integer(random_state, 0)
+    seed = int(random_state if whole else private_generator(random_state).integers(2**31 - 1))
+    folds = deal_folds(labels, n_splits=n_splits, n_repeats=n_repeats, seed=seed, weight=weight)
+    for note in folds.notes:
+        warnings.warn(note, LabelWarning, stacklevel=2)
+    encoder, estimator = split_model(model)
+    return fit_folds({MODEL: Candidate(estimator)}, X, labels, folds, encoder=encoder, weight=weight)
+
+
+def split_model(model: Any) -> tuple[Any, Any]:
+    """Return the steps before the estimator (None if there are none), and the estimator."""
+    if isinstance(model, Pipeline):
+        return (model[:-1] if len(model.steps) > 1 else None), model[-1]
+    return None, model
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What all folds need."""
+
+    candidates: Mapping[str, Candidate]
+    table: Any
+    labels: Labels
+    folds: Folds
+    weight: Array | None
+    encoder: Any
+    ask: Callable[[Any, Any], Array]
+    after_fit: Callable[[str, Any, Fold], Any] | None
+    keep_failures: bool
+
+
+def predict_proba(fitted: Any, X: Any) -> Array:
+    """Return the class probabilities of rows by a fitted estimator."""
+    return np.asarray(fitted.predict_proba(X))
+
+
+def fit_folds(
+    candidates: Mapping[str, Candidate],
+    table: Any,
+    labels: Labels,
+    folds: Folds,
+    *,
+    weight: Array | None = None,
+    encoder: Any = None,
+    ask: Callable[[Any, Any], Array] = predict_proba,
+    after_fit: Callable[[str, Any, Fold], Any] | None = None,
+    keep_failures: bool = False,
+    n_jobs: int | None = None,
+    on_fold: Callable[[int], object] | None = None,
+) -> OutOfFold:
+    """Fit copies of estimators to all rows but those that a fold holds out, for each fold, and ask about these.
+
+    Parameters
+    ----------
+    candidates : dict of str to Candidate
+        What is fitted; all see the same rows, encoded in the same way.
+    table : frame or matrix
+        All rows.
+    labels : Labels
+        Of all rows.
+    folds : Folds
+        From :func:`deepsep.evaluation.folds.deal_folds`.
+    weight : array (n,), optional
+        Of all rows; passed on to the estimators that take weights.
+    encoder : transformer, optional
+        Fitted once for each fold, to its training rows.
+    ask : callable, optional
+        ``ask(fitted, X)`` returns an array with a row for each row of X; by default the probabilities.
+    after_fit : callable, optional
+        ``after_fit(name, fitted, fold)`` is called after each fit, in the process of the fit; what it returns is kept
+        in ``extras``.
+    keep_failures : bool, default=False
+        Whether a ``ValueError`` of an estimator is kept in ``failures`` instead of raised.
+    n_jobs : int, optional
+        Folds that are fitted at the same time.
+    on_fold : callable, optional
+        Called with the number of folds done.
+    """
+    if weight is not None and (weight == 1).all():
+        weight = None
+    job = _Job(candidates, table, labels, folds, weight, encoder, ask, after_fit, keep_failures)
+    results = []
+    for result in _run(job, n_jobs):
+        results.append(result)
+        if on_fold is not None:
+            on_fold(len(results))
+    rows = np.concatenate(folds.tests)
+    failures = {name: why for result in results for name, why in result.failures.items()}
+    names = [name for name in candidates if name not in failures]
+    return OutOfFold(
+        rows=rows,
+        fold=np.repeat(np.arange(len(folds.tests)), [len(test) for test in folds.tests]),
+        codes=labels.codes[rows],
+        classes=labels.classes,
+        weight=None if weight is None else weight[rows],
+        p={name: np.concatenate([result.p[name] for result in results]) for name in names},
+        seconds={name: float(np.mean([result.seconds[name] for result in results])) for name in names},
+        failures=failures,
+        n_training=np.array([result.n_training for result in results]),
+        extras=[result.extras for result in results],
+        folds=folds,
+    )
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What came out of one fold."""
+
+    n_training: int
+    p: dict[str, Array]
+    seconds: dict[str, float]
+    failures: dict[str, str]
+    extras: dict[str, Any]
+
+
+def _run(job: _Job, n_jobs: int | None) -> Iterator[_Result]:
+    numbers = range(len(job.folds.tests))
+    if n_jobs in (None, 1):
+        yield from (_fit_fold(job, number) for number in numbers)
+        return
+    from joblib import Parallel, delayed, parallel_config
+
+    with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
+        yield from Parallel(return_as="generator")(delayed(_fit_fold)(job, number) for number in numbers)
+
+
+def _fit_fold(job: _Job, number: int) -> _Result:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeepSepWarning)  # a fit to all rows says what there is to say
+        fold = _encoded(job, number)
+        result = _Result(int((fold.codes >= 0).sum()), {}, {}, {}, {})
+        for name, candidate in job.candidates.items():
+            began = time.perf_counter()
+            try:
+                fitted = _fit(candidate, fold, job.labels.classes, job.folds.seed)
+                result.p[name] = job.ask(fitted, fold.X_test)
+            except ValueError as error:
+                if not job.keep_failures:
+                    raise
+                result.failures[name] = str(error)
+                continue
+            result.seconds[name] = time.perf_counter() - began
+            if job.after_fit is not None:
+                result.extras[name] = job.after_fit(name, fitted, fold)
+    return result
+
+
+def _encoded(job: _Job, number: int) -> Fold:
+    test = job.folds.tests[number]
+    train = np.setdiff1d(job.folds.rows, test)
+    codes = job.labels.codes[train]
+    X, test_rows = take(job.table, train), take(job.table, test)
+    X_test, encoder = test_rows, None
+    if job.encoder is not None:
+        encoder = clone(job.encoder)
+        X = encoder.fit_transform(X, _names(codes, job.labels.classes))
+        X_test = encoder.transform(test_rows)
+    weight = None if job.weight is None else job.weight[train]
+    return Fold(number, encoder, X, codes, weight, test_rows, X_test, job.labels.codes[test])
+
+
+def _fit(candidate: Candidate, fold: Fold, classes: Array, seed: int) -> Any:
+    """Return a copy of the candidate's estimator, fitted to its part of the fold's training rows."""
+    X, codes, weight = fold.X, fold.codes, fold.weight
+    if candidate.label_share < 1:
+        order = spread_over_classes(codes, np.random.default_rng([seed, fold.number]))
+        codes = codes.copy()
+        codes[order[round(candidate.label_share * len(order)) :]] = -1
+    if candidate.labelled_only:
+        at = np.flatnonzero(codes >= 0)
+        X, codes, weight = take(X, at), codes[at], None if weight is None else weight[at]
+        weight = to_population(codes, weight, candidate.class_shares)
+    copy = clone(candidate.estimator)
+    copy._is_part = True  # of a larger piece of work, which Ctrl-C must end
+    if copy.get_params(deep=False).get("random_state", 0) is None:
+        copy.set_params(random_state=seed)
+    weights = {"sample_weight": weight} if weight is not None and has_fit_parameter(copy, "sample_weight") else {}
+    return copy.fit(X, _names(codes, classes), **weights)
+
+
+def _names(codes: Array, classes: Array) -> Array:
+    """Return labels as a user would pass them: None where there is none."""
+    if (codes >= 0).all():
+        return np.asarray(classes[codes])
+    return np.array([*classes.tolist(), None], dtype=object)[codes]  # the code -1 is the last

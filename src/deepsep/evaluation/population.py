@@ -1,0 +1,158 @@
+"""Populations with known class shares: how held-out rows count, and how probabilities are brought to the shares."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.core.checks import check_priors, check_weights
+from deepsep.core.labels import Labels
+from deepsep.core.probability import fit_temperature, log_shift_to_shares, moving_averages, shifted, temper
+from deepsep.errors import DeepSepWarning, ParameterError
+
+Array = NDArray[Any]
+
+
+def read_weights(sample_weight: Any, labels: Labels) -> Array | None:
+    """Return the weights of the rows, None if there are none, or raise."""
+    if sample_weight is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeepSepWarning)  # a note tells of classes with one label
+            return check_weights(labels.codes, sample_weight, labels)
+    except ParameterError:
+        raise
+    except (TypeError, ValueError) as error:
+        reason = str(error).rstrip(".!")
+        raise ParameterError(
+            f"sample_weight: {reason}. Pass one finite number of at least 0 for each of the {len(labels.codes)} rows."
+        ) from None
+
+
+def given_shares(estimator: Any, classes: Array) -> Array | None:
+    """Return the shares in the estimator's ``priors``, in the order of the classes; None if there are none."""
+    priors = estimator.get_params(deep=False).get("priors")
+    return check_priors(priors, classes) if isinstance(priors, Mapping) else None
+
+
+def to_population(codes: Array, weight: Array | None, shares: Array | None) -> Array | None:
+    """Return weights of labelled rows under which the classes have their shares in the population.
+
+    A row weighs its class's share there over that among the labels, times its own weight. Classes that have no row here
+    take no part.
+
+    Examples
+    --------
+    >>> to_population(np.array([0, 0, 0, 1]), None, np.array([0.5, 0.5]))
+    array([0.66666667, 0.66666667, 0.66666667, 2.        ])
+    """
+    if shares is None:
+        return weight
+    w = np.ones(len(codes)) if weight is None else weight
+    among = np.bincount(codes, w, len(shares)) / w.sum()
+    factors = np.divide(shares, among, out=np.zeros(len(shares)), where=among > 0)
+    return np.asarray(w * factors[codes])
+
+
+@dataclass(frozen=True)
+class Population:
+    """What brings probabilities to known shares of the classes: the unlabelled rows of a training part.
+
+    Attributes
+    ----------
+    shares : array (c,)
+        Of the classes.
+    rows : matrix
+        The unlabelled rows.
+    weight : array
+        Their weights.
+    """
+
+    shares: Array
+    rows: Any
+    weight: Array
+
+
+@dataclass(frozen=True)
+class RawProbabilities:
+    """Probabilities of a model before they are tempered and brought to known shares.
+
+    Attributes
+    ----------
+    p : array (m, c)
+        Of the rows held out.
+    population : Population or None
+        None: there are no shares to be brought to.
+    unlabelled : array (u, c) or None
+        Probabilities of the unlabelled rows; None if there are no such rows.
+    shift : array (c,) or None
+        The model's own shift, which does not depend on probabilities where there are no unlabelled rows.
+    """
+
+    p: Array
+    population: Population | None = None
+    unlabelled: Array | None = None
+    shift: Array | None = None
+
+    def brought_to_shares(self, temperature: float = 1.0) -> Array:
+        """Return the probabilities tempered and then brought to the shares, as :class:`deepsep.DeepSep` does it."""
+        p = self.p if temperature == 1 else temper(self.p, temperature)
+        if self.population is None:
+            return p
+        shift = self.shift
+        if self.unlabelled is not None:
+            unlabelled = np.maximum(temper(self.unlabelled, temperature), 1e-30)
+            shift = log_shift_to_shares(np.log(unlabelled), self.population.shares, self.population.weight)
+        assert shift is not None  # a model with shares has one
+        return shifted(p, shift)
+
+
+def by_round(
+    fitted: Any, X: Any, population: Population | None
+) -> tuple[list[RawProbabilities], list[RawProbabilities]]:
+    """Return the probabilities by each round's network, and by the moving average up to it; round 0 is the start."""
+    shift = getattr(fitted, "prior_shift_", None)
+    networks, unlabelled = all_rounds(fitted, X), None
+    if population is not None and len(population.weight):
+        unlabelled = all_rounds(fitted, population.rows)
+
+    def raw(rounds: Array, others: Array | None) -> list[RawProbabilities]:
+        return [
+            RawProbabilities(p, population, None if others is None else others[t], shift) for t, p in enumerate(rounds)
+        ]
+
+    averages = [None if each is None else moving_averages(each, fitted.decay) for each in (networks, unlabelled)]
+    assert averages[0] is not None
+    return raw(networks, unlabelled), raw(averages[0], averages[1])
+
+
+def all_rounds(fitted: Any, X: Any) -> Array:
+    """Return the probabilities of rows by the network of each round, (rounds + 1, n, c)."""
+    return np.stack([fitted.round_proba(X, t) for t in range(fitted.n_rounds_ + 1)])
+
+
+def tempered(p: Array, codes: Array, raw: list[RawProbabilities], weight: Array) -> Array:
+    """Return probabilities as a calibrated method would give them: each fold with the temperature of the others.
+
+    Parameters
+    ----------
+    p : array (m, c)
+        Of the rows of all folds, brought to the shares.
+    codes, weight : array (m,)
+        Their classes and weights.
+    raw : list of RawProbabilities
+        Of each fold.
+    """
+    fold = np.repeat(np.arange(len(raw)), [len(part.p) for part in raw])
+    result = p.copy()
+    for k, part in enumerate(raw):
+        others = fold != k
+        T = fit_temperature(p[others], codes[others], weight[others])
+        result[~others] = part.brought_to_shares(T)
+    return result

@@ -1,0 +1,209 @@
+"""From finished cells to the paper's Table 1, and the tests that it supports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepsep.experiments import published
+from deepsep.experiments.cells import Cell, read_report
+from deepsep.experiments.study_models import DEFAULTS_NAME, ENSEMBLE, INITIAL, LAST, in_order
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = (
+    *("table", "shuffle", "labels", "method"),
+    *("accuracy", "balanced_accuracy", "log_loss", "ece", "seconds"),
+)
+# What is held against what: the paper's claims, and, where it was run, DeepSep with our defaults.
+CLAIMS = (
+    (ENSEMBLE, INITIAL),
+    (ENSEMBLE, LAST),
+    (ENSEMBLE, "LightGBM"),
+    (ENSEMBLE, "LightGBM (few labels)"),
+    (ENSEMBLE, "Mean Teacher"),
+    (DEFAULTS_NAME, ENSEMBLE),
+    (DEFAULTS_NAME, "LightGBM (few labels)"),
+    (DEFAULTS_NAME, "Mean Teacher"),
+)
+
+
+def collect(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
+    """Return one row a model, size and shuffle; every column but the seconds is deterministic."""
+    import pandas as pd
+
+    rows = []
+    for cell in cells:
+        report = read_report(cell, folder)
+        about = {"table": cell.table, "shuffle": cell.shuffle + 1, "labels": cell.labels}
+        rows += [{**about, **row, "seconds": round(report["seconds"], 3)} for row in report["rows"]]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return frame.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True)
+
+
+def rounds(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
+    """Return the accuracy of the network and of the moving average in every round of DeepSep (the paper's Figure 5)."""
+    import pandas as pd
+
+    rows = []
+    for cell in cells:
+        about = {"table": cell.table, "shuffle": cell.shuffle + 1, "labels": cell.labels, "variant": cell.variant}
+        rows += [{**about, "round": t, **both} for t, both in enumerate(read_report(cell, folder)["rounds"])]
+    columns = ["table", "shuffle", "labels", "variant", "round", "network", "average"]
+    return pd.DataFrame(rows, columns=columns).sort_values(columns[:5], ignore_index=True)
+
+
+def table_1(results: pd.DataFrame) -> pd.DataFrame:
+    """Return accuracies in the paper's layout: a block a shuffle, averages last, a column a size; in %."""
+    import pandas as pd
+
+    pivot = results.pivot_table(index=["shuffle", "method"], columns="labels", values="accuracy") * 100
+    average = pivot.groupby(level="method").mean()
+    average.index = pd.MultiIndex.from_product([["Average"], average.index], names=["shuffle", "method"])
+    table = pd.concat([pivot, average])
+    blocks = [*pivot.index.unique("shuffle"), "Average"]
+    ordered = [(block, name) for block in blocks for name in in_order(average.index.unique("method"))]
+    return table.loc[[row for row in ordered if row in table.index]].round(2)
+
+
+def published_averages(sizes: Sequence[int]) -> pd.DataFrame:
+    """Return the averages that the paper printed, for the sizes that it has."""
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {name: np.mean(rows, axis=0) for name, rows in published.TABLE.items()}, index=list(published.SIZES)
+    ).T
+    return frame[[size for size in published.SIZES if size in sizes]].round(2)
+
+
+def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> pd.DataFrame:
+    """Return paired t-tests over the shuffles: mean difference in points, effect size, p and Holm's p.
+
+    The shuffles share rows, so that the p-values are optimistic. Holm's correction is over the sizes of a pair.
+    """
+    import pandas as pd
+    from scipy import stats
+
+    wide = results.pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy") * 100
+    rows: list[dict[str, Any]] = []
+    for better, worse in pairs:
+        if better not in wide or worse not in wide:
+            continue
+        found = []
+        for size, both in wide[[better, worse]].dropna().groupby(level="labels"):
+            gains = (both[better] - both[worse]).to_numpy()
+            spread = gains.std(ddof=1) if len(gains) > 1 else np.nan
+            test = stats.ttest_1samp(gains, 0) if len(gains) > 1 and spread > 0 else None
+            found.append(
+                {
+                    "claim": f"{better} over {worse}",
+                    "labels": size,
+                    "difference": gains.mean(),
+                    "sd": spread,
+                    "effect": gains.mean() / spread if test is not None else np.nan,
+                    "p": float(test.pvalue) if test is not None else np.nan,
+                }
+            )
+        for row, p in zip(found, holm([row["p"] for row in found]), strict=True):
+            row["p_holm"] = p
+        rows += found
+    return pd.DataFrame(rows, columns=["claim", "labels", "difference", "sd", "effect", "p", "p_holm"])
+
+
+def ablation(results: pd.DataFrame, variants: Iterable[str]) -> pd.DataFrame:
+    """Return the accuracy of every model of DeepSep with published settings, and of its variants' ensembles.
+
+    Differences are to the published ensemble, in points, paired over the shuffles that have both.
+    """
+    import pandas as pd
+
+    columns = ["labels", "what", "accuracy", "difference", "sd", "shuffles"]
+    changed = {f"{variant}: {ENSEMBLE}": variant for variant in dict.fromkeys(variants)}
+    wide = results.pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy") * 100
+    if not changed or ENSEMBLE not in wide:
+        return pd.DataFrame(columns=columns)
+    names = {INITIAL: "initial network", LAST: "last network", ENSEMBLE: "moving average (published)", **changed}
+    sizes = {size for size, _ in wide[[name for name in changed if name in wide]].dropna(how="all").index}
+    rows = []
+    for size, here in wide[wide.index.isin(sizes, level="labels")].groupby(level="labels"):
+        for name, words in names.items():
+            if name not in here:
+                continue
+            both = here[[name]].assign(published=here[ENSEMBLE]).dropna()
+            gains = both[name] - both["published"]
+            rows.append((size, words, both[name].mean(), gains.mean(), gains.std(ddof=1), len(gains)))
+    return pd.DataFrame(rows, columns=columns).round(2)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return Holm's step-down adjusted p-values, in the given order; NaN stays, and does not count."""
+    values = np.asarray(p, dtype=float)
+    known = np.flatnonzero(~np.isnan(values))
+    order = known[np.argsort(values[known], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted = values.copy()
+    adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
+    return [float(value) for value in adjusted]
+
+
+def sentence(tested: pd.DataFrame, claim: str) -> str:
+    """Return what the tests of one claim support, in words."""
+    rows = tested[tested["claim"] == claim]
+    holds = rows[(rows["p_holm"] < 0.05)]
+    better, worse = claim.split(" over ")
+    first = f"{better} minus {worse}: {rows['difference'].mean():+.2f} points on average over the sizes."
+    if rows["p"].isna().all():
+        return f"{first} Nothing can be tested: it takes two shuffles that differ."
+    parts = []
+    for sign, word in ((1, "better"), (-1, "worse")):
+        sizes = holds[np.sign(holds["difference"]) == sign]["labels"].tolist()
+        if sizes:
+            parts.append(f"{word} at {', '.join(map(str, sizes))} labels")
+    verdict = " and ".join(parts) if parts else "no difference at any size that stands out from the noise"
+    return f"{first} After Holm's correction: {verdict}."
+
+
+def as_text(table: pd.DataFrame) -> str:
+    """Return Table 1 for a terminal."""
+    width = max(len(method) for _, method in table.index)
+    lines = [f"{'shuffle':<7}  {'model':<{width}}  " + "  ".join(f"{size:>5}" for size in table.columns)]
+    for first, shuffle, method, values in _blocks(table):
+        lines += [""] * first
+        lines.append(
+            f"{shuffle if first else '':<7}  {method:<{width}}  " + "  ".join(f"{_cell(value):>5}" for value in values)
+        )
+    return "\n".join(lines) + "\n"
+
+
+def as_markdown(table: pd.DataFrame) -> str:
+    """Return Table 1 in Markdown."""
+    head = f"| shuffle | model | {' | '.join(map(str, table.columns))} |\n|---|---|{'---|' * len(table.columns)}\n"
+    return head + "".join(
+        f"| {shuffle if first else ''} | {method} | {' | '.join(_cell(v) for v in values)} |\n"
+        for first, shuffle, method, values in _blocks(table)
+    )
+
+
+def as_latex(table: pd.DataFrame) -> str:
+    """Return Table 1 in LaTeX, as the paper sets it."""
+    lines = [r"\begin{tabular}{|l|l|" + "c " * len(table.columns) + "|}", r"\hline"]
+    lines.append(r"Shuffle \# & Model & " + " & ".join(map(str, table.columns)) + r" \\")
+    for first, shuffle, method, values in _blocks(table):
+        lines += [r"\hline"] * first
+        lines.append(f"{shuffle if first else ''} & {method} & {' & '.join(_cell(v) for v in values)} \\\\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def _blocks(table: pd.DataFrame) -> Iterable[tuple[bool, Any, str, list[float]]]:
+    before: Any = None
+    for (shuffle, method), values in zip(table.index, table.to_numpy().tolist(), strict=True):
+        yield shuffle != before, shuffle, method, values
+        before = shuffle
+
+
+def _cell(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.2f}"

@@ -1,0 +1,267 @@
+"""Run an experiment: list the cells, skip those that are done, fit the others in parallel."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from deepsep.errors import DataError, DeepSepError
+from deepsep.experiments.cells import Cell, is_done, run_cell
+from deepsep.experiments.splits import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
+from deepsep.experiments.study_models import DEFAULTS, METHODS, departures
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TRIALS = 10  # of tuning
+FORGOTTEN = 24 * 3600  # seconds after which what a killed run was writing is removed
+
+# The ablation: what DeepSep is without each of its parts. The published settings are the cell without a variant.
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "without propensity epochs": {"propensity_epochs": 0},
+    "without label epochs": {"label_epochs": 0},
+    "all unlabelled rows in the TSVMs": {"n_unlabeled": None},
+    "without balancing": {"balance": False},
+    "softmax propensities": {"propensity": "softmax"},
+    "hard propensities": {"propensity": "hard"},
+    "with autoencoder": {"pretrain": "autoencoder"},
+    "defaults of deepsep": departures(),
+}
+ABLATION_SIZES = (125, 500)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table on disk, what it allows, and all cells."""
+
+    table: Path
+    cells_folder: Path
+    plan: Plan
+    cells: tuple[Cell, ...]
+
+    @property
+    def pending(self) -> list[Cell]:
+        """The cells that are not done."""
+        return [cell for cell in self.cells if not is_done(cell, self.cells_folder)]
+
+
+def prepare(
+    name: str,
+    frame: pd.DataFrame,
+    folder: Path,
+    *,
+    label: str = "label",
+    labels: Sequence[int] = SIZES,
+    shuffles: int = SHUFFLES,
+    methods: Sequence[str] = METHODS,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    trials: int = TRIALS,
+    validation: int = VALIDATION,
+    test_per_class: int = TEST_PER_CLASS,
+    ablation: bool = False,
+) -> Experiment:
+    """List the cells of an experiment and write its table to where every worker finds it.
+
+    Parameters
+    ----------
+    name : str
+        Of the table, as it is called in the results.
+    frame : DataFrame
+        Features, and the column ``label``. Rows without a label take no part.
+    folder : Path
+        Of the results.
+    labels, shuffles, methods
+        Sizes of the labelled sets, number of shuffles, names of :func:`deepsep.methods`; "deepsep" has the published
+        settings, "deepsep-defaults" those of this library.
+    settings : mapping, optional
+        Method → settings that differ from its own.
+    trials : int
+        Fits with which every method is tuned on the validation rows; 0: none is.
+    validation, test_per_class : int
+        Rows to tune on, and to test on.
+    ablation : bool
+        Whether to add DeepSep without each of its parts, at 125 and 500 labels.
+    """
+    if label not in frame:
+        raise DataError(f"the table has no column {label!r}; it has {', '.join(map(repr, frame.columns[:10]))}.")
+    frame = frame[frame[label].notna()].reset_index(drop=True)
+    frame[label] = frame[label].astype(str)
+    counts = np.unique(frame[label].to_numpy(dtype=str), return_counts=True)[1]
+    if len(counts) < 2:
+        raise DataError(f"the table has {len(counts)} classes in {label!r}; an experiment takes two or more.")
+    what = plan(counts, sizes=labels, validation=validation, test_per_class=test_per_class)
+    path, digest = _write_table(name, frame, folder)
+    common: dict[str, Any] = {
+        "table": name,
+        "table_sha256": digest,
+        "label": label,
+        "largest": what.sizes[-1],
+        "validation": what.validation,
+        "test_per_class": what.test_per_class,
+        "trials": trials,
+    }
+    cells = [
+        Cell(shuffle=shuffle, labels=size, method=method, settings=own_settings(method, settings or {}), **common)
+        for shuffle in range(shuffles)
+        for size in what.sizes
+        for method in methods
+    ]
+    if ablation:
+        changed = dict((settings or {}).get("deepsep", {}))
+        cells += [
+            Cell(
+                shuffle=shuffle, labels=size, method="deepsep", settings=changed | dict(more), variant=variant, **common
+            )
+            for variant, more in VARIANTS.items()
+            for shuffle in range(shuffles)
+            for size in what.sizes
+            if size in ABLATION_SIZES
+        ]
+    return Experiment(path, folder / "cells", what, tuple(cells))
+
+
+def own_settings(name: str, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings that a cell is known by; our defaults are among them, so that changed ones make new cells."""
+    return (departures() if name == DEFAULTS else {}) | dict(given.get(name, {}))
+
+
+def run(
+    experiment: Experiment,
+    *,
+    jobs: int = 1,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    on_cell: Callable[[], object] | None = None,
+) -> None:
+    """Fit every cell that is not done.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        From :func:`prepare`.
+    jobs : int
+        Processes on this machine.
+    engine, address
+        "ray" fits the cells on a Ray cluster, which must see the folder of the results under the same path.
+    on_cell : callable, optional
+        Called after each cell, such as for a progress bar.
+
+    Raises
+    ------
+    DeepSepError
+        If cells failed; the others are done nevertheless.
+    """
+    _tidy(experiment.cells_folder)
+    pending = experiment.pending
+    fit = _on_ray(address) if engine == "ray" else _on_this_machine(jobs)
+    failures = []
+    for failure in fit((cell, experiment.table, experiment.cells_folder) for cell in pending):
+        if failure is not None:
+            failures.append(failure)
+        if on_cell is not None:
+            on_cell()
+    if failures:
+        raise DeepSepError(f"{len(failures)} of {len(pending)} cells failed. The first: {failures[0]}")
+
+
+Task = tuple[Cell, Path, Path]
+
+
+def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
+    """Run a cell, unless another run was faster, and return what went wrong, so that it does not stop the others."""
+    if is_done(cell, folder):
+        return None
+    try:
+        run_cell(cell, table, folder)
+    except ImportError:
+        raise  # a package is missing: no other cell of the method would fare better
+    except Exception as error:
+        return f"{cell.method} at {cell.labels} labels, shuffle {cell.shuffle + 1}: {type(error).__name__}: {error}"
+    return None
+
+
+def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | None]]:
+    from joblib import Parallel, delayed, parallel_config
+
+    def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
+        # Always in workers, even in one, with one thread each: sums are then the same whatever the number of them.
+        with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+            yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
+                delayed(attempt)(*task) for task in tasks
+            )
+
+    return fit
+
+
+def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | None]]:
+    try:
+        ray: Any = import_module("ray")
+    except ModuleNotFoundError as error:
+        raise ImportError('the engine "ray" needs Ray. Install it with: pip install "deepsep[ray]"') from error
+
+    def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
+        ours = not ray.is_initialized()
+        if ours:
+            ray.init(address=address, runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}}, log_to_driver=False)
+        try:
+            remote = ray.remote(num_cpus=1)(attempt)
+            waiting = [remote.remote(*task) for task in tasks]
+            while waiting:
+                ready, waiting = ray.wait(waiting)
+                yield from ray.get(ready)
+        finally:
+            if ours:
+                ray.shutdown()
+
+    return fit
+
+
+def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, str]:
+    """Write the table once, and return where, and the hash of its content."""
+    digest = _digest(frame)
+    path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        frame.to_parquet(part, index=False)
+        part.replace(path)
+    return path.resolve(), digest
+
+
+def _digest(frame: pd.DataFrame) -> str:
+    """Return a hash of names, kinds and values, and not of the file, which another pandas writes differently."""
+    from pandas.util import hash_pandas_object
+
+    content = sha256()
+    for name, column in frame.items():
+        content.update(repr((name, _kind(column))).encode())
+        try:
+            content.update(hash_pandas_object(column, index=False).to_numpy().tobytes())
+        except TypeError:  # lists and the like
+            content.update(repr(column.tolist()).encode())
+    return content.hexdigest()
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "category"
+    tests = {"boolean": pd.api.types.is_bool_dtype, "number": pd.api.types.is_numeric_dtype}
+    tests["date"] = pd.api.types.is_datetime64_any_dtype
+    return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what runs that were killed long ago have left."""
+    for left in folder.glob(".unfinished-*"):
+        if time.time() - left.stat().st_mtime > FORGOTTEN:
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,83 @@
+"""Tuning on the validation rows alone, with the same small budget for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.catalogue import Range, find_method
+from deepsep.evaluation.metrics import log_loss
+from deepsep.experiments.study_models import DEFAULTS, build
+from deepsep.table import for_table
+
+Array = NDArray[Any]
+
+TIE = 1e-4  # what one unit of log loss weighs against accuracy: it decides between equals
+
+
+def tune(
+    name: str,
+    settings: Mapping[str, Any],
+    train: Any,
+    y: Array,
+    held: tuple[Any, Array],
+    *,
+    trials: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Return the settings that are most accurate on the validation rows; the method's own are the first trial.
+
+    Parameters
+    ----------
+    name, settings
+        The method, and what is not to be tuned.
+    train, y
+        The rows that the method is given: a table, and codes of which -1 marks the unlabelled rows.
+    held : (table, codes)
+        The validation rows.
+    trials, seed : int
+        Number of fits, and the seed of the search and of every fit.
+    """
+    try:
+        optuna: Any = import_module("optuna")
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'tuning needs optuna. Install it with: pip install "deepsep[tune]", or use the settings as they are '
+            "(--no-tune)."
+        ) from error
+
+    record = find_method("deepsep" if name == DEFAULTS else name)
+    own = build(name, **settings).get_params()
+    inner = "estimator__" if record.classifier else ""  # settings of the classifier that a supervised method wraps
+    ranges = {f"{inner}{setting}": r for setting, r in record.tuning.items() if setting not in settings}
+    if not ranges:
+        return {}
+
+    def value(trial: Any, setting: str, r: Range) -> Any:
+        if r.whole:
+            return trial.suggest_int(setting, int(r.low), int(r.high), log=r.log)
+        return trial.suggest_float(setting, r.low, r.high, log=r.log)
+
+    def objective(trial: Any) -> float:
+        changes = {setting: value(trial, setting, r) for setting, r in ranges.items()}
+        model = build(name, random_state=seed, **settings).set_params(**changes)
+        p = for_table(model).fit(train, y).predict_proba(held[0])
+        return float((p.argmax(axis=1) == held[1]).mean() - TIE * log_loss(p, held[1]))
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    study.enqueue_trial({setting: _inside(own[setting], r) for setting, r in ranges.items()})
+    study.optimize(objective, n_trials=trials)
+    return {setting.partition("__")[2] or setting: best for setting, best in study.best_params.items()}
+
+
+def _inside(value: Any, r: Range) -> float | int:
+    """Return a setting's own value, moved into its range; text and None, which mean a rule, become its middle."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        value = np.sqrt(r.low * r.high) if r.log else (r.low + r.high) / 2
+    moved = min(max(float(value), r.low), r.high)
+    return round(moved) if r.whole else moved

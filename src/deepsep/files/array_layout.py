@@ -1,0 +1,65 @@
+"""Arrays, dense and sparse, as contiguous tensors and a layout that says how to put them together again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from deepsep.core.arrays import take
+from deepsep.errors import ModelFileError
+
+Array = NDArray[Any]
+
+
+def lay_out(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Array], dict[str, bytes]]:
+    """Return the layout of every array, contiguous tensors (safetensors would write others wrongly), and the bytes.
+
+    The order in memory is kept: products of matrices round differently in another.
+    """
+    layout: dict[str, Any] = {}
+    tensors: dict[str, Array] = {}
+    files = {name: value for name, value in arrays.items() if isinstance(value, bytes)}
+    for name, array in arrays.items():
+        if name in files:
+            layout[name] = {"file": name}
+            continue
+        if sparse.issparse(array):
+            layout[name] = {"csr": isinstance(array, sparse.sparray), "shape": list(array.shape)}
+            parts = {f"{name}.{part}": getattr(array, part) for part in ("data", "indices", "indptr")}
+        else:
+            column_major = array.flags.f_contiguous and not array.flags.c_contiguous
+            layout[name] = {"order": "F" if column_major else "C", "shape": list(array.shape)}
+            parts = {name: array.T if column_major else array}
+        tensors |= {part: np.ascontiguousarray(value).reshape(value.shape) for part, value in parts.items()}
+    return layout, tensors, files
+
+
+def part_names(layout: Mapping[str, Any]) -> list[str]:
+    """Return the parts that are files of their own, after a look at their names."""
+    names = [name for name, entry in layout.items() if "file" in entry]
+    for name in names:
+        if not re.fullmatch(r"[a-z][a-z_]*(\.[a-z]+)*", name):  # a file in the folder, and no path out of it
+            raise ModelFileError(f"{name!r} is no name for a part of a model. Save it again.")
+    return names
+
+
+def restore_arrays(tensors: Mapping[str, Array], layout: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays that ``lay_out`` took apart."""
+    arrays: dict[str, Any] = {}
+    for name, entry in layout.items():
+        if "file" in entry:
+            continue
+        if "csr" in entry:
+            make = sparse.csr_array if entry["csr"] else sparse.csr_matrix
+            parts = tuple(take(tensors, f"{name}.{part}", (None,), "fi") for part in ("data", "indices", "indptr"))
+            arrays[name] = make(parts, shape=tuple(entry["shape"]), copy=True)
+            arrays[name].check_format(full_check=True)  # compiled code trusts these indices
+        else:
+            array = take(tensors, name, tuple(entry["shape"][:: -1 if entry["order"] == "F" else 1]), "biuf").copy()
+            arrays[name] = array.T if entry["order"] == "F" else array
+    return arrays

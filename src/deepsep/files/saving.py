@@ -1,0 +1,163 @@
+"""Save fitted models to folders that are safe to open; :mod:`deepsep.models` loads them.
+
+A saved model is a folder:
+
+======================  =============================================================================================
+manifest.json           versions, columns, classes, settings, fingerprint of the data, and a hash of every other file
+arrays.safetensors      weights and everything else that is an array
+steps/0.skops, ...      the steps of a pipeline before its last
+parts/...               what a model holds in a format of its own, such as LightGBM's trees
+======================  =============================================================================================
+
+Nothing in it is a pickle, and opening it runs no code of its author's: arrays are numbers, the manifest is plain
+values, and of the steps only types on the list of ``skops_files.py`` are built, from scikit-learn and skrub; for
+classifiers of other libraries, see ``foreign.py``. The hashes find damage and careless edits; they are no signature, so
+they do not say who wrote the model.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from safetensors.numpy import save as write_tensors
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from deepsep.errors import ModelFileError
+from deepsep.files.array_layout import lay_out
+from deepsep.files.folder import install, sha256
+from deepsep.files.foreign import describe_classifier, is_classifier
+from deepsep.files.manifest import (
+    ARRAYS,
+    FORMAT,
+    FORMAT_VERSION,
+    MANIFEST,
+    PARTS,
+    STEPS,
+    canonical,
+    check_model_folder,
+    versions,
+)
+from deepsep.files.plain import pack
+from deepsep.files.skops_files import dump_step
+
+OWN = (MANIFEST, ARRAYS, STEPS, PARTS)  # what an earlier model in the folder leaves to the next one
+COMMON = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a folder.
+
+    The folder appears complete or not at all. A model that was there before is replaced; other files in its folder,
+    such as predictions, stay.
+
+    Parameters
+    ----------
+    model : estimator of deepsep, or Pipeline that ends in one
+        Fitted. The earlier steps of a pipeline may be transformers of scikit-learn and skrub that hold no functions
+        of yours.
+    path : str or path
+        The folder: new, empty, or a saved model.
+
+    Raises
+    ------
+    ModelFileError
+        If the path holds something else, or the model something that only code could restore.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from deepsep import TSVM
+    >>> from deepsep import load, save
+    >>> X = np.array([[0.0, 1.0], [0.1, 0.8], [0.2, 0.9], [3.0, 0.2], [2.9, 0.1], [2.8, 0.3]])
+    >>> model = TSVM().fit(X, ["low", "low", None, "high", "high", None])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/model")
+    ...     again = load(f"{folder}/model")
+    >>> again.predict(X).tolist()
+    ['low', 'low', 'low', 'high', 'high', 'high']
+    """
+    target = check_model_folder(path)
+    install(model_files(model), target, own=OWN)
+
+
+def model_files(model: Any) -> dict[str, bytes]:
+    """Return the files of a saved model: name → content."""
+    steps: list[tuple[str, Any]] = model.steps if type(model) is Pipeline else [("", model)]
+    final = steps[-1][1]
+    _require_ours(final)
+    check_is_fitted(model)
+    section, arrays = take_apart(final)
+    layout, tensors, parts = lay_out(arrays)
+    files = {ARRAYS: write_tensors(tensors), **{f"{PARTS}/{name}": data for name, data in parts.items()}}
+    pipeline = None
+    if type(model) is Pipeline:
+        options = {name: getattr(model, name) for name in ("memory", "verbose", "transform_input")}
+        pipeline = {
+            "names": [name for name, _ in steps],
+            "columns": _plain("Pipeline", "feature_names_in_", getattr(model, "feature_names_in_", None)),
+            "settings": {name: _plain("Pipeline", name, value) for name, value in options.items()},
+        }
+        for i, (name, step) in enumerate(steps[:-1]):
+            files[f"{STEPS}/{i}.skops"] = dump_step(name, step)
+    manifest = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "pipeline": pipeline,
+        "estimator": section,
+        "arrays": layout,
+        "files": {name: {"size": len(data), "sha256": sha256(data)} for name, data in files.items()},
+    }
+    manifest["sha256"] = sha256(canonical(manifest))
+    return {**files, MANIFEST: canonical(manifest)}
+
+
+def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what rebuilds a fitted estimator: a JSON-able section, and arrays by name.
+
+    The estimator has ``_to_parts() -> (state, arrays)``, with plain values (text, numbers, true/false, None, lists,
+    tuples, mappings, and 1-d arrays of labels) in the state, and numeric arrays or CSR matrices in the other; bytes
+    there become a file of their own, under their name. Settings, classes and columns are added here.
+    """
+    _require_ours(model)
+    kind = type(model).__name__
+    settings = {name: _setting(kind, name, value) for name, value in model.get_params(deep=False).items()}
+    state, arrays = model._to_parts()
+    common = {name: vars(model)[name] for name in COMMON if name in vars(model)}
+    packed = {name: _plain(kind, name, value) for name, value in {**common, **state}.items()}
+    section = {"kind": kind, "settings": settings, **{name: packed.pop(name) for name in common}, "state": packed}
+    return section, arrays
+
+
+def _require_ours(model: Any) -> None:
+    if type(model).__module__.partition(".")[0] != "deepsep" or not hasattr(model, "_to_parts"):
+        raise ModelFileError(
+            f"{type(model).__name__} cannot be saved: deepsep.save takes deepsep's own estimators, and scikit-learn "
+            "pipelines whose last step is one of these. For other estimators, see skops."
+        )
+
+
+def _plain(owner: str, name: str, value: Any) -> Any:
+    try:
+        return pack(value)
+    except TypeError as error:
+        raise ModelFileError(
+            f"{owner}: {name}={value!r} cannot be saved: a saved model holds plain values (text, numbers, True, False, "
+            f"None, and lists or mappings of these) and no code, and this is {error}. If it has no part in predicting, "
+            f"like random_state, replace it with set_params({name}=...) and save again; otherwise fit with a plain "
+            "value."
+        ) from None
+
+
+def _setting(owner: str, name: str, value: Any) -> Any:
+    if name == "callback":
+        return None  # it listens while the model is fitted, and has nothing to hear later
+    if name == "encoder" and callable(value):
+        return {"__code__": getattr(value, "__qualname__", type(value).__qualname__)}
+    if is_classifier(value):
+        return describe_classifier(value)
+    return _plain(owner, name, value)

@@ -1,0 +1,138 @@
+"""Load any model that was saved: the folder is read and checked, and its class looked up in the catalogue."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.numpy import load as read_tensors
+from sklearn.pipeline import Pipeline
+
+from deepsep.classifiers.catalogue import CATALOGUE
+from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError
+from deepsep.files.array_layout import part_names, restore_arrays
+from deepsep.files.folder import read_checked
+from deepsep.files.foreign import is_described, new_classifier
+from deepsep.files.manifest import ARRAYS, PARTS, STEPS, check_versions, read_manifest
+from deepsep.files.plain import unpack
+from deepsep.files.saving import COMMON, save
+from deepsep.files.skops_files import load_step
+from deepsep.survey import SurveySegments
+
+__all__ = ["load", "save"]
+
+
+def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
+    """Open a saved model.
+
+    Every hash is checked before anything is built, and nothing in the folder is run.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder that ``save`` wrote.
+    encoder : callable or torch.nn.Module, optional
+        For a model with an encoder of your own, of which the folder holds only the weights: the module itself, or a
+        function that makes it.
+
+    Returns
+    -------
+    estimator or Pipeline
+        As it was saved: it predicts the same, to the last bit.
+
+    Raises
+    ------
+    ModelFileError
+        If the folder is no model, is damaged or edited, or names types that no model needs.
+    VersionError
+        If it was written in a newer format.
+
+    Warns
+    -----
+    DeepSepWarning
+        If deepsep, or scikit-learn in a pipeline, has another version than the one that wrote the model.
+    """
+    root = Path(path)
+    manifest = read_manifest(root)
+    try:
+        check_versions(root, manifest)
+        _check_encoder(root, manifest["estimator"], encoder)
+        names = manifest["pipeline"] and manifest["pipeline"]["names"]
+        step_files = [f"{STEPS}/{i}.skops" for i in range(len(names or []) - 1)]
+        parts = part_names(manifest["arrays"])
+        wanted = [ARRAYS, *step_files, *(f"{PARTS}/{name}" for name in parts)]
+        if sorted(manifest["files"]) != sorted(wanted):
+            raise ModelFileError(f"{root}: its manifest lists other files than a model has. Save the model again.")
+        files = {name: read_checked(root, name, manifest["files"][name]) for name in wanted}
+        arrays = restore_arrays(read_tensors(files[ARRAYS]), manifest["arrays"])
+        arrays |= {name: files[f"{PARTS}/{name}"] for name in parts}
+        model = put_together(manifest["estimator"], arrays, encoder=encoder)
+        if names is None:
+            return model
+        steps = [load_step(f"{root / name}", files[name]) for name in step_files]
+        options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
+        return Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
+    except (DeepSepError, DeepSepWarning):  # a warning, where the user made it an error
+        raise
+    except ImportError as error:
+        raise ModelFileError(
+            f"{root}: this model needs the package {error.name!r}, or another version of it ({error}). Install it."
+        ) from error
+    except SafetensorError as error:
+        raise ModelFileError(f"{root / ARRAYS} is no safetensors file ({error}). Save the model again.") from error
+    except Exception as error:  # the hashes are right, but not what they vouch for
+        raise ModelFileError(
+            f"{root}: the parts of the model do not fit together ({type(error).__name__}: {error}). Save it again."
+        ) from error
+
+
+# -- an estimator and its parts ------------------------------------------------------------------------------
+
+
+def put_together(section: Mapping[str, Any], arrays: dict[str, Any], *, encoder: Any = None) -> Any:
+    """Rebuild what ``take_apart`` took apart, with ``_from_parts(params, state, arrays)`` of its class.
+
+    There the state also has ``classes_``, ``n_features_in_``, ``feature_names_in_`` and ``data_fingerprint_``, where
+    the estimator had them, and the settings have the encoder.
+    """
+    kind = _class_of(section["kind"])
+    settings = {name: _restore_setting(name, value, encoder) for name, value in section["settings"].items()}
+    state = {name: unpack(section[name]) for name in COMMON if name in section}
+    state |= {name: unpack(value) for name, value in section["state"].items()}
+    return kind._from_parts(settings, state, arrays)
+
+
+def _class_of(kind: Any) -> Any:
+    homes = {record.class_name: record.home for record in CATALOGUE.values()}
+    if kind == SurveySegments.__name__:
+        return SurveySegments
+    if kind not in homes:
+        known = ", ".join([*homes, SurveySegments.__name__])
+        raise ModelFileError(f"the model is of the unknown kind {kind!r}; known are {known}.")
+    return getattr(import_module(homes[kind]), kind)
+
+
+def _restore_setting(name: str, value: Any, encoder: Any) -> Any:
+    if name == "encoder" and _needs_code(value):
+        return encoder
+    return new_classifier(value) if is_described(value) else unpack(value)
+
+
+def _needs_code(value: Any) -> bool:
+    return isinstance(value, dict) and "__code__" in value
+
+
+def _check_encoder(root: Path, section: Mapping[str, Any], encoder: Any) -> None:
+    stored = section["settings"].get("encoder")
+    if _needs_code(stored) and encoder is None:
+        raise ModelFileError(
+            f"{root}: the model has an encoder of your own ({stored['__code__']}), of which the folder holds the "
+            "weights but not the code. Pass the code: deepsep.load(path, encoder=factory), where factory() returns "
+            "such a module."
+        )
+    if encoder is not None and not _needs_code(stored):
+        raise ParameterError(f"load: {root} has no encoder of your own. Leave out encoder={encoder!r}.")

@@ -1,0 +1,97 @@
+"""Pretraining an encoder to rebuild its input, on all rows, without labels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from deepsep.networks.interface import OnEpoch, present_rows, streams
+from deepsep.networks.loop import adam, private_seed, run_epochs, tensor
+from deepsep.networks.torch_network import TorchNetwork, linear_layer
+
+Array = NDArray[Any]
+
+DECODER_WIDTH = 128
+
+
+def pretrain(
+    network: TorchNetwork,
+    X: Array,
+    *,
+    epochs: int,
+    lr: float,
+    batch_size: int,
+    rng: np.random.Generator,
+    weight: Array | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> list[float]:
+    """Train the encoder of a network, under a decoder that is then thrown away, to rebuild the rows.
+
+    Parameters
+    ----------
+    network : TorchNetwork
+        Its encoder is trained in place.
+    X : array of shape (n, ...)
+        Rows, labelled or not.
+    epochs, lr, batch_size, rng, weight, on_epoch
+        As in :meth:`deepsep.networks.Network.train`.
+
+    Returns
+    -------
+    list of float
+        The mean squared error of each epoch.
+    """
+    encoder = network.module["encoder"]
+    rows, device = network._rows(X), network.device
+    kept, weight = present_rows(len(X), weight)
+    kept = np.arange(len(X)) if kept is None else kept
+    weights = torch.ones(len(X), device=device) if weight is None else tensor(weight, device)
+    order_rng, noise_seed = streams(rng)
+    head, size = network.module["head"], math.prod(network.input_shape)
+    assert isinstance(head, nn.Linear)
+    width = head.in_features
+    decoder = nn.Sequential(
+        linear_layer(rng, width, DECODER_WIDTH), nn.Tanh(), linear_layer(rng, DECODER_WIDTH, size)
+    ).to(device)
+    optimiser = adam([(p, 0.0) for p in (*encoder.parameters(), *decoder.parameters())], lr=lr)
+    norms = [module for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
+
+    def step(at: torch.Tensor) -> torch.Tensor:
+        x, w = rows[at], weights[at]
+        for norm in norms:
+            norm.train(len(at) > 1)
+        optimiser.zero_grad()
+        errors = (decoder(encoder(x)) - x.flatten(1)).square().mean(1)
+        total = errors @ w
+        torch.autograd.backward(total / w.sum())
+        optimiser.step()
+        done: torch.Tensor = total.detach()
+        return done
+
+    history: list[float] = []
+    mass = float(weights.sum())
+
+    def record(epoch: int, total: Array) -> bool | None:
+        history.append(float(total) / mass)
+        return None if on_epoch is None else on_epoch(epoch, history[-1])
+
+    encoder.train()
+    try:
+        with private_seed(noise_seed, device):
+            run_epochs(
+                step,
+                lambda: order_rng.permutation(kept),
+                record,
+                n=len(kept),
+                epochs=epochs,
+                batch_size=min(batch_size, len(kept)),
+                device=device,
+            )
+    finally:
+        encoder.eval()
+    return history

@@ -1,0 +1,58 @@
+"""The weighted average of several default networks, such as those of the rounds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.networks.frozen import ROWS, FrozenNetwork, on_grid
+
+Array = NDArray[Any]
+
+THREADS_FROM = 20_000  # rows below which threads are not worth starting
+
+
+class NetworkAverage:
+    """The weighted average of default networks in evaluation mode; a row gets the same bits in any company.
+
+    Parameters
+    ----------
+    states : sequence of dict
+        What :meth:`NumpyNetwork.state` returned, one a network.
+    weights : array (T,)
+        Their weights, of sum one.
+    centre, scale : arrays (d,)
+        Rows are taken as (x - centre) / scale.
+    """
+
+    def __init__(self, states: Sequence[dict[str, Array]], weights: Array, centre: Array, scale: Array) -> None:
+        self.networks = [(weight, FrozenNetwork(state)) for weight, state in zip(weights, states, strict=True)]
+        self.centre = centre.astype(np.float64)
+        self.factor = 1 / scale.astype(np.float64)
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return the average of the networks' probabilities, (n, c) of float64, in batches on all cores."""
+        _, first = self.networks[0]
+        out = np.empty((len(X), first.layers[-1].shape[1]))
+        batches = [slice(start, start + ROWS) for start in range(0, len(X), ROWS)]
+
+        def work(batch: slice) -> None:
+            out[batch] = self._batch(X[batch])
+
+        if len(X) < THREADS_FROM:
+            for batch in batches:
+                work(batch)
+        else:
+            with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
+                list(pool.map(work, batches))
+        return out
+
+    def _batch(self, x: Array) -> Array:
+        rows = on_grid(x, self.centre, self.factor)
+        p = sum(weight * network.predict_proba(rows) for weight, network in self.networks)
+        return np.asarray((p / sum(p)).T)

@@ -1,0 +1,129 @@
+"""A default network that has been trained: it embeds and predicts, and a row gets the same bits in any company.
+
+A matrix product adds up the terms of a row in an order that depends on where the row stands among the others, on how
+many they are and on the processor, and each order rounds differently. Here no sum is rounded: both factors of a product
+lie on grids, multiples of a power of two with so few digits that double precision holds every sum exactly.
+
+- Rows and activations have at most 2**24 steps, as many as single precision has.
+- The weights of a unit and its bias have at most 2**29 steps, all of them together.
+
+The rest is done element by element in single precision.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deepsep.networks.interface import BN_EPS, Array
+
+ROW_BITS, WEIGHT_BITS = 24, 29  # together the 53 of double precision
+ROWS = 512  # in flight at a time: what they become stays in the cache
+ONE = np.float32(1)
+
+
+class FrozenNetwork:
+    """The default network in evaluation mode.
+
+    Parameters
+    ----------
+    state : dict
+        What :meth:`NumpyNetwork.state` returned.
+    """
+
+    # From one layer to the next, tanh(a) goes as u = 1 + 1 / (1 + exp(-2a)), which makes it 2u - 3: NumPy's exp is
+    # twice as fast as its tanh, and between 1 and 2 single precision is a grid already, with steps of 2**-23.
+
+    def __init__(self, state: dict[str, Array]) -> None:
+        numbers = {int(name.split(".")[1]) for name in state if name.startswith("encoder.")} - {2}
+        names = [*(f"encoder.{i}" for i in sorted(numbers)), "head"]
+        self.layers: list[Array] = []  # (n_in + 1, n_out), the bias last: from x or u to -2a, the head to the scores
+        for i, name in enumerate(names):
+            W, b = (state[f"{name}.{kind}"].astype(np.float64) for kind in ("weight", "bias"))
+            if i == 1:  # batch norm is part of the layer that follows it
+                factor = state["encoder.2.weight"] / np.sqrt(state["encoder.2.running_var"].astype(np.float64) + BN_EPS)
+                b += W @ (state["encoder.2.bias"] - state["encoder.2.running_mean"] * factor)
+                W *= factor
+            if name != "head":
+                W, b = -2 * W, -2 * b
+            self.layers.append(_from_rows(W, b) if i == 0 else _from_u(W, b))
+
+    @np.errstate(over="ignore")
+    def embed(self, rows: Array) -> Array:
+        """Return f(x) of rows that :func:`on_grid` has made: (n, width) of float32."""
+        for W in self.layers[:-2]:
+            rows = next_rows(rows, W)
+        a = (rows @ self.layers[-2]).astype(np.float32)
+        a *= np.float32(-0.5)
+        return np.asarray(np.tanh(a, out=a))
+
+    def predict_proba(self, rows: Array) -> Array:
+        """Return g(f(x)) of rows that :func:`on_grid` has made: (c, n) of float32, rows last."""
+        for W in self.layers[:-1]:
+            rows = next_rows(rows, W)
+        scores = self.layers[-1].T @ rows.T  # rows last, so that sums over classes are quick
+        scores -= scores.max(axis=0)
+        z: Array = scores.astype(np.float32)
+        np.exp(z, out=z)
+        z /= sum(z)  # the built-in sum: NumPy's own adds up the classes of a single row in another order
+        return z
+
+
+def evaluate(state: dict[str, Array], X: Array, *, head: bool) -> Array:
+    """Return g(f(x)), or without the head f(x), for every row by the network of this state, as float32."""
+    network = FrozenNetwork(state)
+    n_in, c = network.layers[-1].shape
+    out = np.empty((len(X), c if head else n_in - 1), np.float32)
+    for start in range(0, len(X), ROWS):
+        rows = on_grid(X[start : start + ROWS])
+        out[start : start + ROWS] = network.predict_proba(rows).T if head else network.embed(rows)
+    return out
+
+
+def on_grid(x: Array, centre: Array | float = 0.0, factor: Array | float = 1.0) -> Array:
+    """Return (x - centre) * factor and a column of ones as float64, each row on a grid that fits its largest value."""
+    rows = np.ones((len(x), x.shape[1] + 1))
+    np.subtract(x, centre, out=rows[:, :-1])
+    rows[:, :-1] *= factor
+    _, exponents = np.frexp(np.abs(rows).max(axis=1))
+    return _rounded(rows, exponents[:, None] - ROW_BITS)
+
+
+def _from_rows(W: Array, b: Array) -> Array:
+    """Return the layer W x + b for rows with a column of ones."""
+    layer = np.column_stack([W, b])
+    return np.ascontiguousarray(_rounded(layer, _weight_exponents(layer)).T)
+
+
+def _from_u(W: Array, b: Array) -> Array:
+    """Return the layer W (2u - 3) + b for u with a column of twos."""
+    exponents = _weight_exponents(np.column_stack([2 * W, (b - 3 * W.sum(axis=1)) / 2]))
+    W = _rounded(2 * W, exponents)
+    b = (b - 1.5 * W.sum(axis=1)) / 2  # of the rounded weights: what rounding has done to them is then times 2u - 3
+    return np.ascontiguousarray(_rounded(np.column_stack([W, b]), exponents).T)
+
+
+def _weight_exponents(layer: Array) -> Array:
+    """Return exponents of grids on which the absolute values in each row sum to at most 2**29 steps."""
+    _, exponents = np.frexp(1.001 * np.abs(layer).sum(axis=1, keepdims=True))  # rounding may add a little
+    return np.asarray(exponents - WEIGHT_BITS)
+
+
+def _rounded(values: Array, exponents: Array) -> Array:
+    """Round to multiples of 2**exponent, in place: beside a number as large as this there is no room for less."""
+    large = np.ldexp(1.5, exponents + 52)
+    values += large
+    values -= large
+    return values
+
+
+@np.errstate(over="ignore")  # far from 0, tanh is -1 or 1 all the same
+def next_rows(rows: Array, W: Array) -> Array:
+    """Return the u of all units, and 2 for the bias of the next layer."""
+    u = (rows @ W).astype(np.float32)
+    np.exp(u, out=u)
+    u += ONE
+    np.divide(ONE, u, out=u)
+    u += ONE
+    out = np.full((len(u), u.shape[1] + 1), 2.0)
+    out[:, :-1] = u
+    return out

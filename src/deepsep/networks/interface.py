@@ -1,0 +1,167 @@
+"""What every network back end offers, and the conventions they share.
+
+A network is ``g ∘ f``: an encoder f (rows → embedding) and a linear head g with a softmax (embedding →
+probabilities). The default one is, in the paper's order,
+
+    f = Linear(d, 128), tanh, batch norm, dropout, Linear(128, 32), tanh        g = Linear(32, c), softmax
+
+with Glorot normal weights, zero biases, and an L2 penalty ``sum_layers l2[layer] * |W|^2`` on the weights alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.errors import DataError, ParameterError
+
+Array = NDArray[Any]
+Loss = Literal["kl", "mse"]
+OnEpoch = Callable[[int, float], bool | None]  # True: the phase ends here
+
+# Adam, with the constants of its authors.
+BETA1, BETA2, ADAM_EPS = 0.9, 0.999, 1e-8
+# Batch norm, with torch's constants: running = (1 - momentum) * running + momentum * batch.
+BN_EPS, BN_MOMENTUM = 1e-5, 0.1
+
+
+class Network(Protocol):
+    """A classifier that is trained in phases: what Algorithm 1 asks of a back end."""
+
+    def train(
+        self,
+        X: Array,
+        targets: Array,
+        *,
+        loss: Loss,
+        epochs: int,
+        lr: float,
+        batch_size: int,
+        rng: np.random.Generator,
+        weight: Array | None = None,
+        on_epoch: OnEpoch | None = None,
+    ) -> list[float]:
+        """Run one phase: shuffled mini-batches, a fresh Adam.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Rows. On the CPU also anything with a length, a shape, ``rows_on_demand`` and rows by slice or index, so
+            that rows can be made as they are needed.
+        targets : array of shape (n, c)
+            A probability vector for every row.
+        loss : {"kl", "mse"}
+            ``kl``: KL(target ‖ prediction). ``mse``: squared difference, mean over the classes. The loss of a batch
+            is ``sum_i w_i loss_i / sum_i w_i``, to which the L2 penalty is added.
+        epochs : int
+            Passes over the rows.
+        lr : float
+            Learning rate.
+        batch_size : int
+            Rows in a batch; the last one of an epoch may be smaller. A batch of a single row is normalised with the
+            running statistics of the batch norm and leaves them as they are.
+        rng : numpy.random.Generator
+            Source of the order of the rows and of the dropout. The order is the same for every back end.
+        weight : array of shape (n,), optional
+            A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm counts the rows of a
+            batch alike: with unequal weights its moments would be those of a few rows, and change from batch to batch.
+        on_epoch : callable, optional
+            Called as ``on_epoch(epoch, loss)`` after each epoch, from 0 on. If it returns True, the phase ends there.
+
+        Returns
+        -------
+        list of float
+            For each epoch the mean loss over its rows as they were met (dropout on, weights moving), without the
+            penalty.
+        """
+        ...
+
+    def embed(self, X: Array) -> Array:
+        """Return f(x) for every row, in evaluation mode, as float32."""
+        ...
+
+    def predict_proba(self, X: Array) -> Array:
+        """Return g(f(x)) for every row, in evaluation mode, as float32; rows sum to 1."""
+        ...
+
+    def state(self) -> dict[str, Array]:
+        """Return a copy of every parameter and running statistic, under the names that torch gives them."""
+        ...
+
+    def load_state(self, state: dict[str, Array]) -> None:
+        """Take over what :meth:`state` returned, be it another back end's."""
+        ...
+
+
+def per_layer(l2: float | Sequence[float], n_layers: int) -> tuple[float, ...]:
+    """Return one L2 coefficient for each layer; a single number serves them all."""
+    values = tuple(map(float, l2)) if isinstance(l2, Sequence) else (float(l2),) * n_layers
+    if len(values) != n_layers:
+        raise ParameterError(f"l2 has {len(values)} coefficients, but the network has {n_layers} layers with weights")
+    if not all(value >= 0 for value in values):
+        raise ParameterError(f"l2 must not be negative, got {l2}")
+    return values
+
+
+def glorot_normal(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
+    """Draw the weights of a linear layer, of shape (n_out, n_in)."""
+    return rng.standard_normal((n_out, n_in), dtype=np.float32) * np.float32((2.0 / (n_in + n_out)) ** 0.5)
+
+
+def streams(rng: np.random.Generator) -> tuple[np.random.Generator, int]:
+    """Split off a generator for the order of the rows, and a seed for the dropout.
+
+    They are kept apart so that back ends that draw their dropout differently still see the same batches.
+    """
+    order, noise = rng.integers(0, 2**63, size=2)
+    return np.random.default_rng(order), int(noise)
+
+
+def present_rows(n: int, weight: Array | None) -> tuple[Array | None, Array | None]:
+    """Return the indices of the rows whose weight is not 0 (None: all of them), and the weights as float32."""
+    if weight is None:
+        return None, None
+    weight = np.asarray(weight, dtype=np.float32)
+    if weight.shape != (n,):
+        raise DataError(f"weight has shape {weight.shape}, but there are {n} rows")
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise DataError("weights must be finite, not negative, and not all zero")
+    return (None if weight.all() else np.flatnonzero(weight)), weight
+
+
+def check_phase(n: int, targets_shape: tuple[int, ...], *, n_classes: int, loss: str, batch_size: int) -> None:
+    """Raise an error where the arguments of ``train`` do not fit together."""
+    if n == 0:
+        raise DataError("there are no rows to train on")
+    if targets_shape != (n, n_classes):
+        raise DataError(f"targets have shape {targets_shape}; expected {(n, n_classes)}")
+    if loss not in ("kl", "mse"):
+        raise ParameterError(f"unknown loss {loss!r}; choose 'kl' or 'mse'")
+    if batch_size < 1:
+        raise ParameterError(f"batch_size must be at least 1, got {batch_size}")
+
+
+def check_names(state: dict[str, Array], own: dict[str, Array]) -> None:
+    """Raise an error unless a state has the names and shapes of the network's own."""
+    if state.keys() != own.keys():
+        odd = sorted(state.keys() ^ own.keys())
+        raise ParameterError(f"the state of another network: names {odd} are in one of the two only")
+    for name, value in own.items():
+        if np.shape(state[name]) != value.shape:
+            raise ParameterError(f"{name} has shape {np.shape(state[name])}, but the network's has {value.shape}")
+
+
+def choose_device(device: str) -> str:
+    """Return "cuda" or "cpu" for a setting of "auto", "cpu" or "cuda", or raise where there is no GPU."""
+    if device == "cpu":
+        return "cpu"
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    if device == "cuda":
+        raise ParameterError('device="cuda": torch finds no GPU here. Use device="cpu" or "auto".')
+    return "cpu"

@@ -1,0 +1,157 @@
+"""What the torch back ends share: losses of rows, Adam, private random states, and the loop over epochs.
+
+Arrays may have a leading dimension of members (see :mod:`deepsep.networks.packed`); rows are the last dimension but
+one, so that one code serves both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deepsep.networks.interface import ADAM_EPS, BETA1, BETA2, Array, Loss
+
+WARM_UP = 3  # steps before a step is captured; torch asks for some, so that lazy initialisations are over
+
+
+def tensor(values: Array | Tensor, device: torch.device | str) -> Tensor:
+    """Return float32 values on the device: themselves, where they are that already."""
+    if not isinstance(values, Tensor):
+        # torch warns of arrays that are not writable, which is what a memory map or a worker process is given.
+        values = torch.from_numpy(np.require(values, np.float32, ["C", "W"]))
+    return values.to(device, torch.float32)
+
+
+def row_losses(scores: Tensor, targets: Tensor, loss: Loss) -> Tensor:
+    """Return the loss of each row, of shape (..., rows), from the class scores before the softmax."""
+    if loss == "mse":
+        return (torch.softmax(scores, -1) - targets).square().mean(-1)
+    return (torch.xlogy(targets, targets) - targets * torch.log_softmax(scores, -1)).sum(-1)
+
+
+def adam(decays: list[tuple[Tensor, float]], *, lr: float) -> torch.optim.Adam:
+    """Return Adam over these parameters, each with the coefficient of its squared norm in the loss."""
+    groups: dict[float, list[Tensor]] = {}
+    for parameter, decay in decays:
+        groups.setdefault(2 * decay, []).append(parameter)
+    return torch.optim.Adam(
+        [{"params": parameters, "weight_decay": decay} for decay, parameters in groups.items()],
+        lr=lr,
+        betas=(BETA1, BETA2),
+        eps=ADAM_EPS,
+        fused=True,
+        capturable=decays[0][0].is_cuda,
+    )
+
+
+@contextlib.contextmanager
+def private_seed(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the global generators that modules such as dropout draw from, and put them back afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        if device.type != "cuda":
+            yield
+            return
+        # The generator is lent another state, rather than seeded: a capture marks the state that it finds.
+        generator = _cuda_generator(device)
+        own = generator.graphsafe_get_state()
+        generator.graphsafe_set_state(torch.Generator(device).manual_seed(seed).graphsafe_get_state())
+        try:
+            yield
+        finally:
+            generator.graphsafe_set_state(own)
+
+
+def _cuda_generator(device: torch.device) -> torch.Generator:
+    torch.cuda.init()  # type: ignore[no-untyped-call]
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return torch.cuda.default_generators[index]
+
+
+def run_epochs(
+    step: Callable[[Tensor], Tensor],
+    draw_order: Callable[[], Array],
+    record: Callable[[int, Array], bool | None],
+    *,
+    members: tuple[int, ...] = (),
+    n: int,
+    epochs: int,
+    batch_size: int,
+    device: torch.device,
+) -> None:
+    """Train on every batch of every epoch.
+
+    On a GPU a step of a small network is hundreds of launches and hardly any arithmetic. There, full batches are one
+    CUDA graph, which finds its rows itself: the next ``batch_size`` of the order, from a position kept on the device.
+    A step that cannot be captured is run as it is.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(rows)`` trains on the rows of these indices, of shape (*members, batch), and returns the sum of their
+        weighted losses, of shape members.
+    draw_order : callable
+        ``draw_order()`` returns the indices of the rows of an epoch, of shape (*members, n).
+    record : callable
+        ``record(epoch, total)`` is given the sum of what the steps returned. True ends the training.
+    """
+    order = torch.empty((*members, n), dtype=torch.int64, device=device)
+    total = torch.zeros(members, dtype=torch.float64, device=device)
+    position = torch.zeros((), dtype=torch.int64, device=device)
+    ahead = torch.arange(batch_size, device=device)
+
+    def next_step() -> None:
+        total.add_(step(order.index_select(-1, position + ahead)))
+        position.add_(batch_size)
+
+    graph = None
+    n_eager = 0
+    with _side_stream(device):
+        for epoch in range(epochs):
+            order.copy_(torch.from_numpy(draw_order()))
+            total.zero_()
+            position.zero_()
+            for start in range(0, n, batch_size):
+                if graph is not None and start + batch_size <= n:
+                    graph.replay()
+                    continue
+                total.add_(step(order[..., start : start + batch_size]))
+                n_eager += 1
+                if n_eager == WARM_UP and device.type == "cuda":
+                    graph = _capture(next_step, device)
+                    position.fill_(start + batch_size)
+            if record(epoch, total.cpu().numpy()):
+                break
+
+
+@contextlib.contextmanager
+def _side_stream(device: torch.device) -> Iterator[None]:
+    """Work on a stream of one's own where the device has streams: a capture refuses the default one."""
+    if device.type != "cuda":
+        yield
+        return
+    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    side.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(side):
+        yield
+    torch.cuda.current_stream(device).wait_stream(side)
+
+
+def _capture(step: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph | None:
+    """Return a graph of the step, which is not run; None where it does something that a graph cannot hold."""
+    generator = _cuda_generator(device)
+    state = generator.clone_state()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, stream=torch.cuda.current_stream(device)):
+            step()
+    except RuntimeError:
+        # A capture that fails leaves the generator's state marked as captured, and of no further use.
+        generator.graphsafe_set_state(state.graphsafe_get_state())
+        torch.cuda.synchronize(device)
+        return None
+    return graph

@@ -1,0 +1,176 @@
+"""Training on labelled and unlabelled rows together: a number of steps, each on a batch of both."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deepsep.networks.interface import Array, streams
+from deepsep.networks.loop import adam, private_seed, run_epochs
+
+OnStep = Callable[[int, float], object]
+
+REPORT_EVERY = 50  # steps
+
+
+class Batch(NamedTuple):
+    """What one step sees: indices of rows, on the device, and how far the training is."""
+
+    labelled: Tensor  # (b,)
+    unlabelled: Tensor  # (m,); empty where there are no unlabelled rows
+    step: Tensor  # 0, 1, ... as a number on the device: schedules made of it survive in a CUDA graph
+    progress: Tensor  # step / steps, from 0 to below 1
+
+    @property
+    def both(self) -> Tensor:
+        """The labelled rows, then the unlabelled ones."""
+        return torch.cat([self.labelled, self.unlabelled])
+
+
+def train_steps(
+    module: nn.Module,
+    loss_of: Callable[[Batch], Tensor],
+    *,
+    decays: list[tuple[Tensor, float]],
+    labelled: Array,
+    unlabelled: Array,
+    steps: int,
+    lr: float,
+    batch_size: int,
+    unlabelled_batch: int,
+    rng: np.random.Generator,
+    device: torch.device,
+    weight: Array | None = None,
+    after_step: Callable[[Batch], object] | None = None,
+    on_step: OnStep | None = None,
+) -> list[float]:
+    """Minimise a loss with Adam over batches of labelled and unlabelled rows.
+
+    Rows come in random order, and again once all have come: unlabelled rows do not wait for each other, and few
+    labelled rows are seen often. A row of weight k comes k times as often as one of weight 1, so that losses need not
+    know about weights.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Is in training mode during the steps, in evaluation mode afterwards.
+    loss_of : callable
+        ``loss_of(batch)`` returns the loss to lower, a number. On a GPU it is captured once and replayed.
+    decays : list of (parameter, coefficient)
+        What is trained, each with the coefficient of its squared norm (see ``TorchNetwork.decays``).
+    labelled, unlabelled : array of int
+        Indices of the rows.
+    steps : int
+        Number of steps.
+    lr, batch_size, unlabelled_batch
+        Of Adam; labelled and unlabelled rows in a batch (fewer where there are fewer).
+    rng : numpy.random.Generator
+        Order of the rows, and the seed of what modules and ``loss_of`` draw from torch's global generators.
+    weight : array (n,), optional
+        Of all rows, by their index.
+    after_step : callable, optional
+        Called after each step, such as for a moving average of the parameters.
+    on_step : callable, optional
+        ``on_step(n, loss)`` after every 50 steps, the last ones fewer: how many they were, and their mean loss.
+
+    Returns
+    -------
+    list of float
+        The mean loss of every 50 steps.
+    """
+    order_rng, noise_seed = streams(rng)
+    sizes = [min(batch_size, len(labelled)), min(unlabelled_batch, len(unlabelled))]
+    if sum(sizes) == 1:
+        sizes[0] = 2  # batch norm needs two rows
+    sources = [
+        _Endless(index, None if weight is None else weight[index], order_rng) for index in (labelled, unlabelled)
+    ]
+    optimiser = adam(decays, lr=lr)
+    count = torch.zeros((), dtype=torch.float32, device=device)
+
+    def step(at: Tensor) -> Tensor:
+        batch = Batch(at[: sizes[0]], at[sizes[0] :], count, count / steps)
+        optimiser.zero_grad()
+        loss = loss_of(batch)
+        torch.autograd.backward(loss)
+        optimiser.step()
+        if after_step is not None:
+            with torch.no_grad():
+                after_step(batch)
+        count.add_(1)
+        return loss.detach()
+
+    history: list[float] = []
+
+    def run(n_reports: int, n_steps: int) -> None:
+        def draw_order() -> Array:
+            parts = [
+                source.take(n_steps * size).reshape(n_steps, size) for source, size in zip(sources, sizes, strict=True)
+            ]
+            return np.concatenate(parts, axis=1).ravel()
+
+        def record(_: int, total: Array) -> None:
+            history.append(float(total) / n_steps)
+            if on_step is not None:
+                on_step(n_steps, history[-1])
+
+        size = sum(sizes)
+        run_epochs(step, draw_order, record, n=n_steps * size, epochs=n_reports, batch_size=size, device=device)
+
+    module.train()
+    try:
+        with private_seed(noise_seed, device), _one_thread():
+            for n_reports, n_steps in ((steps // REPORT_EVERY, REPORT_EVERY), (1, steps % REPORT_EVERY)):
+                if n_reports and n_steps:
+                    run(n_reports, n_steps)
+    finally:
+        module.eval()
+    return history
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep torch to one thread: for networks this small, handing work to a second one costs more than it saves."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Endless:
+    """Rows for ever: pass after pass, each in a new order, in proportion to the weights."""
+
+    def __init__(self, index: Array, weight: Array | None, rng: np.random.Generator) -> None:
+        self._index, self._rng = index, rng
+        even = weight is None or (weight == weight[:1]).all()
+        self._edges = None if even or weight is None else np.cumsum(weight) / weight.sum()
+        self._left = index[:0]
+
+    def take(self, size: int) -> Array:
+        """Return the next ``size`` rows."""
+        parts = [self._left]
+        while size > 0 and sum(map(len, parts)) < size:
+            parts.append(self._next_pass())
+        rows = np.concatenate(parts)
+        self._left = rows[size:]
+        return rows[:size]
+
+    def _next_pass(self) -> Array:
+        n = len(self._index)
+        if self._edges is None:
+            return np.asarray(self._index[self._rng.permutation(n)])
+        # Systematic sampling: in n draws a row of share p comes floor(n p) or ceil(n p) times.
+        drawn = np.searchsorted(self._edges, (np.arange(n) + self._rng.random()) / n).clip(max=n - 1)
+        return np.asarray(self._index[self._rng.permutation(drawn)])
+
+
+def soft_cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean over rows of the cross-entropy between targets (rows, c) and the softmax of the scores."""
+    return -(targets * torch.log_softmax(scores, -1)).sum(-1).mean()

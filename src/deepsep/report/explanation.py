@@ -1,0 +1,214 @@
+"""Which columns drive each segment, and a few rules that describe it, so that it can be told to a colleague."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.core.labels import as_labels
+from deepsep.errors import DataError
+from deepsep.evaluation.frames import column_names, take, used_columns
+from deepsep.evaluation.importance import Permuted, permute
+from deepsep.evaluation.intervals import Z
+from deepsep.report.held_out import OnStep, evaluate, predict_all
+from deepsep.report.tree import MOST_ROWS, imitate
+from deepsep.report.wording import join_words, percent, span
+
+Array = NDArray[Any]
+
+REPEATS = 5
+DEPTH = 4
+SHOWN = 12  # columns of the whole model in the text
+SHOWN_OF_CLASS = 5
+
+
+def explain(
+    model: Any,
+    table: Any,
+    labels: Any,
+    *,
+    held_out: bool = True,
+    depth: int = DEPTH,
+    repeats: int = REPEATS,
+    seed: int = 0,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+    on_step: OnStep | None = None,
+) -> dict[str, Any]:
+    """Say which columns drive each class, and imitate the model with a few rules.
+
+    Parameters
+    ----------
+    model : fitted pipeline or estimator
+        As :func:`deepsep.for_table` makes it, or an estimator of deepsep on a matrix.
+    table : DataFrame or matrix
+        Rows with the columns that the model was fitted to.
+    labels : array-like of shape (n,)
+        Labels of the rows; None where there is none.
+    held_out : bool, default=True
+        Whether the importance is measured on labelled rows that the model had not seen, for which it is fitted anew in
+        each fold. False takes the model as it is, which is faster; its importances are then too large.
+    depth : int, default=4
+        Most questions that lead to a rule.
+    repeats : int, default=5
+        How often each column is shuffled.
+    seed : int, default=0
+        Seed of the folds, the shuffling and the rows held out from the tree.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows in training.
+    n_jobs : int, optional
+        Folds that are fitted at the same time.
+    on_step : callable, optional
+        Called with (done, total, what comes next).
+
+    Returns
+    -------
+    dict
+        Plain values. ``importance``: ``columns`` with the rise of the log loss when the column is shuffled, its 95 %
+        interval and the accuracy lost, and ``classes`` with the rise of the loss of "this class or not". ``tree``: the
+        ``fidelity`` of the tree and, for each class, its ``rules``. :func:`as_text` puts it into words.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from deepsep import TSVM, for_table
+    >>> from deepsep.report.explanation import explain
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"age": rng.integers(18, 90, 300), "shoe": rng.integers(36, 46, 300)})
+    >>> segment = np.where(table.age < 50, "young", "old").astype(object)
+    >>> segment[60:] = None
+    >>> model = for_table(TSVM()).fit(table, segment)
+    >>> found = explain(model, table, segment, held_out=False, depth=1)
+    >>> found["importance"]["columns"][0]["column"]
+    'age'
+    >>> found["tree"]["classes"][1]["rules"][0]["conditions"]
+    ['age at most 53']
+    """
+    known = as_labels(labels)
+    if len(table) != len(known.codes):
+        raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
+    permuted, note = None, None
+    if held_out:
+        found = evaluate(
+            model,
+            table,
+            known,
+            seed=seed,
+            sample_weight=sample_weight,
+            rivals=False,
+            repeats=repeats,
+            n_jobs=n_jobs,
+            on_step=on_step,
+        )
+        if isinstance(found, str):
+            note = found
+        else:
+            permuted = found.permuted
+    if permuted is None:
+        rows = np.flatnonzero(known.labelled)
+        held_out = False
+        permuted = permute(
+            model.predict_proba, take(table, rows), known.codes[rows], repeats, np.random.default_rng(seed)
+        )
+    classes = [str(name) for name in known.classes]
+    result = {
+        "classes": classes,
+        "importance": importance(permuted, column_names(table), classes, held_out=held_out),
+        "tree": tree(model, table, classes, depth=depth, seed=seed),
+    }
+    if note is not None:
+        result["note"] = note
+    return result
+
+
+def importance(permuted: Permuted, columns: list[str], classes: list[str], *, held_out: bool) -> dict[str, Any]:
+    """Return the columns with what shuffling them did, the most important first, over all and for each class."""
+    n = permuted.loss.shape[1]
+    overall = _ranked(permuted.loss, columns)
+    lost = dict(zip(columns, permuted.accuracy.mean(axis=1), strict=True))
+    return {
+        "held_out": held_out,
+        "rows": n,
+        "columns": [{**line, "accuracy": float(lost[line["column"]])} for line in overall],
+        "classes": [
+            {"class": name, "columns": _ranked(permuted.per_class[:, :, k], columns)[: 2 * SHOWN_OF_CLASS]}
+            for k, name in enumerate(classes)
+        ],
+    }
+
+
+def _ranked(rise: Array, columns: list[str]) -> list[dict[str, Any]]:
+    mean = rise.mean(axis=1)
+    half = Z * rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) if rise.shape[1] > 1 else np.full(len(mean), np.inf)
+    return [
+        {
+            "column": columns[j],
+            "loss": float(mean[j]),
+            "interval": [float(mean[j] - half[j]), float(mean[j] + half[j])],
+            "clear": bool(mean[j] - half[j] > 0),
+        }
+        for j in np.argsort(-mean, kind="stable")
+        if mean[j] != 0
+    ]
+
+
+def tree(
+    model: Any, table: Any, classes: list[str], *, proba: Any = None, depth: int = DEPTH, seed: int = 0
+) -> dict[str, Any]:
+    """Return a shallow tree that imitates the model on (a sample of) the rows; ``proba`` saves predicting them."""
+    if len(table) > MOST_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(table), MOST_ROWS, replace=False))
+        table, proba = take(table, rows), None if proba is None else np.asarray(proba)[rows]
+    p = predict_all(model, table) if proba is None else np.asarray(proba)
+    return imitate(used_columns(model, table), p.argmax(axis=1), classes, depth, seed)
+
+
+def as_text(explanation: dict[str, Any]) -> str:
+    """Return what :func:`explain` found as text for a terminal."""
+    found, rules = explanation["importance"], explanation["tree"]
+    lines = [f"What the model looks at ({how(found)})", ""]
+    shown = [line for line in found["columns"] if line["clear"]][:SHOWN]
+    width = max((len(line["column"]) for line in shown), default=0)
+    lines += [
+        f"  {line['column']:<{width}}  log loss +{line['loss']:.3f}, accuracy {-100 * line['accuracy']:+.1f} points"
+        for line in shown
+    ] or ["  No single column matters clearly with these labels."]
+    lines += ["", fidelity_sentence(rules)]
+    for driven, described in zip(found["classes"], rules["classes"], strict=True):
+        names = [line["column"] for line in driven["columns"] if line["clear"]][:SHOWN_OF_CLASS]
+        lines += ["", f"{driven['class']} ({described['rows']:,} rows)"]
+        lines.append("  driven by " + (join_words(names) if names else "no single column that stands out"))
+        lines += [f"  - {rule_sentence(rule)}" for rule in described["rules"]] or [f"  - {NO_RULE}"]
+    return "\n".join([*lines, ""])
+
+
+NO_RULE = "No rule of this tree leads here: the tree cannot tell the class from the others."
+
+
+def how(found: dict[str, Any]) -> str:
+    """Return how the importance was measured."""
+    rows = f"{found['rows']:,} labelled rows"
+    return (
+        f"on {rows} that the model had not seen" if found["held_out"] else f"on the {rows} of its training: in-sample"
+    )
+
+
+def fidelity_sentence(rules: dict[str, Any]) -> str:
+    """Return how far the rules can be taken for the model."""
+    value = rules["fidelity"]
+    trust = (
+        "The rules tell most of the story." if value >= 0.8 else "Take the rules for a sketch: the model knows more."
+    )
+    return (
+        f"The rules agree with the model on {percent(value)} ({span(rules['interval'])}) of {rules['rows']:,} rows "
+        f"that the tree had not seen; one class for all rows would agree on {percent(rules['largest'])}. {trust}"
+    )
+
+
+def rule_sentence(rule: dict[str, Any]) -> str:
+    """Return a rule as a sentence."""
+    what = "; ".join(rule["conditions"]) or "every row"
+    here, covered = percent(rule["agreement"]), percent(rule["coverage"])
+    return f"{what}: {here} of such rows belong here; covers {covered} of the segment"

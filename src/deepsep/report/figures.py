@@ -1,0 +1,255 @@
+"""The second step of the report: each function draws one kind of figure from a part of the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from deepsep.report.svg import marker, picture, tag, ticks
+from deepsep.report.wording import number, percent, shorten, span
+
+WIDTH = 372.0
+ROOM = 12.0  # around a figure
+
+
+def shares(lines: Sequence[dict[str, Any]]) -> Markup:
+    """Draw the share of each class among the labels and among the predictions."""
+    left, right, row = 116.0, 40.0, 38.0
+    both = lines[0]["predicted"] is not None
+    most = max(max(line["labelled"], line["predicted"] or 0) for line in lines)
+    wide = WIDTH - left - right
+    parts = []
+    for i, line in enumerate(lines):
+        y = i * row + 4
+        parts.append(_name(line["class"], 0, y + 18, 17))
+        for j, key in enumerate(("labelled", "predicted") if both else ("labelled",)):
+            length = max(wide * line[key] / most, 1)
+            parts.append(tag("rect", x=left, y=y + 15 * j, width=length, height=12, rx=2, class_=f"bar s{j}"))
+            parts.append(tag("text", percent(line[key]), x=left + length + 5, y=y + 15 * j + 10, class_="value"))
+    alt = "Share of each class among labels and predictions: " + "; ".join(
+        f"{line['class']} {percent(line['labelled'])}" + (f" and {percent(line['predicted'])}" if both else "")
+        for line in lines
+    )
+    return picture(WIDTH, len(lines) * row + 2, alt, parts)
+
+
+def intervals(methods: Sequence[dict[str, Any]]) -> Markup:
+    """Draw the accuracy of each method as a dot on its interval."""
+    row, top = 42.0, 4.0
+    low = min(line["accuracy"]["interval"][0] for line in methods)
+    high = max(line["accuracy"]["interval"][1] for line in methods)
+    marks = [tick for tick in ticks(low, high) if 0 <= tick <= 1]
+    scale = _Scale(marks[0], marks[-1], ROOM, WIDTH - ROOM - 8)
+    bottom = top + len(methods) * row + 4
+    parts = [_vertical(scale(tick), top, bottom, percent(tick)) for tick in marks]
+    for i, line in enumerate(methods):
+        y, own = top + i * row + 28, line["accuracy"]
+        kind = "s0" if line["key"] == "model" else "s1"
+        weight = "name strong" if line["key"] == "model" else "name"
+        text = f"{line['name']}: {percent(own['value'])} ({span(own['interval'])})"
+        parts.append(tag("text", text, x=ROOM, y=y - 12, class_=weight))
+        parts.append(_whisker(scale(own["interval"][0]), scale(own["interval"][1]), y, kind))
+        parts.append(tag("circle", cx=scale(own["value"]), cy=y, r=5, class_=f"dot {kind}"))
+    alt = "Accuracy with 95 % interval: " + "; ".join(
+        f"{line['name']} {percent(line['accuracy']['value'])} ({span(line['accuracy']['interval'])})"
+        for line in methods
+    )
+    return picture(WIDTH, bottom + 20, alt, parts)
+
+
+def lines(
+    x: Sequence[float],
+    series: Sequence[dict[str, Any]],
+    *,
+    x_title: str,
+    alt: str,
+    dodge: float = 0.0,
+) -> Markup:
+    """Draw shares along x, one line for each of the series (name, values, interval)."""
+    height, left, top = 276.0, 44.0, 14.0 + 18.0 * len(series)
+    low = min(end for one in series for end, _ in one["interval"])
+    high = max(end for one in series for _, end in one["interval"])
+    marks = [tick for tick in ticks(low, high) if 0 <= tick <= 1]
+    across = _Scale(x[0], x[-1], left + 14, WIDTH - ROOM - 10)
+    up = _Scale(marks[0], marks[-1], height - 44, top)
+    parts = [_horizontal(up(tick), left, WIDTH - ROOM, percent(tick)) for tick in marks]
+    parts += [
+        tag("text", number(value), x=across(value), y=height - 26, class_="axis", text_anchor="middle") for value in x
+    ]
+    parts.append(
+        tag("text", x_title, x=(left + WIDTH - ROOM) / 2, y=height - 6, class_="axis title", text_anchor="middle")
+    )
+    for j, one in reversed(list(enumerate(series))):
+        shift = dodge * (j - (len(series) - 1) / 2)
+        at = [(across(value) + shift, up(height_)) for value, height_ in zip(x, one["values"], strict=True)]
+        for (px, _), (bottom, upper) in zip(at, one["interval"], strict=True):
+            parts.append(tag("line", x1=px, x2=px, y1=up(bottom), y2=up(upper), class_=f"whisker s{j}"))
+        path = "M" + "L".join(f"{px:.1f} {py:.1f}" for px, py in at)
+        parts.append(tag("path", d=path, class_=f"line s{j}"))
+        parts += [tag("circle", cx=px, cy=py, r=3.5, class_=f"dot s{j}") for px, py in at]
+    for j, one in enumerate(series):
+        y = 10 + 18.0 * j
+        parts.append(tag("line", x1=left + 2, x2=left + 24, y1=y, y2=y, class_=f"line s{j}"))
+        parts.append(tag("text", shorten(one["name"], 42), x=left + 30, y=y + 4, class_="name"))
+    return picture(WIDTH, height, alt, parts)
+
+
+def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
+    """Draw how the held-out rows of each class were predicted; darker where more of the class went."""
+    c = len(classes)
+    cell = 46.0 if c <= 5 else 36.0 if c <= 10 else 26.0
+    longest = max(map(len, classes))
+    left, top = 24 + 6.2 * min(max(longest, 9), 15), 30 + 4.6 * min(longest, 13)
+    parts = [
+        tag("text", "true class ↓", x=0, y=top - 8, class_="axis title"),
+        tag("text", "predicted →", x=0, y=top - 24, class_="axis title"),
+    ]
+    for i, name in enumerate(classes):
+        middle = i * cell + cell / 2
+        parts.append(_name(name, left - 8, top + middle + 4, 15, end=True))
+        x, y = left + middle + 4, top - 8
+        parts.append(_name(name, x, y, 13, transform=f"rotate(-45 {x:.1f} {y:.1f})"))
+        total = max(sum(table[i]), 1)
+        for j, count in enumerate(table[i]):
+            share = count / total
+            words = f"{name} predicted as {classes[j]}: {count} of {sum(table[i])}"
+            x, y = left + j * cell, top + i * cell
+            kind = "cell right" if i == j else "cell wrong"
+            box = {"x": x, "y": y, "width": cell - 2, "height": cell - 2, "rx": 3}
+            parts.append(tag("rect", **box, class_="cell empty"))
+            parts.append(tag("rect", tag("title", words), **box, class_=kind, style=f"opacity: {_depth(share):.2f}"))
+            if count:
+                dark = "count on-dark" if _depth(share) > 0.55 else "count"
+                where = {"x": x + cell / 2 - 1, "y": y + cell / 2 + 3.5}
+                parts.append(tag("text", count, **where, class_=dark, text_anchor="middle"))
+    right = sum(table[i][i] for i in range(c))
+    alt = f"Confusion matrix of {sum(map(sum, table))} held-out rows in {c} classes; {right} on the diagonal are right."
+    return picture(max(left + c * cell + 40, 300), top + c * cell + 4, alt, parts)
+
+
+def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
+    """Draw how often the model is right against how sure it is."""
+    height, left, top = 330.0, 46.0, 8.0
+    across = _Scale(0, 1, left, WIDTH - ROOM - 20)
+    up = _Scale(0, 1, height - 46, top)
+    marks = (0, 0.25, 0.5, 0.75, 1)
+    parts = [_horizontal(up(tick), left, across(1), percent(tick)) for tick in marks]
+    parts += [
+        tag("text", percent(tick), x=across(tick), y=height - 28, class_="axis", text_anchor="middle") for tick in marks
+    ]
+    parts.append(tag("line", x1=across(0), y1=up(0), x2=across(1), y2=up(1), class_="guide"))
+    parts.append(
+        tag(
+            "text",
+            "how sure the model says it is",
+            x=across(0.5),
+            y=height - 8,
+            class_="axis title",
+            text_anchor="middle",
+        )
+    )
+    for group in groups:
+        x, (low, high) = across(group["confidence"]), group["interval"]
+        words = f"says {percent(group['confidence'])}, right in {percent(group['accuracy'])} of {group['n']} rows"
+        parts.append(tag("line", x1=x, x2=x, y1=up(low), y2=up(high), class_="whisker s0"))
+        parts.append(tag("circle", tag("title", words), cx=x, cy=up(group["accuracy"]), r=5, class_="dot s0"))
+    alt = "Reliability: " + "; ".join(
+        f"says {percent(group['confidence'])}, right in {percent(group['accuracy'])}" for group in groups
+    )
+    return picture(WIDTH, height, alt, parts)
+
+
+def map_of_rows(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
+    """Draw the map of rows, labelled ones ringed and on top; what is shown on hover is in their data attributes."""
+    width, height, edge = 760.0, 520.0, 16.0
+    parts = []
+    for row in sorted(drawn["rows"], key=lambda row: row["label"] is not None):
+        x, y = edge + row["x"] * (width - 2 * edge), edge + (1 - row["y"]) * (height - 2 * edge)
+        known = row["label"] is not None
+        data = {"data_id": row["id"], "data_p": percent(row["probability"]), "data_k": row["predicted"]}
+        if known:
+            data["data_label"] = row["label"]
+        k = row["label"] if known else row["predicted"]
+        parts.append(marker(k, x, y, 6.5 if known else 4.0, class_="row known" if known else "row", **data))
+    parts.append(tag("circle", id="map-focus", r=10, cx=-50, cy=-50))
+    labelled = sum(row["label"] is not None for row in drawn["rows"])
+    alt = f"Map of {len(drawn['rows'])} rows in {len(classes)} classes, {labelled} of them labelled."
+    return picture(width, height, alt, parts, "map")
+
+
+def key(k: int) -> Markup:
+    """Draw the mark of a class for a legend or a heading."""
+    return tag("svg", marker(k, 8, 8, 6), viewBox="0 0 16 16", class_="key", aria_hidden="true")
+
+
+def importance(columns: Sequence[dict[str, Any]]) -> Markup:
+    """Draw by how much the loss rises when a column is shuffled."""
+    row, left = 40.0, ROOM
+    most = max(line["interval"][1] for line in columns)
+    scale = _Scale(0, most, left, WIDTH - 52)
+    parts = []
+    for i, line in enumerate(columns):
+        y = i * row
+        kind = "s0" if line["clear"] else "s1"
+        low, high = (max(end, 0.0) for end in line["interval"])
+        parts.append(_name(line["column"], left, y + 13, 48))
+        length = max(scale(max(line["loss"], 0)) - left, 1)
+        parts.append(tag("rect", x=left, y=y + 19, width=length, height=11, rx=2, class_=f"bar {kind}"))
+        parts.append(_whisker(scale(low), scale(high), y + 24.5, "ink"))
+        parts.append(tag("text", f"+{line['loss']:.3f}", x=scale(high) + 6, y=y + 29, class_="value"))
+    alt = "Rise of the log loss when a column is shuffled: " + "; ".join(
+        f"{line['column']} {line['loss']:.3f}" for line in columns
+    )
+    return picture(WIDTH, len(columns) * row + 2, alt, parts)
+
+
+def difference(size: float) -> Markup:
+    """Draw how far a segment is from everyone, in standard deviations, as a bar from the middle."""
+    half, most = 36.0, 1.0
+    length = max(half * min(abs(size), most) / most, 1.0)
+    x = half if size > 0 else half - length
+    parts = [
+        tag("line", x1=half, x2=half, y1=0, y2=14, class_="guide"),
+        tag("rect", x=x, y=3, width=length, height=8, rx=2, class_=f"bar {'s0' if size > 0 else 's2'}"),
+    ]
+    words = f"{'above' if size > 0 else 'below'} everyone by {abs(size):.1f} standard deviations"
+    return tag("svg", tag("title", words), *parts, viewBox="0 0 72 14", class_="mini", role="img", aria_label=words)
+
+
+class _Scale:
+    """Maps values to places in a figure."""
+
+    def __init__(self, low: float, high: float, first: float, last: float) -> None:
+        self._low, self._first = low, first
+        self._slope = (last - first) / (high - low if high > low else 1)
+
+    def __call__(self, value: float) -> float:
+        return self._first + (value - self._low) * self._slope
+
+
+def _name(text: str, x: float, y: float, most: int, *, end: bool = False, **attributes: Any) -> Markup:
+    """Return a name cut to the room there is, with the whole of it on hover."""
+    cut = shorten(text, most)
+    inside = [tag("title", text), cut] if cut != text else [cut]
+    return tag("text", *inside, x=x, y=y, class_="name", text_anchor="end" if end else None, **attributes)
+
+
+def _vertical(x: float, top: float, bottom: float, text: str) -> Markup:
+    label = tag("text", text, x=x, y=bottom + 15, class_="axis", text_anchor="middle")
+    return tag("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid") + label
+
+
+def _horizontal(y: float, left: float, right: float, text: str) -> Markup:
+    label = tag("text", text, x=left - 6, y=y + 4, class_="axis", text_anchor="end")
+    return tag("line", x1=left, x2=right, y1=y, y2=y, class_="grid") + label
+
+
+def _whisker(x1: float, x2: float, y: float, kind: str) -> Markup:
+    return tag("line", x1=x1, x2=x2, y1=y, y2=y, class_=f"whisker {kind}")
+
+
+def _depth(share: float) -> float:
+    """Return how dark a cell is; a little above 0 is already seen."""
+    return 0.0 if share == 0 else 0.08 + 0.82 * share

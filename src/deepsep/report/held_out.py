@@ -1,0 +1,284 @@
+"""What the report measures on labelled rows that models had not seen: the method, its rivals, and importances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+
+from deepsep.classifiers.catalogue import method, uses_unlabelled
+from deepsep.core.labels import Labels
+from deepsep.errors import LabelError
+from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
+from deepsep.evaluation.frames import column_names, in_batches, take
+from deepsep.evaluation.importance import Permuted, join, permute
+from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
+from deepsep.evaluation.population import (
+    Population,
+    RawProbabilities,
+    by_round,
+    given_shares,
+    tempered,
+    to_population,
+)
+from deepsep.table.pipeline import source_columns
+
+Array = NDArray[Any]
+OnStep = Callable[[int, int, str], object]
+
+FOLDS = 5
+BASELINES = ("random-forest", "lightgbm-few-labels")
+TREES = 200  # of the baselines, for speed
+START = "start"  # the method without its unlabelled rows
+CURVE = (0.25, 0.5)  # parts of a fold's training labels, beside all of them
+CURVE_RIVAL = "random-forest"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Predictions for the labelled rows, each when it was held out.
+
+    Attributes
+    ----------
+    rows : array (m,)
+        The labelled rows, in the order of the folds.
+    codes : array (m,)
+        Their classes.
+    weight : array (m,) or None
+        How much each counts; None if all count alike. With ``priors``, classes have those shares by these weights.
+    p : dict of str to array (m, c)
+        Probabilities by method: "model", "majority", "start", and the baselines by name.
+    networks, averages : array (rounds + 1, m, c) or None
+        Probabilities by each round's network, and by the moving average up to it; round 0 is the start.
+    curve : list of dict
+        Accuracy against labels: ``labels`` in training, and which rows were right, by method.
+    permuted : Permuted or None
+        What shuffling columns did.
+    n_folds : int
+        Number of folds.
+    n_training : int
+        Labels in the training part of a fold.
+    weighted, by_shares : bool
+        Whether the weights given, and whether ``priors``, make rows count differently.
+    notes : tuple of str
+        What limits the figures.
+    """
+
+    rows: Array
+    codes: Array
+    weight: Array | None
+    p: dict[str, Array]
+    networks: Array | None
+    averages: Array | None
+    curve: list[dict[str, Any]]
+    permuted: Permuted | None
+    n_folds: int
+    n_training: int
+    weighted: bool
+    by_shares: bool
+    notes: tuple[str, ...] = ()
+
+
+def evaluate(
+    model: Any,
+    table: Any,
+    labels: Labels,
+    *,
+    folds: int = FOLDS,
+    seed: int = 0,
+    sample_weight: Array | None = None,
+    rivals: bool = True,
+    repeats: int = 5,
+    n_jobs: int | None = None,
+    on_step: OnStep | None = None,
+) -> Evaluation | str:
+    """Fit the model and its rivals to all but one fold, for each fold, and return their predictions for it.
+
+    Parameters
+    ----------
+    model : fitted or unfitted estimator or pipeline
+        It is cloned.
+    table : frame or matrix
+        All rows.
+    labels : Labels
+        Of all rows.
+    folds : int, default=5
+        Number of folds; fewer where no class has as many labels.
+    seed : int, default=0
+        Seed of everything.
+    sample_weight : array (n,), optional
+        Of the rows, in training and when they are held out.
+    rivals : bool, default=True
+        Whether to fit the baselines, and to fewer labels, too.
+    repeats : int, default=5
+        How often each column is shuffled for the permutation importance; 0 leaves it out.
+    n_jobs : int, optional
+        Folds that are fitted at the same time.
+    on_step : callable, optional
+        Called with (done, total, what comes next).
+
+    Returns
+    -------
+    Evaluation or str
+        A string says why there is none.
+    """
+    try:
+        dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=sample_weight, max_unlabeled=MAX_UNLABELED)
+    except LabelError as error:
+        return str(error)
+    encoder, estimator = split_model(model)
+    shares = given_shares(estimator, labels.classes)
+    n_folds = len(dealt.tests)
+
+    def on_fold(done: int) -> None:
+        if on_step is not None:
+            on_step(done, n_folds, f"cross-validation, fold {min(done + 1, n_folds)} of {n_folds}")
+
+    fits = fit_folds(
+        _candidates(estimator, labels, dealt, shares) if rivals else {MODEL: Candidate(_quiet(estimator))},
+        table,
+        labels,
+        dealt,
+        weight=sample_weight,
+        encoder=encoder,
+        after_fit=partial(_look_inside, column_names(table), shares, repeats, seed),
+        n_jobs=n_jobs,
+        on_fold=on_fold,
+    )
+    return _evaluation(fits, estimator, shares, rivals)
+
+
+def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | None) -> dict[str, Candidate]:
+    """Return the model and what it is compared with, and both with fewer labels."""
+    model, own_name = _quiet(estimator), getattr(estimator, "method_name", None)
+    names = [name for name in BASELINES if name != own_name]
+    # Rivals get the known shares too, in the way that trees understand: as weights of the labelled rows.
+    baselines = {name: method(name, n_estimators=TREES, random_state=dealt.seed) for name in names}
+    baselines["majority"] = DummyClassifier(strategy="prior")
+    candidates = {MODEL: Candidate(model)} | {
+        name: Candidate(baseline, labelled_only=True, class_shares=shares) for name, baseline in baselines.items()
+    }
+    if not hasattr(estimator, "round_proba") and uses_unlabelled(estimator):
+        candidates[START] = Candidate(model, labelled_only=True)
+    n_labelled = (labels.codes[dealt.rows] >= 0).sum()
+    fewest = int(n_labelled - max(len(test) for test in dealt.tests))
+    for part in CURVE:
+        if round(part * fewest) < 2 * len(labels.classes):  # below two labels a class a point says little
+            continue
+        candidates[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
+        if CURVE_RIVAL in baselines:
+            rival = Candidate(baselines[CURVE_RIVAL], labelled_only=True, label_share=part, class_shares=shares)
+            candidates[_with_fewer_labels(CURVE_RIVAL, part)] = rival
+    return candidates
+
+
+def _with_fewer_labels(name: str, part: float) -> str:
+    return f"{name} with {part} of the labels"
+
+
+def _quiet(estimator: Any) -> Any:
+    """Return a silent copy that is not calibrated: :func:`tempered` does that from the other folds, without fits."""
+    quiet = {"verbose": 0, "callback": None, "calibrate": False}
+    settings = estimator.get_params(deep=False)
+    return clone(estimator).set_params(**{name: value for name, value in quiet.items() if name in settings})
+
+
+def _look_inside(
+    columns: list[str], shares: Array | None, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
+) -> tuple[Any, Permuted | None] | None:
+    """Return the probabilities of all rounds, and what shuffling columns does, for the model itself."""
+    if name != MODEL:
+        return None
+    rounds = None
+    if hasattr(fitted, "round_proba"):
+        rounds = by_round(fitted, fold.X_test, None if shares is None else _population(shares, fold))
+    return rounds, _permuted(columns, repeats, seed, name, fitted, fold) if repeats else None
+
+
+def _population(shares: Array, fold: Fold) -> Population:
+    at = np.flatnonzero(fold.codes < 0)
+    return Population(shares, take(fold.X, at), np.ones(len(at)) if fold.weight is None else fold.weight[at])
+
+
+def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: Any, fold: Fold) -> Permuted:
+    rng = np.random.default_rng([seed, fold.number])
+    groups = None if fold.encoder is None else source_columns(fold.encoder, columns)
+    if fold.encoder is None or groups is not None:
+        return permute(fitted.predict_proba, fold.X_test, fold.test_codes, repeats, rng, groups)
+    ask = lambda rows: fitted.predict_proba(fold.encoder.transform(rows))  # noqa: E731
+    return permute(ask, fold.test_rows, fold.test_codes, repeats, rng)
+
+
+def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, rivals: bool) -> Evaluation:
+    codes, p = fits.codes, {name: fits.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in fits.p}
+    weight = to_population(codes, fits.weight, shares)
+    weighted, by_shares = _differ(fits.weight), weight is not fits.weight and _differ(weight)
+    weight = weight if weighted or by_shares else None
+    each_fold = [extra[MODEL] for extra in fits.extras]
+    has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
+    calibrate = bool(getattr(estimator, "calibrate", False))
+    if calibrate:
+        parts = [p[MODEL][fits.fold == k] for k in range(len(each_fold))]
+        raw = [rounds[1][-1] for rounds, _ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
+        p[MODEL] = tempered(p[MODEL], codes, raw, w)
+    networks = averages = None
+    if has_rounds:
+        # With shares, the temperature matters for which class is likeliest: rounds are calibrated like the model.
+        how = (codes, w) if calibrate and shares is not None else None
+        networks, averages = (_rounds([rounds[kind] for rounds, _ in each_fold], how) for kind in (0, 1))
+        if rivals:
+            p[START] = networks[0]
+    permuted = [permuted for _, permuted in each_fold if permuted is not None]
+    return Evaluation(
+        rows=fits.rows,
+        codes=codes,
+        weight=weight,
+        p=p,
+        networks=networks,
+        averages=averages,
+        curve=_curve(fits, p),
+        permuted=join(permuted) if permuted else None,
+        n_folds=len(fits.folds.tests),
+        n_training=round(float(fits.n_training.mean())),
+        weighted=weighted,
+        by_shares=by_shares,
+        notes=fits.folds.notes,
+    )
+
+
+def _rounds(folds: list[list[RawProbabilities]], calibrate: tuple[Array, Array] | None) -> Array:
+    """Return the probabilities of every round, (rounds + 1, m, c), tempered by codes and weights if there are any."""
+    rounds = []
+    for raw in zip(*folds, strict=False):  # rounds may end early
+        p = np.concatenate([part.brought_to_shares() for part in raw])
+        rounds.append(p if calibrate is None else tempered(p, calibrate[0], list(raw), calibrate[1]))
+    return np.stack(rounds)
+
+
+def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
+    """Return the points of the learning curve, the one with all labels last."""
+    points: list[dict[str, Any]] = []
+    for part in CURVE:
+        names = {name: _with_fewer_labels(name, part) for name in (MODEL, CURVE_RIVAL)}
+        right = {n: fits.p[key].argmax(axis=1) == fits.codes for n, key in names.items() if key in fits.p}
+        if right:
+            points.append({"labels": round(float(np.round(part * fits.n_training).mean())), "right": right})
+    if points:
+        whole = {name: p[name].argmax(axis=1) == fits.codes for name in points[0]["right"]}
+        points.append({"labels": round(float(fits.n_training.mean())), "right": whole})
+    return points
+
+
+def _differ(weight: Array | None) -> bool:
+    return weight is not None and not np.allclose(weight, weight[0])
+
+
+def predict_all(model: Any, table: Any) -> Array:
+    """Return the model's probabilities for all rows."""
+    return in_batches(model.predict_proba, table)

@@ -1,0 +1,199 @@
+"""The third step of the report: the summary and its figures on one page that needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from deepsep.report import explanation, figures
+from deepsep.report.provenance import made
+from deepsep.report.summary import summarize
+from deepsep.report.wording import number, percent, points, span
+
+IMPORTANT = 12  # columns in the figure of the importance
+DRIVERS = 5  # columns named for a class
+
+
+def render(summary: dict[str, Any]) -> str:
+    """Return the report as one HTML page that loads nothing from anywhere.
+
+    Parameters
+    ----------
+    summary : dict
+        What :func:`summarize` returned, or ``report.json`` read back.
+
+    Returns
+    -------
+    str
+    """
+    return _page(
+        "report.html.jinja",
+        {
+            **summary,
+            "drawn": draw(summary),
+            "segments": _segments(summary),
+            "key": figures.key,
+            "difference": figures.difference,
+            "how": explanation.how,
+            "fidelity_sentence": explanation.fidelity_sentence,
+        },
+    )
+
+
+def render_comparison(found: dict[str, Any], *, command: str | None = None) -> str:
+    """Return a comparison of methods as one HTML page that loads nothing from anywhere.
+
+    Parameters
+    ----------
+    found : dict
+        What :func:`deepsep.experiments.compare` returned.
+    command : str, optional
+        The command that made it, to be shown at its end.
+
+    Returns
+    -------
+    str
+    """
+    title = f"{len(found['methods'])} methods on {found['labelled']:,} labels"
+    drawn = {"comparison": _compared(found)}
+    return _page("comparison.html.jinja", {"title": title, "comparison": found, "drawn": drawn, "made": made(command)})
+
+
+def _page(template: str, context: dict[str, Any]) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("deepsep.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": percent, "points": points, "span": span, "number": number, "loss": _loss}
+    when = datetime.fromisoformat(context["made"]["date"])
+    page: str = environment.get_template(template).render({**context, "date": f"{when.day} {when:%B %Y, %H:%M} UTC"})
+    return page
+
+
+def draw(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return every figure that the summary has something for."""
+    drawn: dict[str, Any] = {
+        "shares": figures.shares(summary["shares"]["lines"]),
+        "map": figures.map_of_rows(summary["map"], summary["classes"]),
+    }
+    if summary["accuracy"] is not None:
+        drawn["intervals"] = figures.intervals(summary["accuracy"]["methods"])
+        drawn["confusion"] = figures.confusion(summary["confusion"], summary["classes"])
+        drawn["reliability"] = figures.reliability(summary["reliability"]["groups"])
+    if summary["comparison"] is not None:
+        drawn["comparison"] = _compared(summary["comparison"])
+    if summary["rounds"] is not None:
+        drawn["rounds"] = _rounds(summary["rounds"])
+    if summary["curve"] is not None:
+        curve = summary["curve"]
+        series = [
+            {"name": line["name"], "values": line["accuracy"], "interval": line["interval"]}
+            for line in curve["methods"]
+        ]
+        alt = "Accuracy by number of labels: " + ", ".join(
+            f"{n} labels {percent(value)}" for n, value in zip(curve["labels"], series[0]["values"], strict=True)
+        )
+        drawn["curve"] = figures.lines(curve["labels"], series, x_title="labels in training", alt=alt, dodge=8)
+    explanation = summary["explanation"]
+    if explanation is not None and explanation["importance"] is not None:
+        columns = [line for line in explanation["importance"]["columns"] if line["loss"] > 0][:IMPORTANT]
+        drawn["importance"] = figures.importance(columns) if columns else None
+    return drawn
+
+
+def _compared(found: dict[str, Any]) -> Any:
+    """Draw the accuracy of the methods of a comparison, the best one marked."""
+    keys = ["model", *(entry["name"] for entry in found["methods"][1:])]
+    lines = [
+        {"key": key, "name": entry["name"], "accuracy": entry["accuracy"]}
+        for key, entry in zip(keys, found["methods"], strict=True)
+    ]
+    return figures.intervals(lines)
+
+
+def _rounds(rounds: dict[str, Any]) -> Any:
+    """Draw accuracy per round, or where there is none, how many rows kept their class."""
+    if rounds["network"] is None:
+        known = [
+            (t, value) for t, value in zip(rounds["rounds"], rounds["agreement"], strict=True) if value is not None
+        ]
+        at, values = zip(*known, strict=True)
+        series = [
+            {"name": "unlabelled rows that kept their class", "values": values, "interval": [(v, v) for v in values]}
+        ]
+        alt = "Share of unlabelled rows that kept their class: " + ", ".join(map(percent, values))
+        return figures.lines(at, series, x_title="round", alt=alt)
+    series = [
+        {"name": "moving average of the networks", "values": rounds["average"], "interval": rounds["average_interval"]},
+        {"name": "the round’s network alone", "values": rounds["network"], "interval": rounds["network_interval"]},
+    ]
+    alt = "Accuracy after each round: " + ", ".join(map(percent, rounds["average"]))
+    return figures.lines(rounds["rounds"], series, x_title="round (0: labelled rows alone)", alt=alt, dodge=8)
+
+
+def _segments(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what is said of each class, from its profile, what drives it, and its rules."""
+    explanation = summary["explanation"]
+    found = []
+    for k, profile in enumerate(summary["profiles"]):
+        rules = drivers = None
+        if explanation is not None:
+            rules = explanation["tree"]["classes"][k]["rules"]
+            if explanation["importance"] is not None:
+                columns = explanation["importance"]["classes"][k]["columns"]
+                drivers = [line["column"] for line in columns if line["clear"]][:DRIVERS]
+        found.append({**profile, "k": k, "rules": rules, "drivers": drivers})
+    return found
+
+
+def _loss(score: dict[str, Any]) -> str:
+    low, high = score["interval"]
+    return f"{score['value']:.2f} ({low:.2f}–{high:.2f})"
+
+
+def write_report(
+    model: Any, table: Any, labels: Any, folder: str | os.PathLike[str], **settings: Any
+) -> dict[str, Any]:
+    """Measure, draw and write ``report.html`` and ``report.json`` into a folder.
+
+    Each file is complete or not there at all; earlier ones are replaced.
+
+    Parameters
+    ----------
+    model, table, labels
+        As in :func:`summarize`.
+    folder : path
+        It is made if there is none.
+    **settings
+        As in :func:`summarize`.
+
+    Returns
+    -------
+    dict
+        The summary that ``report.json`` holds.
+    """
+    summary = summarize(model, table, labels, **settings)
+    text = json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    _replace(target / "report.json", text + "\n")
+    _replace(target / "report.html", render(summary))
+    return summary
+
+
+def _replace(place: Path, text: str) -> None:
+    beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, place)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,84 @@
+"""What sets each segment apart: the columns in which it differs most from everyone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.report.readable import features_of
+
+Array = NDArray[Any]
+
+MOST_ROWS = 50_000
+SHOWN = 6
+PER_COLUMN = 2  # categories of one column, and gaps of any, that are shown
+LEAST = 0.1  # standard deviations below which a difference is not worth a line
+
+
+def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any]]:
+    """Return for each class the features in which it differs most from all rows, in standard deviations.
+
+    Parameters
+    ----------
+    table : frame or matrix (n, columns)
+        The rows.
+    codes : array (n,)
+        The class of each row.
+    classes : list of str
+        Names of the classes.
+    """
+    features = features_of(table)
+    values = np.stack([feature.values for feature in features]) if features else np.empty((0, len(codes)))
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    mean = _divide(filled.sum(axis=1), known.sum(axis=1))
+    spread = np.sqrt(_divide((np.where(known, values - mean[:, None], 0.0) ** 2).sum(axis=1), known.sum(axis=1)))
+    found = []
+    for k, name in enumerate(classes):
+        own = codes == k
+        inside = _divide(filled[:, own].sum(axis=1), known[:, own].sum(axis=1))
+        size = _divide(inside - mean, spread)
+        found.append(
+            {
+                "class": name,
+                "rows": int(own.sum()),
+                "share": float(own.mean()),
+                "features": _most_telling(features, inside, mean, size) if own.any() else [],
+            }
+        )
+    return found
+
+
+def _most_telling(features: list[Any], inside: Array, everyone: Array, size: Array) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    used: dict[str, int] = {}
+    for i in np.argsort(-np.abs(np.nan_to_num(size)), kind="stable"):
+        feature = features[i]
+        if len(lines) == SHOWN or not abs(size[i]) >= LEAST:
+            break
+        # Gaps that go together, as those of one examination, would fill the list.
+        group = "missing" if feature.level == "missing" else f"column {feature.column}"
+        used[group] = used.get(group, 0) + 1
+        if used[group] > PER_COLUMN:
+            continue
+        lines.append(
+            {
+                "feature": feature.name,
+                "column": feature.column,
+                "level": feature.level,
+                "kind": feature.kind,
+                "value": float(inside[i]),
+                "everyone": float(everyone[i]),
+                "value_text": feature.text(inside[i]),
+                "everyone_text": feature.text(everyone[i]),
+                "lift": float(inside[i] / everyone[i]) if feature.kind == "level" and everyone[i] > 0 else None,
+                "difference": float(size[i]),
+            }
+        )
+    return lines
+
+
+def _divide(a: Array, b: Array) -> Array:
+    return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))

@@ -1,0 +1,99 @@
+"""Columns as a person would speak of them: numbers, dates, and one yes or no for each category."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.evaluation.frames import to_pandas
+from deepsep.report.wording import number, percent
+
+Array = NDArray[Any]
+
+LEVELS = 30  # most frequent categories of a column that are looked at
+RARE = 0.01  # share of rows below which a category is not
+DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One thing that can be said of a row.
+
+    Attributes
+    ----------
+    column : str
+        The column of the user's table.
+    level : str or None
+        The category that the rows have or have not; None for a number or a date.
+    kind : {"number", "date", "level"}
+        What the values are.
+    values : array (n,) of float
+        Numbers, NaN where missing; days since 1970 for dates; 1 or 0 for categories.
+    """
+
+    column: str
+    level: str | None
+    kind: Literal["number", "date", "level"]
+    values: Array
+
+    @property
+    def name(self) -> str:
+        """The feature in words."""
+        return self.column if self.level is None else f"{self.column} = {self.level}"
+
+    def text(self, value: float | None) -> str:
+        """Return a value, or a mean of values, in words."""
+        if value is None or not np.isfinite(value):
+            return "–"
+        if self.kind == "level":
+            return percent(value)
+        if self.kind == "date":
+            return str(np.datetime64(int(value * DAY), "s").astype("datetime64[D]"))
+        return number(value)
+
+
+def features_of(table: Any) -> list[Feature]:
+    """Return what can be said of the rows of a table."""
+    frame = to_pandas(table)
+    return [feature for name in frame.columns for feature in _of_column(name, frame[name])]
+
+
+def _of_column(name: str, column: Any) -> list[Feature]:
+    from pandas.api import types
+
+    missing = column.isna().to_numpy()
+    if types.is_bool_dtype(column.dtype):
+        return [Feature(name, "yes", "level", (column.fillna(False) == True).to_numpy(float)), *_gaps(name, missing)]  # noqa: E712
+    if types.is_datetime64_any_dtype(column.dtype):
+        values = np.where(missing, np.nan, _days(column))
+        return [Feature(name, None, "date", values), *_gaps(name, missing)]
+    if types.is_numeric_dtype(column.dtype):
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+        values = np.where(np.isfinite(values), values, np.nan)
+        if np.isin(values[~missing], (0, 1)).all() and not missing.all():
+            return [Feature(name, "1", "level", np.nan_to_num(values)), *_gaps(name, missing)]
+        return [Feature(name, None, "number", values), *_gaps(name, missing)]
+    text = column.astype(str).to_numpy(object)
+    text[missing] = None
+    levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
+    often = np.argsort(-counts, kind="stable")[:LEVELS]
+    chosen = [level for level, count in zip(levels[often], counts[often], strict=True) if count >= RARE * len(text)]
+    return [
+        *(Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen),
+        *_gaps(name, missing),
+    ]
+
+
+def _gaps(name: str, missing: Array) -> list[Feature]:
+    if not RARE <= missing.mean() < 1:
+        return []
+    return [Feature(name, "missing", "level", missing.astype(float))]
+
+
+def _days(column: Any) -> Array:
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    return np.asarray(column.to_numpy("datetime64[s]").astype(np.int64) / DAY)

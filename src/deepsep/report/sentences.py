@@ -1,0 +1,118 @@
+"""The findings in plain words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deepsep.report.ranking import place_of_method
+from deepsep.report.wording import join_words, percent, points, span
+
+APART = 0.15  # total variation between labelled and predicted shares from which on it is worth a word
+
+
+def verdict(summary: dict[str, Any]) -> list[str]:
+    """Return the few sentences that someone who reads no further should have read; a better baseline comes first."""
+    accuracy = summary["accuracy"]
+    if accuracy is None:
+        return list(summary["notes"])
+    methods = {line["key"]: line for line in accuracy["methods"]}
+    own, label = methods["model"], summary["asked"]["label"]
+    better = best_baseline(accuracy)
+    sentences = []
+    place, instead = place_of_method(summary["comparison"]) if summary["comparison"] is not None else (None, False)
+    if place is not None and instead:
+        sentences.append(place)
+    if better is not None and better["accuracy"]["value"] > own["accuracy"]["value"]:
+        sentences.append(_baseline_is_better(own, better))
+    whom = "of the unlabelled rows" if summary["asked"]["unlabelled"] else "of rows like these"
+    counted = ["counted by their weights"] * accuracy["weighted"] + ["if the shares given hold"] * accuracy["by_shares"]
+    whom += f", {' and '.join(counted)}," if counted else ""
+    who = own["name"] if own["name"][0].isupper() else f"the {own['name']}"
+    share = f"{percent(own['accuracy']['value'])} ({span(own['accuracy']['interval'])})"
+    sentences.append(f"Expect {who} to give about {share} {whom} the right {label}.")
+    others = [
+        f"{line['name']} {percent(line['accuracy']['value'])}"
+        for key, line in methods.items()
+        if key not in ("model", "majority", "start")
+    ]
+    beside = f"Always guessing the most frequent class gets {percent(methods['majority']['accuracy']['value'])}"
+    if others:
+        beside += f"; on the same labels, {join_words([f'a {text}' if text[0] == 'r' else text for text in others])}"
+    sentences.append(beside + ".")
+    if place is not None and not instead:
+        sentences.append(place)
+    if summary["unlabelled_rows"]["verdict"] is not None:
+        sentences.append(summary["unlabelled_rows"]["sentence"])
+    if summary["reliability"]["verdict"] != "sound":
+        sentences.append(summary["reliability"]["sentence"])
+    return sentences
+
+
+def best_baseline(accuracy: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the most accurate of the methods beside the model, but for its own start."""
+    lines = [line for line in accuracy["methods"] if line["key"] not in ("model", "start")]
+    return max(lines, key=lambda line: line["accuracy"]["value"], default=None)
+
+
+def _baseline_is_better(own: dict[str, Any], better: dict[str, Any]) -> str:
+    low, high = better["against_model"]["interval"]
+    # The difference is kept as model minus baseline; here the baseline comes first.
+    gap = f"{points(-better['against_model']['difference'])} points, 95 % interval {points(-high)} to {points(-low)}"
+    name = {"majority": "Always guessing the most frequent class", "random-forest": "A random forest"}
+    who = name.get(better["key"], better["name"])
+    theirs, ours = better["accuracy"]["value"], own["accuracy"]["value"]
+    digits = 0 if percent(theirs) != percent(ours) else 1
+    both = f"{percent(theirs, digits)} against {percent(ours, digits)} for {own['name']}"
+    if high < 0:
+        return f"{who} is better here, use it instead: {both} ({gap})."
+    return f"{who} gets a few more rows right: {both}. With these labels that may be chance ({gap})."
+
+
+def unlabelled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]:
+    """Return whether the unlabelled rows helped, with the sentence that says so."""
+    if paired is None:
+        sentence = (
+            "There is no comparison with and without the unlabelled rows."
+            if uses
+            else "This method learns from the labelled rows alone, so the unlabelled ones could neither help nor hurt."
+        )
+        return {"verdict": None, "sentence": sentence, "difference": None, "interval": None}
+    low, high = paired["interval"]
+    found = (
+        f"{points(paired['difference'])} points against {paired['name']}; 95 % interval {points(low)} to {points(high)}"
+    )
+    if low > 0:
+        word, sentence = "helped", f"The unlabelled rows helped: {found}."
+    elif high < 0:
+        word, sentence = "hurt", f"The unlabelled rows hurt: {found}."
+    else:
+        word = "cannot tell"
+        sentence = f"Whether the unlabelled rows helped cannot be told with these labels: {found}."
+    return {"verdict": word, "sentence": sentence, **paired}
+
+
+def calibration(own: dict[str, Any], confidence: float) -> dict[str, str]:
+    """Return whether the probabilities can be taken at their word, with the sentence that says so."""
+    low, high = own["accuracy"]["interval"]
+    if confidence > high:
+        word, told = "too sure", "is too sure of itself"
+    elif confidence < low:
+        word, told = "too unsure", "is more often right than it says"
+    else:
+        word, told = "sound", "can be taken at its word, as far as these labels can tell"
+    sentence = (
+        f"{own['name']} {told}: on average it gives its predictions a probability of {percent(confidence)}, and "
+        f"{percent(own['accuracy']['value'])} of them are right."
+    )
+    return {"verdict": word, "sentence": sentence}
+
+
+def shares_differ(labelled: list[float], predicted: list[float]) -> str | None:
+    """Return a word of caution where the labelled rows are not made up like the predictions."""
+    apart = sum(abs(a - b) for a, b in zip(labelled, predicted, strict=True)) / 2
+    if apart < APART:
+        return None
+    return (
+        "The classes have other shares among the labels than among the predictions. The accuracy above is that of rows "
+        "made up like the labelled ones; if the labelled rows were not drawn at random, expect another figure."
+    )

@@ -1,0 +1,371 @@
+"""The first step of the report: everything it says, measured and put into a plain dictionary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
+from deepsep.core.labels import Labels, as_labels
+from deepsep.errors import DataError
+from deepsep.evaluation.frames import column_names, take, used_columns
+from deepsep.evaluation.intervals import (
+    effective,
+    paired_difference,
+    reliability,
+    scores_with_intervals,
+    share_right,
+)
+from deepsep.evaluation.out_of_fold import split_model
+from deepsep.evaluation.population import given_shares, read_weights
+from deepsep.report import sentences
+from deepsep.report.explanation import importance, tree
+from deepsep.report.held_out import (
+    BASELINES,
+    FOLDS,
+    START,
+    Evaluation,
+    OnStep,
+    evaluate,
+    predict_all,
+)
+from deepsep.report.map import draw_map
+from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
+from deepsep.report.profiles import profiles
+from deepsep.report.provenance import made
+from deepsep.report.ranking import beside_report, check_comparison
+from deepsep.report.shares import shares
+
+Array = NDArray[Any]
+
+FORMAT = 1
+MOST_PREDICTED = 100_000  # rows that are predicted, unless their probabilities are given
+UNCERTAIN = 15
+
+
+def summarize(
+    model: Any,
+    table: Any,
+    labels: Any,
+    *,
+    ids: Sequence[Any] | None = None,
+    proba: Any = None,
+    label: str = "class",
+    title: str | None = None,
+    command: str | None = None,
+    comparison: dict[str, Any] | None = None,
+    folds: int = FOLDS,
+    explained: bool = True,
+    seed: int = 0,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+    on_step: OnStep | None = None,
+) -> dict[str, Any]:
+    """Measure all that the report shows.
+
+    Parameters
+    ----------
+    model : fitted pipeline or estimator
+        As :func:`deepsep.for_table` makes it, or an estimator of deepsep on a matrix.
+    table : DataFrame or matrix
+        All rows, labelled and unlabelled, with the columns that the model was fitted to.
+    labels : array-like of shape (n,)
+        Labels of the rows; None where there is none.
+    ids : sequence of shape (n,), optional
+        Names of the rows in the report; without them, their numbers from 0.
+    proba : array of shape (n, c), optional
+        ``model.predict_proba(table)`` where it is known already. Without it, at most 100,000 rows are predicted.
+    label : str, default="class"
+        What a label is called, such as the name of its column.
+    title : str, optional
+        Title of the report.
+    command : str, optional
+        The command that made it, to be shown at its end.
+    comparison : dict, optional
+        What :func:`deepsep.experiments.compare` found for this table and these labels, to be shown with its verdict.
+    folds : int, default=5
+        Folds of the cross-validation; fewer are used where no class has as many labels.
+    explained : bool, default=True
+        Whether to find out which columns drive each class (see :mod:`deepsep.report.explanation`).
+    seed : int, default=0
+        Seed of everything in the report; the model keeps its own.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows, in training and when held-out rows are counted: scores and their intervals are weighted.
+        With ``priors`` in the model, a held-out row also counts by its class's share there over that among the labels.
+    n_jobs : int, optional
+        Folds that are fitted at the same time.
+    on_step : callable, optional
+        Called with (done, total, what comes next).
+
+    Returns
+    -------
+    dict
+        Plain values, ready for JSON.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep import TSVM
+    >>> from deepsep.report import summarize
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(-2, 1, (100, 3)), rng.normal(2, 1, (100, 3))])
+    >>> y = np.full(200, None)
+    >>> y[:15], y[-15:] = "low", "high"
+    >>> summary = summarize(TSVM().fit(X, y), X, y, folds=2)
+    >>> summary["accuracy"]["methods"][0]["accuracy"]["value"]
+    1.0
+    """
+    began = time.perf_counter()
+    known = as_labels(labels)
+    n = len(known.codes)
+    for what, given in (("the table has", table), ("there are ids for", ids), ("proba has", proba)):
+        if given is not None and len(given) != n:
+            raise DataError(f"{what} {len(given)} rows and there are {n} labels; they must match.")
+    if comparison is not None:
+        check_comparison(comparison, known, len(column_names(table)))
+    total = folds + 3
+    step = _Steps(on_step, total)
+    step.say(0, "cross-validation, fold 1")
+    weight = read_weights(sample_weight, known)
+    found = evaluate(
+        model,
+        table,
+        known,
+        folds=folds,
+        seed=seed,
+        sample_weight=weight,
+        repeats=5 if explained else 0,
+        n_jobs=n_jobs,
+        on_step=step.of_fold,
+    )
+    evaluation = None if isinstance(found, str) else found
+    classes = [str(name) for name in known.classes]
+    summary: dict[str, Any] = {
+        "format": FORMAT,
+        "title": title or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labelled.sum()):,} labels",
+        "asked": _asked(model, table, known, label, seed, evaluation),
+        "classes": classes,
+        "notes": [found] if isinstance(found, str) else list(found.notes),
+    }
+    step.say(folds, "predictions")
+    rows, p = _predictions(model, table, proba, n, seed)
+    predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
+    summary["shares"] = shares(known, rows, p, weight, given_shares(split_model(model)[1], known.classes))
+    summary |= _accuracy(evaluation, model, known, seed)
+    step.say(folds + 1, "the map")
+    summary["map"] = _map(model, table, known, ids, proba, seed)
+    step.say(folds + 2, "profiles")
+    summary["least_certain"] = _least_certain(rows, p, known, ids)
+    part = _sample(len(rows), PROFILE_ROWS, seed)
+    summary["profiles"] = profiles(take(used_columns(model, table), rows[part]), predicted[part], classes)
+    if len(rows) < n:
+        summary["notes"].append(
+            f"Shares, profiles and the least certain rows are of {len(rows):,} rows drawn at random."
+        )
+    summary["explanation"] = _explanation(model, table, proba, evaluation, classes, seed) if explained else None
+    summary["comparison"] = None if comparison is None else beside_report(comparison, summary)
+    summary["verdict"] = sentences.verdict(summary)
+    summary["made"] = made(command, time.perf_counter() - began)
+    step.say(total, "done")
+    return summary
+
+
+class _Steps:
+    """Passes on how far it is, if anyone wants to know."""
+
+    def __init__(self, on_step: OnStep | None, total: int) -> None:
+        self._on_step, self._total = on_step, total
+
+    def say(self, done: int, what: str) -> None:
+        if self._on_step is not None:
+            self._on_step(done, self._total, what)
+
+    def of_fold(self, done: int, folds: int, what: str) -> None:
+        self.say(done, what)
+
+
+def _asked(
+    model: Any, table: Any, known: Labels, label: str, seed: int, evaluation: Evaluation | None
+) -> dict[str, Any]:
+    _, estimator = split_model(model)
+    record = record_of(estimator)
+    labelled = int(known.labelled.sum())
+    return {
+        "method": type(estimator).__name__ if record is None else record.name,
+        "method_title": title_of(estimator),
+        "settings": _settings(estimator),
+        "label": label,
+        "rows": len(known.codes),
+        "labelled": labelled,
+        "unlabelled": len(known.codes) - labelled,
+        "columns": len(column_names(table)),
+        "classes": len(known.classes),
+        "seed": seed,
+        "model_seed": _plain(estimator.get_params(deep=False).get("random_state")),
+        "folds": None if evaluation is None else evaluation.n_folds,
+        "training_labels": None if evaluation is None else evaluation.n_training,
+    }
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    """Return the settings that are not those of the class by default."""
+    try:
+        usual = type(estimator)().get_params(deep=False)
+    except TypeError:  # an adapter, whose estimator is a setting
+        usual = {}
+    own = clone(estimator).get_params(deep=False)
+    skipped = ("random_state", "verbose", "callback")
+    return {k: _plain(v) for k, v in own.items() if k not in skipped and repr(v) != repr(usual.get(k, "–"))}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool | None) else " ".join(str(value).split())
+
+
+def _predictions(model: Any, table: Any, proba: Any, n: int, seed: int) -> tuple[Array, Array]:
+    """Return rows and the model's probabilities of them."""
+    if proba is not None:
+        return np.arange(n), np.asarray(proba, float)
+    rows = _sample(n, MOST_PREDICTED, seed)
+    return rows, predict_all(model, table if len(rows) == n else take(table, rows))
+
+
+def _sample(n: int, most: int, seed: int) -> Array:
+    return np.arange(n) if n <= most else np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
+
+
+def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: int) -> dict[str, Any]:
+    """Return all that comes from the held-out rows."""
+    _, estimator = split_model(model)
+    if evaluation is None:
+        nothing = dict.fromkeys(("accuracy", "curve", "confusion", "reliability"))
+        unknown = sentences.unlabelled_rows(None, uses_unlabelled(estimator))
+        return {**nothing, "rounds": _rounds(None, estimator), "unlabelled_rows": unknown}
+    codes, weight, c = evaluation.codes, evaluation.weight, len(known.classes)
+    right = {name: p.argmax(axis=1) == codes for name, p in evaluation.p.items()}
+    names = _names(estimator)
+    lines = []
+    for key in sorted(evaluation.p, key=list(names).index):
+        lines.append({"key": key, "name": names[key], **scores_with_intervals(evaluation.p[key], codes, seed, weight)})
+        if key != "model":
+            lines[-1]["against_model"] = paired_difference(right["model"], right[key], weight)
+    p = evaluation.p["model"]
+    table = np.zeros((c, c), int)
+    np.add.at(table, (codes, p.argmax(axis=1)), 1)
+    start = lines[[line["key"] for line in lines].index(START)] if START in evaluation.p else None
+    return {
+        "accuracy": {
+            "held_out": len(codes),
+            "effective": None if weight is None else effective(weight, len(codes)),
+            "weighted": evaluation.weighted,
+            "by_shares": evaluation.by_shares,
+            "methods": lines,
+        },
+        "unlabelled_rows": sentences.unlabelled_rows(
+            None if start is None else {**start["against_model"], "name": start["name"]}, uses_unlabelled(estimator)
+        ),
+        "rounds": _rounds(evaluation, estimator),
+        "curve": _curve(evaluation, names),
+        "confusion": table.tolist(),
+        "reliability": {
+            "groups": reliability(p, codes, weight),
+            **sentences.calibration(lines[0], float(np.average(p.max(axis=1), weights=weight))),
+        },
+    }
+
+
+def _names(estimator: Any) -> dict[str, str]:
+    """Return the names of the methods in the order of the table."""
+    start = (
+        "its first network (labelled rows alone)"
+        if hasattr(estimator, "round_proba")
+        else "the same (labelled rows alone)"
+    )
+    titles = {key: find_method(key).title for key in BASELINES}
+    return {"model": title_of(estimator), START: start, **titles, "majority": "most frequent class"}
+
+
+def _rounds(evaluation: Evaluation | None, estimator: Any) -> dict[str, Any] | None:
+    """Return accuracy per round on held-out rows, and which part of the unlabelled rows kept its class."""
+    agreement = [row["agreement"] for row in getattr(estimator, "history_", []) if row.get("phase") == "end"]
+    if not any(value is not None for value in agreement):
+        return None
+    parts = ("network", "network_interval", "average", "average_interval")
+    found: dict[str, Any] = {"rounds": list(range(len(agreement))), "agreement": agreement, **dict.fromkeys(parts)}
+    if evaluation is None or evaluation.networks is None or evaluation.averages is None:
+        return found
+    found["rounds"] = list(range(len(evaluation.networks)))
+    for name, said in (("network", evaluation.networks), ("average", evaluation.averages)):
+        right = said.argmax(axis=2) == evaluation.codes
+        found[name], found[f"{name}_interval"] = _shares_right(right, evaluation.weight)
+    return found
+
+
+def _curve(evaluation: Evaluation, names: dict[str, str]) -> dict[str, Any] | None:
+    if len(evaluation.curve) < 2:
+        return None
+    lines = []
+    for key in evaluation.curve[0]["right"]:
+        shares, intervals = _shares_right([point["right"][key] for point in evaluation.curve], evaluation.weight)
+        lines.append({"key": key, "name": names[key], "accuracy": shares, "interval": intervals})
+    return {"labels": [point["labels"] for point in evaluation.curve], "methods": lines}
+
+
+def _shares_right(each: Iterable[Array], weight: Array | None) -> tuple[list[float], list[list[float]]]:
+    """Return the shares of rows that are right and their intervals, as two lists."""
+    found = [share_right(right, weight) for right in each]
+    return [share for share, _ in found], [interval for _, interval in found]
+
+
+def _map(model: Any, table: Any, known: Labels, ids: Sequence[Any] | None, proba: Any, seed: int) -> dict[str, Any]:
+    rows, at, what = draw_map(model, table, known.labelled, seed)
+    p = predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows]
+    return {
+        "of": what,
+        "rows": [
+            {
+                "id": str(int(i) if ids is None else ids[i]),
+                "x": round(float(x), 4),
+                "y": round(float(y), 4),
+                "predicted": int(own.argmax()),
+                "probability": round(float(own.max()), 4),
+                "label": None if known.codes[i] < 0 else int(known.codes[i]),
+            }
+            for i, (x, y), own in zip(rows, at, p, strict=True)
+        ],
+    }
+
+
+def _least_certain(rows: Array, p: Array, known: Labels, ids: Sequence[Any] | None) -> list[dict[str, Any]]:
+    """Return the unlabelled rows whose first two classes are closest."""
+    at = np.flatnonzero(known.codes[rows] < 0)
+    order = np.argsort(-p[at], axis=1)[:, :2]
+    first, second = (np.take_along_axis(p[at], order[:, [j]], axis=1)[:, 0] for j in (0, 1))
+    found = []
+    for i in np.argsort(first - second, kind="stable")[:UNCERTAIN]:
+        row = int(rows[at[i]])
+        found.append(
+            {
+                "id": str(row if ids is None else ids[row]),
+                "row": row,
+                "first": str(known.classes[order[i, 0]]),
+                "first_probability": float(first[i]),
+                "second": str(known.classes[order[i, 1]]),
+                "second_probability": float(second[i]),
+            }
+        )
+    return found
+
+
+def _explanation(
+    model: Any, table: Any, proba: Any, evaluation: Evaluation | None, classes: list[str], seed: int
+) -> dict[str, Any] | None:
+    found = None
+    if evaluation is not None and evaluation.permuted is not None:
+        found = importance(evaluation.permuted, column_names(table), classes, held_out=True)
+    return {"importance": found, "tree": tree(model, table, classes, proba=proba, seed=seed)}

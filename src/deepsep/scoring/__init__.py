@@ -1,0 +1,17 @@
+"""Scoring: what a fitted model says about a frame, a file or a folder of files, here or on a Ray cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from deepsep._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from deepsep.scoring.files import score_file
+    from deepsep.scoring.frame import score_frame
+
+__all__ = ["score_file", "score_frame"]
+
+_HOME = {"score_file": "deepsep.scoring.files", "score_frame": "deepsep.scoring.frame"}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

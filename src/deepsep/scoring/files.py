@@ -1,0 +1,202 @@
+"""Scoring files of any size, batch by batch."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.models import load
+from deepsep.scoring import local, ray_engine
+from deepsep.scoring.frame import schema_of
+from deepsep.scoring.local import is_result
+from deepsep.scoring.parts import Part
+from deepsep.table.batches import TableFile
+from deepsep.table.columns import check_names
+from deepsep.table.locations import find_column, kind_of, part_files
+
+FORMATS = (".parquet", ".csv", ".tsv")
+Progress = Callable[[int, float], None]
+
+
+def score_file(
+    model: Any,
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    id: str | None = None,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    batch_rows: int = 20_000,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    sheet: str | int = 0,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Score a file of any size, batch by batch, or a folder of Parquet parts.
+
+    Memory stays flat, the order of the rows is kept, and the result does not depend on the size of the batches. The
+    target appears complete or not at all: it is written beside its place and moved there at the end.
+
+    Parameters
+    ----------
+    model : fitted classifier, or path
+        Of a saved model, if a path.
+    source : str or path
+        CSV, TSV, Parquet, Feather or Excel, or a folder of Parquet parts.
+    target : str or path
+        A file that ends in ``.parquet``, ``.csv`` or ``.tsv``, which is replaced if it exists. For a folder of parts
+        also a folder, which gets a part of the same name for each; it may hold parts of an earlier scoring, which are
+        replaced, but nothing else. Neither may lie in the other.
+    id : str, optional
+        The column that tells the rows apart, kept in the result. None: the number of the row.
+    engine : {"local", "ray"}, default="local"
+        "ray": the parts of a folder on a Ray cluster, one model per actor, for when one machine is not enough. The
+        machines must reach source and target by the same paths.
+    address : str, optional
+        Of the Ray cluster; None starts one here.
+    batch_rows : int, default=20_000
+        Rows in memory at a time.
+    encoding, delimiter : str, optional
+        Of a text file. None: found.
+    sheet : str or int, default=0
+        Of an Excel file.
+    progress : callable, optional
+        Called as ``progress(rows, share)`` after each batch (Ray: each part): rows scored so far, and which part of
+        the source that is, from 0 to 1.
+
+    Returns
+    -------
+    dict
+        ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``.
+
+    Raises
+    ------
+    DataError
+        If the source cannot be read, or its columns differ from those of the training table.
+    """
+    if not (isinstance(batch_rows, int) and batch_rows >= 1):
+        raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("batch_rows", batch_rows))
+    if engine not in ("local", "ray"):
+        raise ParameterError("{engine}; pass 'local' or 'ray'.", engine=Setting("engine", engine))
+    if isinstance(model, str | os.PathLike):
+        model = load(model)
+    place, goal = Path(source), Path(target)
+    folder = kind_of(place) == "parts"
+    to_folder = folder and goal.suffix.lower() not in FORMATS
+    if not to_folder and goal.suffix.lower() not in FORMATS:
+        raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if folder else ''}.")
+    if engine == "ray" and not to_folder:
+        raise ParameterError(
+            "{ray} scores a folder of Parquet parts to a folder; use {local} for a file.",
+            ray=Setting("engine", "ray"),
+            local=Setting("engine", "local"),
+        )
+    _check_target(place, goal, to_folder)
+    options = {"id": id, "batch_rows": batch_rows, "encoding": encoding, "delimiter": delimiter, "sheet": sheet}
+    goal.parent.mkdir(parents=True, exist_ok=True)
+    scratch = goal.with_name(f".{goal.name}.{secrets.token_hex(4)}.new{'' if to_folder else goal.suffix}")
+    files = part_files(place) if folder else [place]
+    parts, ignored = _plan(model, place, files, scratch, to_folder, options)
+    report = _Report(parts, progress)
+    try:
+        if engine == "ray":
+            counts = ray_engine.score_parts(model, parts, options, report, address=address)
+        else:
+            counts = local.score_parts(model, parts, options, report)
+        _move(scratch, goal)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
+    labels: Counter[Any] = sum(counts, Counter())
+    return {
+        "rows": labels.total(),
+        "parts": len(files),
+        "labels": {name: labels[name] for name in np.asarray(model.classes_).tolist()},
+        "ignored": ignored,
+        "target": str(goal),
+    }
+
+
+def _plan(
+    model: Any, place: Path, files: list[Path], scratch: Path, to_folder: bool, options: dict[str, Any]
+) -> tuple[list[Part], list[str]]:
+    """Return what is to be done, after a look at the columns of every part."""
+    schema, id = schema_of(model), options["id"]
+    left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
+    parts, first, ignored = [], 0, []
+    for file in files:
+        table = TableFile(file, id=id, **{name: options[name] for name in ("encoding", "delimiter", "sheet")})
+        try:
+            check_names(schema, left_out, table.names if id in schema else _others(table.names, id))
+        except DataError as error:
+            raise DataError(f"{file}: {error}") from None
+        if id is not None:
+            find_column(table.names, id, "id column")
+        ignored = [name for name in table.names if schema and name not in schema and name != id]
+        to = scratch / file.relative_to(place) if to_folder else scratch
+        parts.append(Part(table, to, first, table.n_rows, schema or dict.fromkeys(_others(table.names, id), "number")))
+        first += table.n_rows or 0
+    return parts, ignored
+
+
+def _others(names: Iterable[str], id: str | None) -> list[str]:
+    return [name for name in names if name != id]
+
+
+def _check_target(source: Path, goal: Path, to_folder: bool) -> None:
+    """Raise if the result would replace anything but an earlier result."""
+    here, there = source.resolve(), goal.resolve()
+    if here == there:
+        raise DataError(f"source and target are both {goal}. Name another target.")
+    if here in there.parents or there in here.parents:
+        raise DataError(f"the source {source} and the target {goal} lie in each other. Name a target elsewhere.")
+    if not goal.exists():
+        return
+    if goal.is_dir() is not to_folder:
+        raise DataError(f"the target {goal} is a {'folder' if goal.is_dir() else 'file'}. Name another target.")
+    strange = (
+        [file for file in sorted(goal.rglob("*")) if not file.is_dir() and not is_result(file)] if to_folder else []
+    )
+    if strange:
+        raise DataError(
+            f"the target {goal} exists and holds more than Parquet parts of an earlier scoring: "
+            f"{strange[0].relative_to(goal)}. Name another folder, or empty it."
+        )
+
+
+def _move(scratch: Path, goal: Path) -> None:
+    """Put the result in its place; a folder of an earlier run makes way."""
+    if not scratch.is_dir():
+        os.replace(scratch, goal)
+        return
+    old = scratch.with_suffix(".old")
+    if goal.exists():
+        os.rename(goal, old)
+    try:
+        os.rename(scratch, goal)
+    except BaseException:
+        if old.exists():
+            os.rename(old, goal)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+class _Report:
+    """Adds up the progress over parts."""
+
+    def __init__(self, parts: list[Part], progress: Progress | None) -> None:
+        self.rows, self.progress = 0, progress
+        self.total = sum(part.n_rows or 0 for part in parts)
+
+    def __call__(self, rows: int, share: float) -> None:
+        self.rows += rows
+        if self.progress is not None:
+            self.progress(self.rows, self.rows / self.total if self.total else share)

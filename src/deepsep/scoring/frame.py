@@ -1,0 +1,90 @@
+"""What a fitted model says about the rows of a frame: label, probabilities and confidence of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
+from deepsep.table.column_types import ColumnType
+from deepsep.table.columns import UsefulColumns, as_frame
+from deepsep.table.locations import find_column
+
+BLOCK = 1_024
+
+
+def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int = 0) -> pd.DataFrame:
+    """Return the label, the probability of each class and the confidence of every row.
+
+    The one function that every engine calls. Rows go to the model in blocks of one size, the last filled up with
+    copies: matrix products of other shapes round differently, and a row should get the same bits in whatever company
+    it is scored. (With a kernel the last digit may still differ.)
+
+    Parameters
+    ----------
+    model : fitted classifier
+        For example from :func:`deepsep.for_table` or :func:`deepsep.load`.
+    frame : DataFrame
+        Rows, of pandas, polars or Arrow.
+    id : str, optional
+        The column that tells the rows apart, kept in the result. None: ``row``, the number of the row.
+    first_row : int, default=0
+        Number of the first row.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns ``<id>`` (or ``row``), ``label``, ``probability_<class>`` for each class, and ``confidence``, the
+        largest of them. A model without probabilities gives the label only.
+
+    Examples
+    --------
+    >>> from deepsep import TSVM, for_table
+    >>> table = pd.DataFrame({"user": [7, 8, 9, 10], "age": [25, 31, 64, 70], "plan": ["free", "free", "pro", "pro"]})
+    >>> model = for_table(TSVM()).fit(table.drop(columns="user"), ["young", None, None, "old"])
+    >>> score_frame(model, table, id="user").round(2)
+       user  label  probability_old  probability_young  confidence
+    0     7  young             0.25               0.75        0.75
+    1     8  young             0.35               0.65        0.65
+    2     9    old             0.65               0.35        0.65
+    3    10    old             0.75               0.25        0.75
+    """
+    rows: Any = frame if isinstance(frame, np.ndarray) and id is None else as_frame(frame)
+    if id is None:
+        out: dict[str, Any] = {"row": np.arange(first_row, first_row + len(rows))}
+    else:
+        out = {id: rows[find_column(rows.columns, id, "id column")].array}
+        if id not in schema_of(model):
+            rows = rows.drop(columns=id)
+    classes = np.asarray(model.classes_)
+    check_id_name(id, prediction_names(classes))
+    if not hasattr(model, "predict_proba"):
+        out["label"] = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
+        return pd.DataFrame(out)
+    p = _in_blocks(model, rows, "predict_proba") if len(rows) else np.empty((0, len(classes)))
+    return pd.DataFrame(out | prediction_columns(classes, p))
+
+
+def _in_blocks(model: Any, rows: Any, method: str) -> Any:
+    estimator, matrix = model, rows
+    if isinstance(model, Pipeline):
+        estimator, matrix = model[-1], model[:-1].transform(rows)
+    elif isinstance(rows, pd.DataFrame) and hasattr(model, "feature_names_in_"):
+        matrix = rows[list(model.feature_names_in_)]
+    at = matrix.iloc if hasattr(matrix, "iloc") else matrix
+    results = []
+    for start in range(0, len(rows), BLOCK):
+        index = np.arange(start, start + BLOCK)
+        results.append(getattr(estimator, method)(at[np.where(index < len(rows), index, start)])[: len(rows) - start])
+    return np.concatenate(results)
+
+
+def schema_of(model: Any) -> dict[str, ColumnType]:
+    """Return the columns that a model needs and their types; empty if it takes any matrix."""
+    first = model[0] if isinstance(model, Pipeline) else model
+    if isinstance(first, UsefulColumns):
+        return first.schema_
+    return dict.fromkeys(map(str, getattr(first, "feature_names_in_", ())), "number")

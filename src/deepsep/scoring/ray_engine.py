@@ -1,0 +1,58 @@
+"""Score the parts of a table on a Ray cluster: one model per actor, one part at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from deepsep.scoring.local import score_parts as score_here
+from deepsep.scoring.parts import Part, Report
+
+
+def score_parts(
+    model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, address: str | None = None
+) -> list[Counter[Any]]:
+    """Score the parts on a cluster and return how many rows of each got which label.
+
+    A cluster that this process is already connected to is used; otherwise one is joined (``address``) or started here,
+    and left at the end.
+    """
+    try:
+        ray: Any = import_module("ray")
+        pool: Any = import_module("ray.util").ActorPool
+    except ImportError as error:
+        raise ImportError('engine="ray" needs Ray. Install it: pip install "deepsep[ray]"') from error
+
+    ours = not ray.is_initialized()
+    if ours:
+        ray.init(address=address, include_dashboard=False if address is None else None, log_to_driver=False)
+    actors: list[Any] = []
+    try:
+        shared = ray.put(model)
+        scorer = ray.remote(num_cpus=1)(Scorer)
+        n_actors = max(1, min(len(parts), int(ray.cluster_resources().get("CPU", 1))))
+        actors = [scorer.remote(shared, dict(options)) for _ in range(n_actors)]
+        counts = []
+        for part_counts in pool(actors).map_unordered(lambda actor, part: actor.score.remote(part), list(parts)):
+            counts.append(part_counts)
+            report(part_counts.total(), len(counts) / len(parts))
+        return counts
+    finally:
+        for actor in actors:
+            ray.kill(actor)
+        if ours:
+            ray.shutdown()
+
+
+class Scorer:
+    """An actor: holds one model and scores the parts that it is given."""
+
+    def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
+        self.model, self.options = model, options
+
+    def score(self, part: Part) -> Counter[Any]:
+        """Score one part to its own file."""
+        (counts,) = score_here(self.model, [part], self.options, lambda rows, share: None)
+        return counts

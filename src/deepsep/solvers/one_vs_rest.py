@@ -1,0 +1,199 @@
+"""Boundaries of one class against the rest, through low density: from rows and codes to scores.
+
+No estimator: whoever calls it has checked the rows, and says to the user what there is to say about the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.solvers.rows import Rows
+from deepsep.solvers.spaces import Kernel, Separator, open_space
+from deepsep.solvers.tsvm import Problem, Result, cccp, single_loop, supervised_svm
+
+Array = NDArray[Any]
+Algorithm = Literal["single-loop", "cccp", "supervised"]
+
+# A side has collapsed that has hardly any unlabelled row, and far fewer than the labels alone would give it. Its share
+# among the labels is no measure: labels may fill quotas where the population has 1 % of a class.
+LOST, FAR_FEWER = 0.002, 0.1
+SMALL = 1_000  # rows
+TO_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The objective: C, C* and s of equation (1), and whether the mean score is fixed.
+
+    Attributes
+    ----------
+    labelled, unlabelled : float
+        C and C*, of a row of weight 1.
+    s : float
+        Rows with ``|f| <= -s`` are undecided.
+    balance : bool
+        Whether the mean score over the unlabelled rows is fixed to 2 π − 1.
+    shares : array (c,) or None
+        π; None: the shares of the labelled rows.
+    """
+
+    labelled: float
+    unlabelled: float
+    s: float = 0.0
+    balance: bool = False
+    shares: Array | None = None
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How the problems are solved."""
+
+    algorithm: Literal["single-loop", "cccp"] = "single-loop"
+    max_iter: int = 1000
+    tol: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """One boundary per class, or a single one for two classes.
+
+    Attributes
+    ----------
+    separator : Separator
+        Their scores.
+    result : Result
+        What the solver returned.
+    space : str
+        Where the rows were separated.
+    algorithm : str
+        The path that was taken.
+    balanced : array of bool
+        Which problems have the balancing constraint.
+    collapsed : array of int
+        Problems of the single loop that were solved again with a constraint, since without it one side was lost.
+    """
+
+    separator: Separator
+    result: Result
+    space: str
+    algorithm: Algorithm
+    balanced: Array
+    collapsed: Array
+
+    def scores(self, X: Any) -> Array:
+        """Return one score per class, (n, c); with two classes -f and f."""
+        return class_scores(self.separator, X)
+
+    @property
+    def objective(self) -> float:
+        """J, summed over the problems."""
+        return float(sum(path[-1] for path in self.result.objective_path))
+
+
+def class_scores(separator: Separator, X: Any) -> Array:
+    """Return one score per class, (n, c); with two classes -f and f."""
+    scores = separator.scores(X)
+    return scores if scores.shape[1] > 1 else np.hstack([-scores, scores])
+
+
+def separate(
+    labelled: Any,
+    codes: Array,
+    weight: Array,
+    unlabelled: Any,
+    unlabelled_weight: Array,
+    n_classes: int,
+    costs: Costs,
+    effort: Effort,
+    *,
+    kernel: Kernel | None = None,
+    rng: np.random.Generator | None = None,
+    make_rows: Callable[..., Any] = Rows,
+) -> Boundaries:
+    """Find the boundaries of all classes.
+
+    Parameters
+    ----------
+    labelled, unlabelled : arrays or CSR matrices of shape (l, m) and (u, m)
+        The rows, which may be overwritten.
+    codes : array (l,) of int
+        The class of each labelled row.
+    weight, unlabelled_weight : arrays (l,) and (u,)
+        A weight of k counts as k rows.
+    n_classes : int
+        c; each class has a labelled row.
+    costs, effort
+        What is minimised, and how.
+    kernel : callable, optional
+        None: the inner product of the features.
+    rng : Generator, optional
+        Draws the landmarks of a Nyström map: only needed with a kernel.
+    make_rows : callable, optional
+        The pass over the rows, where it is not NumPy's.
+    """
+    rng = np.random.default_rng(0) if rng is None else rng
+    space = open_space(labelled, unlabelled, unlabelled_weight, kernel, rng)
+    positive = codes == np.arange(n_classes)[:, None] if n_classes > 2 else (codes == 1)[None]
+    among = np.bincount(codes, weights=weight, minlength=n_classes) / weight.sum()
+    shares = among if costs.shares is None else costs.shares
+    target = 2 * (shares if n_classes > 2 else shares[1:]) - 1
+    problem = Problem(
+        labelled=space.labelled,
+        signs=np.where(positive, 1.0, -1.0),
+        cost_labelled=costs.labelled * weight,
+        unlabelled=space.unlabelled,
+        cost_unlabelled=costs.unlabelled * unlabelled_weight,
+        target=target if costs.balance and len(unlabelled_weight) else None,
+        s=costs.s,
+        centre=space.centre,
+        make_rows=make_rows,
+    )
+    result, algorithm, collapsed = _solve(problem, costs, effort)
+    balanced = np.full(len(problem.signs), problem.target is not None)
+    balanced[collapsed] = True
+    separator = space.separator(np.ascontiguousarray(result.w), result.b)
+    return Boundaries(separator, result, space.name, algorithm, balanced, collapsed)
+
+
+def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, Algorithm, Array]:
+    """Return the solution, the path taken, and the problems that collapsed without the constraint."""
+    u = problem.unlabelled.shape[0]
+    settings: dict[str, Any] = {"tol": effort.tol, "max_iter": effort.max_iter}
+    if problem.labelled.shape[0] + u <= SMALL and problem.labelled.dtype == np.float64:
+        # Newton's last steps are quick: where they also are cheap, results agree to the last digits.
+        settings["aim"] = min(effort.tol, TO_ROUNDING)
+    if not u or (costs.unlabelled == 0 and not costs.balance):
+        return supervised_svm(problem, **settings), "supervised", np.array([], int)
+    # The single loop reads the signs anew at each iterate: a rough start is as good as an exact one.
+    exact = effort.algorithm == "cccp"
+    start = supervised_svm(problem, **(settings if exact else {**settings, "tol": max(effort.tol, 1e-3), "aim": None}))
+    if exact:  # what was asked for is the procedure's own result, whatever it is
+        return cccp(problem, start, **settings), "cccp", np.array([], int)
+    result = single_loop(problem, start, **settings)
+    collapsed = _collapsed(problem, start, result) if problem.target is None else np.array([], int)
+    if collapsed.size:
+        target = _mean_scores(problem, start)[collapsed]
+        if costs.shares is not None:
+            target = 2 * (costs.shares if len(problem.signs) > 1 else costs.shares[1:])[collapsed] - 1
+        balanced = replace(problem.only(collapsed), target=target)
+        result = result.replaced(collapsed, single_loop(balanced, start.only(collapsed), **settings))
+    return result, "single-loop", collapsed
+
+
+def _collapsed(problem: Problem, start: Result, result: Result) -> Array:
+    """Return the problems whose free bias lost one side that the supervised start had."""
+    weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
+    before, after = ((problem.unlabelled_scores(r.w, r.b) > 0) @ weight for r in (start, result))
+    lost = (after < np.minimum(LOST, FAR_FEWER * before), 1 - after < np.minimum(LOST, FAR_FEWER * (1 - before)))
+    return np.flatnonzero(lost[0] | lost[1])
+
+
+def _mean_scores(problem: Problem, start: Result) -> Array:
+    """Return the mean score of the unlabelled rows by the supervised start: what keeps both sides as it had them."""
+    weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
+    return np.asarray(np.clip(problem.unlabelled_scores(start.w, start.b), -1, 1) @ weight)

@@ -1,0 +1,201 @@
+"""The space in which rows are separated: the features themselves, or coordinates made from a kernel.
+
+The solver knows only rows with a Euclidean inner product, centred on the weighted mean of the unlabelled ones. A space
+makes such rows from X, and turns the solver's (w, b) back into a :class:`Separator` for rows of the user's.
+
+================  =========================================================================================
+features          dense rows, centred
+sparse features   sparse rows, centred without storing it; Newton systems by conjugate gradients
+Gram              the exact kernel, or more features than rows: coordinates from a pivoted Cholesky factor of the
+                  Gram matrix, at most one per row
+Nyström           the kernel seen from at most 1,000 landmark rows
+================  =========================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from deepsep.errors import ParameterError
+
+Array = NDArray[Any]
+Kernel = Callable[[Any, Any], Array]
+
+EXACT_ROWS = 4_000  # a Gram matrix of this many rows takes 128 MB
+LANDMARKS = 1_000
+DENSE_ENTRIES = 20_000_000  # sparse rows with fewer entries than this are faster as dense ones
+CHUNK = 4_096
+
+
+@dataclass(frozen=True)
+class Separator:
+    """Linear scores ``x . coef + intercept``, or ``kernel(x, support) . dual_coef + intercept``."""
+
+    intercept: Array  # (c,)
+    coef: Array | None = None  # (c, m)
+    support: Any = None  # (j, m)
+    dual_coef: Array | None = None  # (c, j)
+    kernel: Kernel | None = None
+
+    def scores(self, X: Any) -> Array:
+        """Return the scores (n, c), a chunk of rows at a time."""
+        out = np.empty((X.shape[0], len(self.intercept)))
+        for start in range(0, X.shape[0], CHUNK):
+            x = X[start : start + CHUNK]
+            if self.coef is not None:
+                # In single precision the last digits of a row would depend on where in its chunk it stands.
+                out[start : start + CHUNK] = x.astype(np.float64, copy=False) @ self.coef.T
+            else:
+                assert self.kernel is not None
+                assert self.dual_coef is not None
+                out[start : start + CHUNK] = self.kernel(x.astype(np.float64), self.support) @ self.dual_coef.T
+        out += self.intercept
+        return out
+
+
+@dataclass(frozen=True)
+class Space:
+    """Rows for the solver and the way back."""
+
+    name: str
+    labelled: Any  # (l, m)
+    unlabelled: Any  # (u, m)
+    centre: Array | None  # (m,) still to be subtracted, where the rows are sparse
+    separator: Callable[[Array, Array], Separator]  # from the solver's (w, b)
+
+
+def open_space(labelled: Any, unlabelled: Any, weight: Array, kernel: Kernel | None, rng: np.random.Generator) -> Space:
+    """Choose the space by kernel and size.
+
+    Parameters
+    ----------
+    labelled, unlabelled : arrays or CSR matrices
+        The rows, which may be overwritten.
+    weight : array (u,)
+        Weights of the unlabelled rows in their mean.
+    kernel : callable or None
+        None: the inner product of the features.
+    rng : Generator
+        Draws the landmarks.
+    """
+    n, m = labelled.shape[0] + unlabelled.shape[0], labelled.shape[1]
+    if kernel is not None:
+        rows = _stack(labelled, unlabelled).astype(np.float64)  # in single precision a Gram matrix may be indefinite
+        if n <= EXACT_ROWS:
+            return _gram_space(rows, labelled.shape[0], weight, kernel)
+        return _nystroem_space(rows, labelled.shape[0], weight, kernel, rng)
+    if m > n and n <= EXACT_ROWS:
+        return _gram_space(_stack(labelled, unlabelled), labelled.shape[0], weight, None)
+    if not sparse.issparse(labelled):
+        return _feature_space(labelled, unlabelled, weight)
+    if n * m <= DENSE_ENTRIES:
+        return _feature_space(labelled.toarray(), unlabelled.toarray(), weight)
+    return _sparse_space(labelled, unlabelled, weight)
+
+
+def _feature_space(labelled: Array, unlabelled: Array, weight: Array) -> Space:
+    centre = _mean(labelled, unlabelled, weight)
+    for rows in (labelled, unlabelled):
+        rows -= centre.astype(rows.dtype)
+    exact_centre = centre.astype(labelled.dtype).astype(np.float64)
+    return Space("features", labelled, unlabelled, None, lambda w, b: Separator(b - w @ exact_centre, coef=w))
+
+
+def _sparse_space(labelled: Any, unlabelled: Any, weight: Array) -> Space:
+    centre = _mean(labelled, unlabelled, weight)
+    return Space("sparse features", labelled, unlabelled, centre, lambda w, b: Separator(b - w @ centre, coef=w))
+
+
+def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None) -> Space:
+    n = rows.shape[0]
+    if kernel is not None:
+        gram = np.array(kernel(rows, rows), dtype=np.float64)
+    else:
+        double = rows.astype(np.float64)
+        if not sparse.issparse(rows):
+            double -= double.mean(axis=0)  # far from the origin, inner products would drown the differences
+        gram = double @ double.T
+        gram = gram.toarray() if sparse.issparse(gram) else gram
+    share = np.zeros(n)  # the mean of the unlabelled rows is a combination of rows
+    share[n_labelled:] = weight / weight.sum() if weight.size else 0.0
+    if not weight.size:
+        share[:] = 1 / n
+    to_mean = gram @ share
+    mean_square = share @ to_mean
+    coordinates, pivots, triangle = _pivoted_cholesky(gram - to_mean[:, None] - to_mean + mean_square)
+
+    def separator(w: Array, b: Array) -> Separator:
+        on_rows = np.zeros((len(w), n))
+        on_rows[:, pivots] = linalg.solve_triangular(triangle, w.T, lower=True, trans="T").T
+        on_rows -= on_rows.sum(axis=1, keepdims=True) * share
+        intercept = b - on_rows @ to_mean
+        if kernel is None:
+            coef = np.asarray((rows.T.astype(np.float64) @ on_rows.T).T)
+            if not sparse.issparse(rows):
+                intercept = intercept - coef @ rows.mean(axis=0, dtype=np.float64)
+            return Separator(intercept, coef=coef)
+        return Separator(intercept, support=rows, dual_coef=on_rows, kernel=kernel)
+
+    return Space("Gram", coordinates[:n_labelled], coordinates[n_labelled:], None, separator)
+
+
+def _nystroem_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel, rng: np.random.Generator) -> Space:
+    n = rows.shape[0]
+    # The labels are what we know best: at most half of the landmarks are labelled rows.
+    from_labelled = rng.choice(n_labelled, min(n_labelled, LANDMARKS // 2), replace=False)
+    others = np.setdiff1d(np.arange(n), from_labelled)
+    chosen = np.concatenate([from_labelled, rng.choice(others, LANDMARKS - len(from_labelled), replace=False)])
+    landmarks = rows[np.sort(chosen)]
+    _, pivots, triangle = _pivoted_cholesky(np.array(kernel(landmarks, landmarks), dtype=np.float64))
+    landmarks = landmarks[pivots]
+    coordinates = np.empty((n, len(pivots)), np.float32)  # the map is the approximation, not its rounding
+    for start in range(0, n, CHUNK):
+        seen = kernel(rows[start : start + CHUNK], landmarks)
+        coordinates[start : start + CHUNK] = linalg.solve_triangular(triangle, seen.T, lower=True).T
+    inner = _feature_space(coordinates[:n_labelled], coordinates[n_labelled:], weight)
+
+    def separator(w: Array, b: Array) -> Separator:
+        intercept = inner.separator(w, b).intercept
+        on_landmarks = linalg.solve_triangular(triangle, w.T, lower=True, trans="T").T
+        return Separator(intercept, support=landmarks, dual_coef=on_landmarks, kernel=kernel)
+
+    return Space("Nyström", inner.labelled, inner.unlabelled, None, separator)
+
+
+def _pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
+    """Return coordinates Z with Z Z' = gram up to rounding, the pivot rows, and their triangle of Z."""
+    packed, order, rank, _ = linalg.lapack.dpstrf(gram, lower=1)
+    rank = max(int(rank), 1)
+    order = order - 1
+    lower = np.tril(packed)[:, :rank]
+    coordinates = np.empty_like(lower)
+    coordinates[order] = lower
+    diagonal = gram.diagonal()
+    if np.abs(diagonal - np.sum(coordinates**2, axis=1)).max() > 1e-6 * max(diagonal.max(), 0.0):
+        raise ParameterError(
+            "the kernel's matrix on the training rows is not positive semi-definite, as far as rounding shows. Scale "
+            "the features (for example with StandardScaler), or pass a kernel that is."
+        )
+    return coordinates, order[:rank], lower[:rank]
+
+
+def _mean(labelled: Any, unlabelled: Any, weight: Array) -> Array:
+    if not weight.size:
+        return np.asarray(labelled.mean(axis=0, dtype=np.float64)).ravel()
+    total = np.zeros(unlabelled.shape[1])
+    for start in range(0, unlabelled.shape[0], CHUNK):
+        rows = slice(start, start + CHUNK)
+        total += weight[rows] @ unlabelled[rows].astype(np.float64)
+    return np.asarray(total / weight.sum())
+
+
+def _stack(labelled: Any, unlabelled: Any) -> Any:
+    if sparse.issparse(labelled):
+        return sparse.vstack([labelled, unlabelled], format="csr")
+    return np.concatenate([labelled, unlabelled])

@@ -1,0 +1,137 @@
+"""What tells a segment from everyone else: its most telling answers, and a name suggested from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from deepsep.survey.questions import Question
+
+Array = NDArray[Any]
+
+PARTS = 2  # telling answers in a name
+LENGTH = 36  # characters of a question and its answer in a name
+
+
+def count_answers(X: Any, labels: Array, questions: Sequence[Question], n_segments: int) -> tuple[Array, Array]:
+    """Count, in each segment, the respondents who gave an answer, and those who answered its question at all.
+
+    Parameters
+    ----------
+    X : CSR matrix (n, answers)
+        One-hot answers.
+    labels : array (n,) of int
+        Segment of each row; -1 for none.
+    questions : sequence of Question
+        In the order of the columns of X.
+    n_segments : int
+        Number of segments, k.
+
+    Returns
+    -------
+    gave, answered : arrays (k, answers)
+    """
+    placed = labels >= 0
+    member = np.zeros((len(labels), n_segments))
+    member[placed, labels[placed]] = 1.0
+    gave = (X.T @ member).T
+    answered = np.empty_like(gave)
+    start = 0
+    for question in questions:
+        end = start + len(question.answers)
+        any_answer = np.asarray(X[:, start:end].sum(axis=1)).ravel() > 0
+        answered[:, start:end] = (member.T @ any_answer)[:, np.newaxis]
+        start = end
+    return gave, answered
+
+
+def make_profiles(gave: Array, answered: Array, questions: Sequence[Question]) -> pd.DataFrame:
+    """Return one row a segment and answer, the most telling first.
+
+    ``share`` is the share of the segment's respondents who gave the answer, among those who answered the question;
+    ``overall`` that of all respondents; ``lift`` the first over the second. An answer is the more telling, the more
+    it says about a member of the segment: ``telling`` = share · log(lift), a term of the Kullback–Leibler divergence
+    between the answers of the segment and of all. It is negative where the segment gives an answer less often.
+
+    Returns
+    -------
+    DataFrame
+        Columns segment, question, answer, share, overall, lift, telling.
+    """
+    share = gave / np.maximum(answered, 1)
+    overall = np.broadcast_to(gave.sum(axis=0) / np.maximum(answered.sum(axis=0), 1), share.shape)
+    lift = np.divide(share, overall, out=np.ones_like(share), where=overall > 0)
+    telling = share * np.log(np.where(lift > 0, lift, 1.0))
+    k = len(gave)
+    names = [question.name for question in questions for _ in question.answers]
+    answers = [answer for question in questions for answer in question.answers]
+    table = pd.DataFrame(
+        {
+            "segment": np.repeat(np.arange(k), len(names)),
+            "question": names * k,
+            "answer": answers * k,
+            "share": share.ravel(),
+            "overall": overall.ravel(),
+            "lift": lift.ravel(),
+            "telling": telling.ravel(),
+        }
+    )
+    return table.sort_values(["segment", "telling"], ascending=[True, False], kind="stable", ignore_index=True)
+
+
+def suggest_names(profiles: pd.DataFrame, n_segments: int) -> list[str]:
+    """Return a short, distinct name for each segment, from its two most telling answers to different questions.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({
+    ...     "segment": [0, 0, 1, 1], "question": ["Smokes", "Sport", "Sport", "Diet"],
+    ...     "answer": ["Every day", "No", "Yes", "Vegan"], "telling": [0.5, 0.4, 0.5, 0.3]})
+    >>> suggest_names(table, 2)
+    ['Smokes: every day, sport: no', 'Sport, diet: vegan']
+    """
+    names: list[str] = []
+    for k in range(n_segments):
+        telling = profiles[(profiles["segment"] == k) & (profiles["telling"] > 0)].drop_duplicates("question")
+        phrases = [
+            _phrase(question, answer) for question, answer in zip(telling["question"], telling["answer"], strict=True)
+        ]
+        for parts in range(PARTS, len(phrases) + 1):
+            name = _sentence(phrases[:parts])
+            if name not in names:
+                break
+        else:
+            name = _sentence(phrases) if phrases else "Like everyone"
+        names.append(name if name not in names else f"{name} ({k})")
+    return names
+
+
+def _phrase(question: str, answer: str) -> str:
+    """Return a question and its answer in few words: "sport", "sport: no", "smokes: every day"."""
+    question, short = question.strip().rstrip("?:."), answer.strip().lower()
+    if short in ("yes", "true", "selected", "checked"):
+        return _cut(_lower(question))
+    room = max(LENGTH - len(answer) - 2, LENGTH // 3)
+    return f"{_cut(_lower(question), room)}: {_cut(_lower(answer), LENGTH)}"
+
+
+def _sentence(phrases: Sequence[str]) -> str:
+    text = ", ".join(phrases)
+    return text[:1].upper() + text[1:]
+
+
+def _lower(text: str) -> str:
+    """Return the text with a small first letter, unless its first word is an abbreviation or a single letter."""
+    return text[0].lower() + text[1:] if text[1:2].islower() else text
+
+
+def _cut(text: str, length: int = LENGTH) -> str:
+    """Return at most so many characters, cut between words where there is room for one."""
+    if len(text) <= length:
+        return text
+    head = text[: length - 1]
+    return (head.rsplit(" ", 1)[0] if " " in head[length // 2 :] else head).rstrip(" ,;:") + "…"

@@ -1,0 +1,166 @@
+"""The folder of a segmentation: who is in which segment, what the segments are, and the model."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from deepsep._version import __version__
+from deepsep.errors import DataError
+from deepsep.evaluation.frames import check_id_name
+from deepsep.files.folder import install
+from deepsep.files.saving import save
+from deepsep.survey.answer_profiles import suggest_names
+from deepsep.survey.names import dump_names
+from deepsep.survey.survey_segments import SurveySegments
+
+COLUMNS = ("segment", "probability")  # of respondents, before the probability of each segment
+TELLING = 5  # answers of a segment in the summary
+SUMMARY, RESPONDENTS, PROFILES, NAMES, MODEL = (
+    *("summary.json", "respondents.parquet", "profiles.csv", "names.json", "model"),
+)
+
+
+def write_segments(
+    model: SurveySegments, answers: Any, folder: str | os.PathLike[str], *, ids: Any = None, id_name: str = "row"
+) -> dict[str, Any]:
+    """Write all that ``deepsep segments`` leaves behind, and return the summary.
+
+    =====================  ======================================================================================
+    respondents.parquet    the identifier, ``segment`` (its name; null without any answer), ``probability`` of that
+                           segment, and ``probability_<name>`` for each segment
+    profiles.csv           every answer of every segment: share, share overall, lift; the most telling first
+    names.json             the names, to edit; see :func:`deepsep.survey.read_names`
+    model/                 the fitted model, for :func:`deepsep.load`
+    summary.json           sizes, most telling answers, columns left out, and what "auto" compared
+    =====================  ======================================================================================
+
+    The folder appears complete or not at all; what an earlier run wrote is replaced, other files in it stay.
+
+    Parameters
+    ----------
+    model : SurveySegments
+        Fitted.
+    answers : DataFrame or array
+        The respondents to write, with the columns that the model was fitted to.
+    folder : str or path
+        New, empty, or the result of an earlier run.
+    ids : array-like, optional
+        Identifiers of the respondents, each once; by default the row numbers.
+    id_name : str, default="row"
+        Name of their column.
+
+    Returns
+    -------
+    dict
+        What summary.json holds.
+
+    Raises
+    ------
+    DataError
+        If the folder holds other files than those of an earlier run, or is the current one: nothing is touched.
+    """
+    target = check_folder(folder)
+    respondents = respondents_table(model, answers, ids=ids, id_name=id_name)
+    summary = summarize_segments(model)
+    names = model.segment_names_
+    profiles = model.profiles_.assign(name=names[model.profiles_["segment"]])
+    profiles = profiles[["segment", "name", *model.profiles_.columns[1:]]]
+    parquet = io.BytesIO()
+    respondents.to_parquet(parquet, index=False)
+    files = {
+        RESPONDENTS: parquet.getvalue(),
+        PROFILES: profiles.to_csv(index=False, float_format="%.6g").encode(),
+        NAMES: dump_names(names.tolist()).encode(),
+        SUMMARY: (json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+    }
+    with tempfile.TemporaryDirectory() as place:
+        save(model, Path(place) / MODEL)
+        for file in sorted((Path(place) / MODEL).rglob("*")):
+            if file.is_file():
+                files[f"{MODEL}/{file.relative_to(Path(place) / MODEL).as_posix()}"] = file.read_bytes()
+    install(files, target, own=(RESPONDENTS, PROFILES, NAMES, SUMMARY, MODEL))
+    return summary
+
+
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """Return the resolved path, if segments may be written there."""
+    target, here = Path(folder).resolve(), Path.cwd()
+    if target == here or target in here.parents:  # it is replaced as a whole, and a shell in it would stand nowhere
+        raise DataError(f"{target} is the current folder or holds it. Write to a folder of its own, such as segments.")
+    if target.exists() and not target.is_dir():
+        raise DataError(f"{target} is a file, which deepsep does not overwrite. Write to another folder.")
+    if target.is_dir() and any(target.iterdir()) and read_summary(target) is None:
+        raise DataError(
+            f"{target} holds files that are no segments of deepsep, which does not overwrite them. Write to another "
+            "folder, or empty this one."
+        )
+    return target
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """Return the summary that an earlier run left in a folder; None if there was none."""
+    try:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    known = isinstance(summary, dict) and {"deepsep", "n_segments", "segments"} <= summary.keys()
+    return summary if known and (folder / RESPONDENTS).is_file() else None
+
+
+def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, id_name: str = "row") -> pd.DataFrame:
+    """Return the identifier, the segment and the probabilities of each respondent."""
+    proportions, labels = np.asarray(model.transform(answers)), model.predict(answers)
+    ids = pd.Series(np.arange(len(labels)) if ids is None else ids).reset_index(drop=True)
+    if len(ids) != len(labels):
+        raise DataError(f"there are {len(ids)} identifiers and {len(labels)} respondents; pass one for each.")
+    check_id_name(id_name, [*COLUMNS, *(f"probability_{name}" for name in model.segment_names_)])
+    repeated = ids.duplicated()
+    if repeated.any():
+        raise DataError(
+            f"{id_name}={ids[repeated].iloc[0]} stands for several respondents. Drop the duplicates, or "
+            "choose another identifier."
+        )
+    segment = np.array([*model.segment_names_, None], dtype=object)[labels]
+    table = pd.DataFrame({id_name: ids, "segment": segment, "probability": proportions.max(axis=1)})
+    for k, name in enumerate(model.segment_names_):
+        table[f"probability_{name}"] = proportions[:, k]
+    return table
+
+
+def summarize_segments(model: SurveySegments) -> dict[str, Any]:
+    """Return the segments in plain values: what a command line shows and what summary.json holds."""
+    segments, suggested = [], suggest_names(model.profiles_, model.n_segments_)
+    for k, name in enumerate(model.segment_names_):
+        top = model.profiles_[model.profiles_["segment"] == k].head(TELLING)
+        segments.append(
+            {
+                "segment": k,
+                "name": name,
+                "suggested": suggested[k],
+                "size": int(model.sizes_[k]),
+                "share": float(model.sizes_[k] / len(model.labels_)),
+                "mean_probability": float(model.probability_[model.labels_ == k].mean()) if model.sizes_[k] else None,
+                "telling": top[["question", "answer", "share", "overall", "lift"]].to_dict("records"),
+            }
+        )
+    scores = model.k_scores_
+    return {
+        "deepsep": __version__,
+        "respondents": len(model.labels_),
+        "without_answers": int((model.labels_ < 0).sum()),
+        "questions": len(model.questions_),
+        "answers": sum(len(question.answers) for question in model.questions_),
+        "left_out": model.left_out_,
+        "n_segments": model.n_segments_,
+        "perplexity": model.perplexity_,
+        "segments": segments,
+        "compared": None if scores is None else scores.reset_index().to_dict("records"),
+    }

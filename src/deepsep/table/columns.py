@@ -1,0 +1,329 @@
+"""Which columns of a table a model uses, of which type they are, and the same columns again when rows are scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from deepsep.core.notices import warn
+from deepsep.errors import DataError, Setting
+from deepsep.table.column_types import LEADING_ZERO, MISSING, ColumnType
+from deepsep.table.locations import closest, find_column
+
+ENOUGH = 20  # values from which on "all different" says something
+NEARLY_ALL = 0.95
+WORDS = 5  # a text with at least so many is a text, and no name
+COUNTER = 2.0  # integers that are all different and fill at least half their range are numbers of rows
+ID_NAME = re.compile(
+    r"(^|[\W_])(id|uuid|guid|key|idx|index|rowid|row|nr|no|number)$|[a-z](Id|ID|Key|Nr|No)$", re.IGNORECASE
+)
+ID_VALUE = re.compile(r"[^@\s]+@[^@\s]+\.\w+|[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{24,64}", re.IGNORECASE)
+SHOWN = 8  # names in a message
+
+
+class UsefulColumns(TransformerMixin, BaseEstimator):
+    """Keep the columns from which something can be learned, and remember their types.
+
+    Left out, with one warning that names them: columns with one value only, and identifiers. An identifier is
+
+    * text of which (nearly) every value differs, unless the values are dates or of several words;
+    * text of e-mail addresses, UUIDs or hashes;
+    * integers that are all different and have no gaps to speak of, like numbers of rows, in whatever order;
+    * integers that are all different, in a column that is named like an identifier ("user_id", "customerNr").
+
+    Numbers with a fraction never are, nor are integers such as an income.
+
+    When rows are scored, the same columns are taken by name. Further ones are ignored. Missing ones, and values that
+    cannot be read as the type of the column, are refused with a list of the differences.
+
+    Parameters
+    ----------
+    keep : sequence of str, default=()
+        Columns that are used whatever they look like.
+
+    Attributes
+    ----------
+    schema_ : dict {column: "number", "boolean", "date" or "text"}
+        What is used, in the order of the table.
+    left_out_ : dict {column: reason}
+        What is not.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> table = pd.DataFrame({"id": range(40), "age": [20.5, 31] * 20, "plan": ["pro", "free"] * 20, "land": "UK"})
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     columns = UsefulColumns().fit(table)
+    >>> columns.schema_
+    {'age': 'number', 'plan': 'text'}
+    >>> columns.left_out_
+    {'id': 'identifier', 'land': 'constant'}
+    >>> columns.transform(table[["plan"]])
+    Traceback (most recent call last):
+    ...
+    deepsep.errors.DataError: the columns differ from those of the training table:
+      missing: 'age'
+    """
+
+    def __init__(self, *, keep: Sequence[str] = ()) -> None:
+        self.keep = keep
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn which columns are useful, and of which type they are."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
+        """Learn which columns are useful, and return them."""
+        frame = as_frame(X)
+        for name in self.keep:
+            find_column(frame.columns, name, setting="keep")
+        columns: dict[str, pd.Series[Any]] = {}
+        self.schema_: dict[str, ColumnType] = {}
+        self.left_out_: dict[str, str] = {}
+        for name in frame.columns:
+            kind = type_of(frame[name])
+            if kind is None:
+                self.left_out_[name] = "lists or other objects"
+                continue
+            values = convert(frame[name], kind)
+            reason = useless(frame[name], values, kind)
+            if reason and name not in self.keep:
+                self.left_out_[name] = reason
+            else:
+                self.schema_[name] = kind
+                columns[name] = _for_encoders(values, kind)
+        self.feature_names_in_ = np.asarray(frame.columns, dtype=object)
+        self.n_features_in_ = frame.shape[1]
+        if not columns:
+            raise DataError(f"no column can be used: {_reasons(self.left_out_)}. Add columns that differ between rows.")
+        if self.left_out_:
+            warn(
+                f"left out {_reasons(self.left_out_)}. To use one of them all the same, pass {{keep}}.",
+                keep=Setting("keep", [next(iter(self.left_out_))]),
+            )
+        return pd.DataFrame(columns)
+
+    def transform(self, X: Any) -> pd.DataFrame:
+        """Return the columns of the schema, or raise an error that lists the differences."""
+        check_is_fitted(self, "schema_")
+        frame = as_frame(X)
+        check_names(self.schema_, self.left_out_, frame.columns)
+        columns, changed = {}, []
+        for name, kind in self.schema_.items():
+            try:
+                columns[name] = _for_encoders(convert(frame[name], kind), kind)
+            except (ValueError, TypeError) as error:
+                changed.append(f"{name!r} ({kind} in training, {error})")
+        if changed:
+            raise DataError(_differences(changed=changed))
+        return pd.DataFrame(columns)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Return the names of the columns that are used."""
+        check_is_fitted(self, "schema_")
+        return np.asarray(list(self.schema_), dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.allow_nan = tags.input_tags.categorical = True
+        return tags
+
+
+def as_frame(X: Any) -> pd.DataFrame:
+    """Return a table of any library (pandas, polars, Arrow ...) or a matrix as a DataFrame with text as names."""
+    if isinstance(X, pd.DataFrame):
+        frame = X
+    elif hasattr(X, "__arrow_c_stream__"):
+        import pyarrow as pa
+
+        frame = pa.table(X).to_pandas()
+    else:
+        values = np.asarray(X)
+        if values.ndim != 2:
+            raise DataError(f"a table has rows and columns; this has {values.ndim} dimensions. Pass a DataFrame.")
+        frame = pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise DataError(f"the table has more than one column named {_names(twice)}. Give every column its own name.")
+    return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+
+
+def check_names(schema: dict[str, ColumnType], left_out: dict[str, str], names: Any) -> None:
+    """Raise an error that lists the differences if a column of the schema is missing."""
+    given = [str(name) for name in names]
+    missing = [name for name in schema if name not in given]
+    if missing:
+        unexpected = [name for name in given if name not in schema and name not in left_out]
+        raise DataError(_differences(missing=missing, unexpected=unexpected))
+
+
+# -- types -----------------------------------------------------------------------------------------------------
+
+
+def type_of(column: pd.Series[Any]) -> ColumnType | None:
+    """Return what a column holds, or None for lists and other things that are no values."""
+    api = pd.api.types
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "text"
+    if api.is_bool_dtype(column):
+        return "boolean"
+    if api.is_numeric_dtype(column) or api.is_timedelta64_dtype(column):
+        return "number"
+    if api.is_datetime64_any_dtype(column) or isinstance(column.dtype, pd.PeriodDtype):
+        return "date"
+    given = column.dropna()
+    if column.dtype != object:
+        given = pd.Series(given.unique(), dtype="str")  # text: its distinct values tell, and are fewer
+    kinds = pd.api.types.infer_dtype(given, skipna=True)
+    if kinds == "boolean":
+        return "boolean"
+    if kinds in ("integer", "floating", "mixed-integer-float", "decimal"):
+        return "number"
+    if kinds in ("datetime", "datetime64", "date"):
+        return "date"
+    if kinds in ("bytes", "mixed", "complex") and not given.map(lambda v: isinstance(v, str | int | float)).all():
+        return None
+    text = _text(given).dropna()
+    if not len(text) or text.str.contains(LEADING_ZERO).any():
+        return "text"
+    return "number" if pd.to_numeric(text, errors="coerce").notna().all() else "text"
+
+
+def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
+    """Return a column as the type, or raise with what stands against it."""
+    api = pd.api.types
+    if kind == "text":
+        return _text(column)
+    if kind == "date":
+        if api.is_numeric_dtype(column) and column.notna().any():
+            raise TypeError(f"numbers such as {column.dropna().iloc[0]} here")
+        if isinstance(column.dtype, pd.PeriodDtype):
+            column = column.dt.to_timestamp()
+        dates = pd.to_datetime(column, errors="coerce", utc=True).dt.tz_localize(None)
+        _refuse(column, dates)
+        return dates
+    if api.is_datetime64_any_dtype(column):
+        raise TypeError("dates here")
+    if api.is_timedelta64_dtype(column):
+        return column.dt.total_seconds()
+    if kind == "boolean" and not api.is_bool_dtype(column):
+        words = _text(column).str.lower()
+        truth = words.map({"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0})
+        _refuse(words, truth)
+        return truth.astype(float)
+    cells = column if api.is_numeric_dtype(column) else _text(column)
+    numbers = pd.to_numeric(cells, errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
+    values = pd.Series(numbers, index=column.index)
+    _refuse(cells, values)
+    return values.where(np.isfinite(values))
+
+
+def _refuse(given: pd.Series[Any], converted: pd.Series[Any]) -> None:
+    wrong = given.notna() & converted.isna()
+    if wrong.any():
+        some = given[wrong].iloc[0]
+        raise TypeError(f"{'text' if isinstance(some, str) else 'values'} such as {some!r} here")
+
+
+def _text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as text; whole numbers without a fraction, missing words as missing."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        names = _text(pd.Series(column.cat.categories))
+        values = names.to_numpy(object)[column.cat.codes] if len(names) else np.full(len(column), None)
+        text = pd.Series(values, index=column.index, dtype="str").mask(column.isna())
+    elif pd.api.types.is_string_dtype(column) and column.dtype != object:
+        text = column.astype("str")
+    else:
+        text = pd.Series([key_text(value) for value in column], index=column.index, dtype="str")
+    text = text.str.strip()
+    return text.mask(text.isin(MISSING))
+
+
+def key_text(value: Any) -> str | None:
+    """Return a value as the text that identifies it; None for a gap."""
+    if value is None or value is pd.NA or value is pd.NaT or value != value:
+        return None
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
+    """Return a column as skrub takes it for what it is: truth values and codes of digits are categories."""
+    if kind == "boolean":
+        return column.map({1: "true", 0: "false"}).astype("str")
+    if kind == "text" and not column.str.contains(r"[^\d.,+\-\s]").any():
+        return column.astype("category")  # skrub would read 01234 as a number
+    return column
+
+
+# -- identifiers and constants ---------------------------------------------------------------------------------
+
+
+def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) -> str:
+    """Return why nothing can be learned from a column, also given as converted: "constant", "identifier", "empty"."""
+    given = values.dropna()
+    if not len(given):
+        return "empty"
+    distinct = given.nunique()
+    if distinct == 1 and len(given) == len(values):
+        return "constant"
+    if len(given) < ENOUGH:
+        return ""
+    if kind == "number" and pd.api.types.is_integer_dtype(column) and distinct == len(values):
+        span = float(given.max()) - float(given.min()) + 1
+        return "identifier" if span <= COUNTER * len(values) or ID_NAME.search(str(column.name)) else ""
+    if kind == "text":
+        some = given.sample(min(len(given), 1_000), random_state=0)
+        if some.nunique() > ENOUGH and some.str.fullmatch(ID_VALUE).mean() > NEARLY_ALL:
+            return "identifier"
+        if distinct >= NEARLY_ALL * len(given) and some.str.count(r"\S+").median() < WORDS and not _dates(some):
+            return "identifier"
+    return ""
+
+
+def _dates(text: pd.Series[Any]) -> bool:
+    """Whether skrub reads these as dates."""
+    from skrub import ToDatetime
+
+    try:
+        ToDatetime().fit_transform(text)
+    except ValueError:
+        return False
+    return True
+
+
+# -- messages --------------------------------------------------------------------------------------------------
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def _reasons(left_out: dict[str, str]) -> str:
+    return ", ".join(f"{name!r} ({reason})" for name, reason in list(left_out.items())[:SHOWN]) + (
+        f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+    )
+
+
+def _differences(*, missing: Sequence[str] = (), unexpected: Sequence[str] = (), changed: Sequence[str] = ()) -> str:
+    lines = ["the columns differ from those of the training table:"]
+    if missing:
+        lines.append(f"  missing: {_names(missing)}")
+    if unexpected:
+        lines.append(f"  unexpected: {_names(unexpected)}")
+    if changed:
+        lines.append("  changed type: " + ", ".join(changed[:SHOWN]))
+    renamed = [f"{name!r} to {other!r}" for name in missing if (other := closest(name, unexpected)) is not None]
+    if renamed:
+        lines.append(f"  renamed? {', '.join(renamed[:SHOWN])}")
+    return "\n".join(lines)

@@ -1,0 +1,220 @@
+"""What lies at a path: which kind of table, compressed or not, of how many bytes; or why it cannot be read."""
+
+from __future__ import annotations
+
+import bz2
+import difflib
+import gzip
+import lzma
+import os
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
+
+from deepsep.errors import DataError, Setting
+
+Kind = Literal["text", "parquet", "feather", "excel", "parts"]
+
+PARTS = "*.parquet"
+NAMED = {".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"}
+# What a file starts with, and what it then is. The content decides, not the name.
+TABLES: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"}
+COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+FOREIGN = {
+    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls); save it as .xlsx or CSV",
+    b"FEA1": "a Feather file of version 1; write it again with a current pyarrow, or as Parquet",
+    b"%PDF": "a PDF",
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"SQLite format 3": "an SQLite database; export the table as CSV or Parquet",
+    b"\x80\x04": "a Python pickle, which is not opened since it could run code; write the table as Parquet",
+    b"\x80\x05": "a Python pickle, which is not opened since it could run code; write the table as Parquet",
+    b"<!DOCTYPE": "a web page; was the download refused?",
+    b"<html": "a web page; was the download refused?",
+}
+# Bytes of memory that a table needs while it is read, for one byte of its file (text: of the text itself).
+GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0}
+UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+LIMIT = "DEEPSEP_MAX_BYTES"
+
+
+def kind_of(path: Path) -> Kind:
+    """Return what kind of table lies at the path, or raise an error that says what lies there instead."""
+    if not path.exists():
+        raise DataError(f"{path} does not exist{_similar(path)}")
+    with readable(path):
+        if path.is_dir():
+            part_files(path)
+            return "parts"
+        with open(path, "rb") as file:
+            head = file.read(16)
+    if not head:
+        raise DataError(f"{path} is empty (0 bytes). Write the table again.")
+    for magic, what in FOREIGN.items():
+        if head.lower().startswith(magic.lower()):
+            raise DataError(f"{path} is {what}. deepsep reads CSV, TSV, Parquet, Feather and Excel (.xlsx).")
+    kind: Kind = next((kind for magic, kind in TABLES.items() if head.startswith(magic)), "text")
+    if kind == "excel" and _only_member(path) is not None:
+        kind = "text"
+    named = NAMED.get(path.suffix.lower(), kind)
+    if named != kind and kind == "text":
+        raise DataError(
+            f"{path} is no {named.title()} file, although it is named so: it starts with {head[:8]!r}. Write it again, "
+            "or rename it if it is a text file."
+        )
+    return kind
+
+
+def part_files(folder: Path) -> list[Path]:
+    """Return the Parquet files below a folder in the order of their names."""
+    found = sorted(
+        file
+        for file in folder.rglob(PARTS)
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    )
+    if found:
+        return found
+    if (folder / "manifest.json").exists():
+        raise DataError(f"{folder} is a saved model, not a table. Name the file with the rows.")
+    names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
+    has = f"it has {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}" if names else "it is empty"
+    raise DataError(f"{folder} is a folder without Parquet files ({has}). Name a file, or a folder of .parquet parts.")
+
+
+def compression_of(path: Path) -> str | None:
+    """Return how a text file is compressed: "gzip", "bz2", "xz", "zstd", "zip" or None."""
+    with readable(path), open(path, "rb") as file:
+        head = file.read(8)
+    if head.startswith(b"PK\x03\x04"):
+        return "zip"
+    return next((name for magic, name in COMPRESSED.items() if head.startswith(magic)), None)
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Open a text file as bytes, decompressed."""
+    compression = compression_of(path)
+    with readable(path):
+        if compression == "zip":
+            with zipfile.ZipFile(path) as archive, archive.open(str(_only_member(path))) as member:
+                yield cast(BinaryIO, member)
+        elif compression == "zstd":
+            import pyarrow as pa
+
+            with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
+                yield stream
+        else:
+            opener: Any = {"gzip": gzip.open, "bz2": bz2.open, "xz": lzma.open, None: open}[compression]
+            with opener(path, "rb") as file:
+                yield file
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what the system says of an unreadable file into a DataError."""
+    try:
+        yield
+    except PermissionError as error:
+        raise DataError(
+            f"{path} cannot be read: permission denied. If another program such as Excel has it open, close it there; "
+            "otherwise ask for the right to read it."
+        ) from error
+    except (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError) as error:
+        raise DataError(f"{path} is damaged: it cannot be decompressed ({error}). Copy it again.") from error
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise DataError(f"{path} cannot be read: {reason}. Check the path and the disk.") from error
+
+
+def check_memory(path: Path, needed: float, limit: int | None) -> float:
+    """Return how many bytes of memory reading may take, or raise if a table needs more."""
+    allowed, why = _allowed(limit)
+    if needed > allowed:
+        raise DataError(
+            f"{path} needs about {_size(needed)} of memory and {_size(allowed)} are allowed ({why}). Scoring takes "
+            "files of any size, batch by batch. To fit, take a sample of the rows, or leave out columns; or allow more "
+            "with {max_bytes}.",
+            max_bytes=Setting("max_bytes"),
+        )
+    return allowed
+
+
+def closest(wanted: object, known: Iterable[object]) -> str | None:
+    """Return the most similar of some names, if one is similar at all."""
+    names = {str(name).lower(): str(name) for name in known}
+    close = difflib.get_close_matches(str(wanted).lower(), names, n=1, cutoff=0.6)
+    return names[close[0]] if close else None
+
+
+def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, setting: str | None = None) -> str:
+    """Return the name if it is among the columns, or raise an error with the most similar one.
+
+    Examples
+    --------
+    >>> find_column(["age", "segment"], "segmnt", "label column")
+    Traceback (most recent call last):
+    ...
+    deepsep.errors.DataError: label column 'segmnt' not found; did you mean 'segment'?
+    """
+    known = list(names)
+    if wanted in known:
+        return wanted
+    shown = ", ".join(map(repr, known[:12])) + (" ..." if len(known) > 12 else "")
+    similar = closest(wanted, known)
+    hint = f". The table has {shown}." if similar is None else f"; did you mean {similar!r}?"
+    if setting is None:
+        raise DataError(f"{role} {wanted!r} not found{hint}")
+    raise DataError(f"{{setting}}: {role} {wanted!r} not found{hint}", setting=Setting(setting))
+
+
+def _similar(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f", nor does the folder {folder}. Check the path."
+    with suppress(OSError):
+        if similar := closest(path.name, [item.name for item in folder.iterdir()]):
+            return f"; did you mean {similar!r}?"
+    return ". Check the path."
+
+
+def _only_member(path: Path) -> str | None:
+    """Return the one text file in a zip archive; None for an Excel file, which is a zip archive too."""
+    with readable(path), zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+    if "xl/workbook.xml" in names:
+        return None
+    if len(names) == 1:
+        return names[0]
+    raise DataError(f"{path} is a zip archive of {len(names)} files. Unpack it and name the table.")
+
+
+def _allowed(limit: int | None) -> tuple[float, str]:
+    if limit is not None:
+        return limit, "max_bytes"
+    if text := os.environ.get(LIMIT):
+        try:
+            return float(text), f"{LIMIT} in the environment"
+        except ValueError:
+            raise DataError(f"{LIMIT}={text!r} in the environment is no number of bytes.") from None
+    return 0.6 * free_memory(), "60 % of what is free"
+
+
+def free_memory() -> float:
+    """Return the bytes of memory that are free here, or infinity where the system does not tell."""
+    free = []
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free.append(1024.0 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+    with suppress(OSError, ValueError):  # a container's own limit
+        group = Path("/sys/fs/cgroup")
+        free.append(
+            float((group / "memory.max").read_text()) - float((group / "memory.current").read_text())
+        )  # "max" where there is none
+    return min(free, default=float("inf"))
+
+
+def _size(n: float) -> str:
+    unit = next((unit for unit in UNITS if n < 1000 * UNITS[unit]), "TB")
+    return f"{n / UNITS[unit]:.1f} {unit}"

@@ -1,0 +1,311 @@
+"""What would go wrong if a model were fitted to a table."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, read_labels
+from deepsep.errors import DataError, LabelError
+from deepsep.table.columns import as_frame, convert, type_of, useless
+from deepsep.table.dates import OTHER_DATE
+from deepsep.table.evidence import Leak, drift, leaks
+from deepsep.table.locations import find_column
+
+RARE = 5  # labels below which a class is rare
+MANY_LEVELS = 100
+MOSTLY_MISSING = 0.5
+MIXED = 0.5  # part of numbers from which on a column of text is a suspicious mixture
+SHOWN = 5
+NEARLY_ALL = 0.95  # of the values
+
+
+def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int = 50_000) -> dict[str, Any]:
+    """Return what a table holds, and what would go wrong if a model were fitted to it.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Labelled and unlabelled rows.
+    label : str
+        The column of labels.
+    id : str, optional
+        The column of identifiers, which is no feature.
+    max_rows : int, default=50_000
+        Above so many rows, columns are examined on the labelled rows and a sample of the others.
+
+    Returns
+    -------
+    dict
+        Plain values only:
+
+        * ``rows``, and ``sampled``, the rows that were examined, or None for all;
+        * ``columns``: for each its ``name``, ``type``, share of ``missing`` values, number of ``distinct`` ones, and
+          why it is ``left_out`` ("" if it is not);
+        * ``labels``: ``column``, ``labelled``, ``unlabelled``, and ``classes`` with their counts;
+        * ``findings``: each with ``severity`` ("error", "warning" or "note"), ``code``, ``columns``, a ``message``, and
+          what to do ``next``; the most severe first;
+        * ``fit_would_work``: whether none of them is an error.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"age": [20.0, 30, 60, 70] * 5, "segment": ["young", "young", "old", "old"] + [None] * 16})
+    >>> check = check_table(table, "segmnt")
+    >>> check["fit_would_work"], check["findings"][0]["message"]
+    (False, "label column 'segmnt' not found; did you mean 'segment'?")
+    >>> check = check_table(table, "segment")
+    >>> check["labels"]["classes"]
+    {'old': 2, 'young': 2}
+    >>> [finding["code"] for finding in check["findings"]]
+    ['rare-class', 'duplicate-rows']
+    """
+    table, findings = as_frame(frame), Findings()
+    labels = _read_labels(table, label, findings)
+    if id is not None:
+        try:
+            _check_ids(table[find_column(table.columns, id, "id column")], findings)
+        except DataError as error:
+            findings.add("error", "id-column", str(error), "Name the column of identifiers as it is in the table.")
+    features = table.drop(columns=[name for name in (label, id) if name in table.columns])
+    sampled = None
+    if len(table) > max_rows:
+        keep = np.random.default_rng(0).permutation(len(table)) < max_rows
+        if labels is not None:
+            keep |= labels.labelled & (np.cumsum(labels.labelled) <= max_rows)
+        features, sampled = features[keep], int(keep.sum())
+        labels = labels and Labels(labels.codes[keep], labels.classes)
+    columns, values = _describe(features, findings)
+    if not values:
+        findings.add(
+            "error", "no-columns", "no column can be used as a feature.", "Add columns that differ between rows."
+        )
+    elif labels is not None:
+        _check_duplicates(pd.DataFrame(values), labels, findings)
+        _check_leaks(leaks(values, labels), labels, findings)
+        _check_drift(values, labels, findings)
+    return {
+        "rows": len(table),
+        "sampled": sampled,
+        "columns": columns,
+        "labels": _count(table, label),
+        "findings": findings.sorted(),
+        "fit_would_work": all(finding["severity"] != "error" for finding in findings),
+    }
+
+
+class Findings(list[dict[str, Any]]):
+    """What was found, in the order in which it was."""
+
+    def add(
+        self, severity: Literal["error", "warning", "note"], code: str, message: str, next: str, *columns: str
+    ) -> None:
+        """Note something."""
+        self.append({"severity": severity, "code": code, "columns": list(columns), "message": message, "next": next})
+
+    def sorted(self) -> list[dict[str, Any]]:
+        """Return the most severe first."""
+        return sorted(self, key=lambda finding: ("error", "warning", "note").index(finding["severity"]))
+
+
+# -- labels ----------------------------------------------------------------------------------------------------
+
+
+def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels | None:
+    try:
+        find_column(table.columns, label, "label column")
+    except DataError as error:
+        findings.add("error", "label-column", str(error), "Name the column of labels as it is in the table.")
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            labels = read_labels(table[label])
+        except LabelError as error:
+            findings.add("error", "labels", str(error), "Mend the column of labels.", label)
+            return None
+        except ValueError as error:
+            text = f"the labels cannot be used: {str(error).splitlines()[0]}"
+            findings.add("error", "labels", text, "Use text or integers as labels.", label)
+            return None
+    counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
+    names = [str(name) for name in labels.classes]
+    n = int(labels.labelled.sum())
+    if len(names) < 2:
+        text = f"all {n} labelled rows belong to one class, {names[0]!r}."
+        findings.add("error", "one-class", text, "Label rows of at least two classes.", label)
+        return None
+    if len(names) == n >= IDENTIFIERS:
+        text = f"all {n} labels differ: {label!r} looks like an identifier, not like classes."
+        findings.add("warning", "label-identifier", text, "Name the column of classes.", label)
+    elif (counts < RARE).any():
+        rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < RARE]
+        text = f"{len(rare)} of {len(names)} classes have fewer than {RARE} labelled rows: {_some(rare)}."
+        findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
+    for name in names:
+        if name.strip().lower() in DISGUISED:
+            text = f"the class {name!r} is named as if it meant that there is no label. It is taken for a class."
+            findings.add("warning", "missing-class", text, "If it means unlabelled, empty these cells.", label)
+    if labels.labelled.all():
+        text = "every row has a label. A fit works, but there is nothing to predict, and nothing to learn from others."
+        findings.add("note", "all-labelled", text, "Add the unlabelled rows to the table.", label)
+    return labels
+
+
+def _count(table: pd.DataFrame, label: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"column": label, "labelled": 0, "unlabelled": len(table), "classes": {}}
+    if label not in table.columns:
+        return found
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            labels = read_labels(table[label])
+    except ValueError:
+        counts = table[label].value_counts()
+        found["classes"] = {str(name): int(count) for name, count in counts[:50].items()}
+        found["labelled"] = int(table[label].notna().sum())
+    else:
+        counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
+        found["classes"] = {str(name): int(count) for name, count in zip(labels.classes, counts, strict=True)}
+        found["labelled"] = int(labels.labelled.sum())
+    found["unlabelled"] = len(table) - found["labelled"]
+    return found
+
+
+# -- columns ---------------------------------------------------------------------------------------------------
+
+
+def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str, Any]], dict[str, pd.Series[Any]]]:
+    """Return a description of every column, and the values of those that a model would use."""
+    described, values = [], {}
+    for name in features.columns:
+        column = features[name]
+        kind = type_of(column)
+        cells = column if kind is None else convert(column, kind)
+        reason = "lists or other objects" if kind is None else useless(column, cells, kind)
+        distinct = 0 if kind is None else int(cells.nunique())
+        described.append(
+            {
+                "name": name,
+                "type": kind or "object",
+                "missing": round(float(cells.isna().mean()), 4),
+                "distinct": distinct,
+                "left_out": reason,
+            }
+        )
+        if kind == "text":
+            _check_dates(name, cells, findings)
+        if reason or kind is None:
+            continue
+        values[name] = cells
+        if kind == "number" and pd.api.types.is_float_dtype(column) and np.isinf(column.astype(float)).any():
+            text = f"column {name!r} has infinite values, which are taken as missing."
+            findings.add("warning", "infinite", text, "Replace them with numbers, or leave them empty.", name)
+        if kind == "text":
+            _check_text(name, cells, distinct, findings)
+    _group(described, "identifier", "note", "identifier", "left out as identifiers", findings)
+    _group(described, "constant", "note", "constant", "left out, since there is one value only", findings)
+    _group(described, "empty", "note", "empty", "left out, being empty", findings)
+    _group(
+        described,
+        "lists or other objects",
+        "warning",
+        "objects",
+        "left out, since a model cannot use lists or other objects",
+        findings,
+    )
+    gaps = [
+        f"{c['name']!r} ({c['missing']:.0%})" for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING
+    ]
+    if gaps:
+        names = [c["name"] for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING]
+        text = f"missing in more than half of the rows: {_some(gaps)}."
+        findings.add("note", "mostly-missing", text, "Check that they are missing for everybody alike.", *names)
+    return described, values
+
+
+def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
+    levels = cells.dropna().unique()[:1_000]
+    if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > NEARLY_ALL:
+        text = f"column {name!r} holds dates such as {levels[0]!r}, whose day and month are unsure: taken as text."
+        findings.add("warning", "dates", text, "Write dates as 2025-12-31; models then see year, month and day.", name)
+
+
+def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findings) -> None:
+    levels = pd.Series(cells.dropna().unique()[:5_000])
+    numbers = pd.to_numeric(levels, errors="coerce").notna().mean()
+    if MIXED <= numbers < 1 and distinct > 10:
+        word = levels[pd.to_numeric(levels, errors="coerce").isna()].iloc[0]
+        text = f"column {name!r} mixes numbers with text such as {word!r}, and is taken as text."
+        findings.add("warning", "mixed-types", text, "Empty the cells that hold no number, if it is a quantity.", name)
+    if distinct > MANY_LEVELS:
+        text = f"column {name!r} has {distinct:,} different values, and is read by their letters."
+        findings.add("note", "many-levels", text, "Group them, if there are groups that matter.", name)
+
+
+def _group(
+    described: list[dict[str, Any]],
+    reason: str,
+    severity: Literal["warning", "note"],
+    code: str,
+    what: str,
+    findings: Findings,
+) -> None:
+    names = [column["name"] for column in described if column["left_out"] == reason]
+    if names:
+        text = f"{what}: {_some(map(repr, names))}."
+        next = "Nothing, unless a model should use them: then keep them by name."
+        findings.add(severity, code, text, next if code == "identifier" else "Nothing.", *names)
+
+
+def _check_ids(ids: pd.Series[Any], findings: Findings) -> None:
+    name = str(ids.name)
+    if ids.isna().any():
+        text = f"{int(ids.isna().sum())} rows have no {name!r}."
+        findings.add("warning", "missing-ids", text, "Give every row an identifier.", name)
+    twice = ids[ids.duplicated() & ids.notna()]
+    if len(twice):
+        text = f"{len(twice):,} rows repeat an identifier in {name!r}, such as {_some(map(str, twice.unique()))}."
+        findings.add("warning", "duplicate-ids", text, "Keep one row for each, or name another column.", name)
+
+
+def _check_duplicates(features: pd.DataFrame, labels: Labels, findings: Findings) -> None:
+    key = pd.util.hash_pandas_object(features, index=False)
+    repeated = int(key.duplicated().sum())
+    if repeated:
+        text = f"{repeated:,} of {len(key):,} rows have the same values as an earlier one."
+        severity: Literal["warning", "note"] = "warning" if repeated > 0.01 * len(key) else "note"
+        findings.add(severity, "duplicate-rows", text, "Drop them, unless they are different people.")
+    known = pd.Series(labels.codes[labels.labelled]).groupby(key.to_numpy()[labels.labelled]).nunique()
+    if (known > 1).any():
+        text = f"{int((known > 1).sum()):,} groups of labelled rows have the same values and different labels."
+        findings.add("warning", "contradictions", text, "Check these labels; no model can tell such rows apart.")
+
+
+# -- evidence --------------------------------------------------------------------------------------------------
+
+
+def _check_leaks(found: list[Leak], labels: Labels, findings: Findings) -> None:
+    for leak in found:
+        whose = "the label" if leak.code is None else f"the class {str(labels.classes[leak.code])!r}"
+        text = f"column {leak.column!r} alone gives {whose} away ({leak.share:.0%} right on held-out rows)."
+        next = "If it is known only once the label is, drop it: the model would learn nothing else."
+        findings.add("warning", "leak", text, next, leak.column)
+
+
+def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, findings: Findings) -> None:
+    found = drift(values, labels.labelled)
+    if found:
+        shown = [f"{one.column!r} ({one.how})" for one in found]
+        text = f"labelled and unlabelled rows differ in {len(found)} of {len(values)} columns, most in {_some(shown)}."
+        next = (
+            "Label rows drawn at random if you can; otherwise trust the accuracy on labelled rows less, or weight them."
+        )
+        findings.add("warning", "drift", text, next, *(one.column for one in found))
+
+
+def _some(names: Any) -> str:
+    names = list(names)
+    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
