@@ -600,7 +600,7 @@ def test_ctrl_c_while_calibrating_ends_the_calibration(monkeypatch):
         raise KeyboardInterrupt
 
     model = DeepSep(**QUICK, calibrate=True, random_state=0)
-    monkeypatch.setattr("deepsep.classifiers.deepsep.out_of_fold", interrupt)
+    monkeypatch.setattr("deepsep.classifiers.deepsep.fit_folds", interrupt)
     with pytest.warns(InterruptWarning, match="not calibrated"):
         model.fit(X, y)
     assert model.temperature_ == 1.0
