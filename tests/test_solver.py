@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from oracle import hinge_svm, literal_cccp, tsvm_objective
 from scipy import sparse
 
+from deepsep.solvers.curvature import Factor
 from deepsep.solvers.newton import _direction, minimise
-from deepsep.solvers.rows import Factor, Rows
+from deepsep.solvers.rows import Rows
 from deepsep.solvers.tsvm import Problem, cccp, single_loop, supervised_svm
 
 REFERENCES = [

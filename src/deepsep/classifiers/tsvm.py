@@ -27,8 +27,8 @@ from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.solvers.curvature import WIDE
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
-from deepsep.solvers.rows import WIDE
 from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
 
 Array = NDArray[Any]

@@ -1,8 +1,8 @@
 """Networks and their training, behind one interface.
 
 ``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU;
-``PackedNetwork`` trains many small networks together. ``TorchRows`` is the TSVM's pass over rows on a GPU. Whatever
-needs torch loads on first use, since importing it takes seconds.
+``PackedNetwork`` trains many small networks together. ``TorchArrays`` lets the TSVM's pass over rows run on a GPU.
+Whatever needs torch loads on first use, since importing it takes seconds.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from deepsep.networks.loop import tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
     from deepsep.networks.packed import PackedNetwork
+    from deepsep.networks.torch_arrays import TorchArrays, rows_by_size
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
-    from deepsep.networks.torch_rows import TorchRows, rows_by_size
     from deepsep.networks.variational import VAE, ConditionalVAE, marginal_bound
 
 __all__ = [
@@ -37,8 +37,8 @@ __all__ = [
     "NumpyNetwork",
     "OnStep",
     "PackedNetwork",
+    "TorchArrays",
     "TorchNetwork",
-    "TorchRows",
     "choose_device",
     "default_encoder",
     "denoising_costs",
@@ -57,14 +57,14 @@ _HOME = {
     "Ladder": "deepsep.networks.ladder_network",
     "OnStep": "deepsep.networks.mixed_batches",
     "PackedNetwork": "deepsep.networks.packed",
+    "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
-    "TorchRows": "deepsep.networks.torch_rows",
     "VAE": "deepsep.networks.variational",
     "default_encoder": "deepsep.networks.torch_network",
     "denoising_costs": "deepsep.networks.ladder_network",
     "marginal_bound": "deepsep.networks.variational",
     "pretrain": "deepsep.networks.autoencoder",
-    "rows_by_size": "deepsep.networks.torch_rows",
+    "rows_by_size": "deepsep.networks.torch_arrays",
     "tensor": "deepsep.networks.loop",
     "train_steps": "deepsep.networks.mixed_batches",
 }
