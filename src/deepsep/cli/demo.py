@@ -54,7 +54,7 @@ def demo(
 
 def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
     """Run the story in a folder and return its figures, and the last lines of its telling."""
-    from deepsep import demo as story
+    from deepsep import demo_story as story
     from deepsep.cli.estimator import build
     from deepsep.cli.fit import fit_and_measure
     from deepsep.cli.outputs import save_model
