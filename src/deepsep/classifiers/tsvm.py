@@ -37,10 +37,13 @@ from deepsep.core.training_rows import read_rows, read_training_rows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
 from deepsep.evaluation.out_of_fold import out_of_fold
 from deepsep.files.saving import save
+from deepsep.solvers.cccp import cccp
 from deepsep.solvers.curvature import WIDE
+from deepsep.solvers.problem import Problem, Result
 from deepsep.solvers.rows import Rows
+from deepsep.solvers.single_loop import single_loop
 from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator, Space, open_space
-from deepsep.solvers.tsvm import Problem, Result, cccp, single_loop, supervised_svm
+from deepsep.solvers.supervised_svm import supervised_svm
 
 Array = NDArray[Any]
 
