@@ -23,8 +23,10 @@ import numpy as np
 import torch
 
 from deepsep.networks import TorchArrays, rows_by_size
+from deepsep.solvers.problem import Problem
 from deepsep.solvers.rows import Rows
-from deepsep.solvers.tsvm import Problem, single_loop, supervised_svm
+from deepsep.solvers.single_loop import single_loop
+from deepsep.solvers.supervised_svm import supervised_svm
 
 C = 0.1
 CLASSES = 5

@@ -12,9 +12,12 @@ from deepsep.errors import ParameterError  # noqa: E402
 from deepsep.networks import TorchArrays, rows_by_size, torch_arrays  # noqa: E402
 from deepsep.networks.torch_arrays import device_of  # noqa: E402
 from deepsep.solvers.array_library import NumpyArrays  # noqa: E402
+from deepsep.solvers.cccp import cccp  # noqa: E402
 from deepsep.solvers.newton import minimise  # noqa: E402
+from deepsep.solvers.problem import Problem  # noqa: E402
 from deepsep.solvers.rows import Rows  # noqa: E402
-from deepsep.solvers.tsvm import Problem, cccp, single_loop, supervised_svm  # noqa: E402
+from deepsep.solvers.single_loop import single_loop  # noqa: E402
+from deepsep.solvers.supervised_svm import supervised_svm  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
