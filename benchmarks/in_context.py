@@ -18,8 +18,11 @@ them from the probabilities and the labels' shares.
 
 import os
 
-THREADS = os.environ.get("OMP_NUM_THREADS", "1")
-os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), THREADS))
+os.environ.update(
+    dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), os.environ.get("OMP_NUM_THREADS", "1")
+    )
+)
 
 import argparse
 import csv
@@ -44,6 +47,7 @@ from deepsep.datasets import load_ssl_book
 from deepsep.evaluation.metrics import scores
 from deepsep.networks import WEIGHTS_SHA256
 
+THREADS = os.environ["OMP_NUM_THREADS"]
 RESULTS = Path(__file__).parent / "results"
 KEY = ["part", "table", "labels", "seed", "view", "unlabelled", "settings"]
 FIGURES = ["accuracy", "balanced_accuracy", "ece", "log_loss"]

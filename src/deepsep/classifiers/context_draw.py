@@ -22,8 +22,7 @@ RESERVE = 0.25
 
 def draw_context(rows: TrainingRows, size: int, rng: np.random.Generator) -> tuple[Array, int]:
     """Return the rows of the context, labelled ones first, and the number of labelled rows that had to stay out."""
-    order = _order_by_content(rows.X)
-    order = order[rows.weight[order] > 0]
+    order = _order_by_content(rows.X, np.flatnonzero(rows.weight > 0))
     labelled, unlabelled = order[rows.codes[order] >= 0], order[rows.codes[order] < 0]
     reserved = min(_n_copies(rows.weight[unlabelled]), int(size * RESERVE))
     room = max(size - reserved, rows.n_classes)
@@ -78,12 +77,10 @@ def _draw_copies(weight: Array, size: int, rng: np.random.Generator) -> Array:
     return np.repeat(np.arange(len(weight)), copies)
 
 
-def _order_by_content(X: Array) -> Array:
-    """Return the rows in an order that depends on what is in them alone; equal rows stay as they are."""
-    largest = np.maximum(np.abs(X.max(axis=0)), np.abs(X.min(axis=0))).astype(np.float64)
+def _order_by_content(X: Array, index: Array) -> Array:
+    """Return rows, given by their index, in an order that depends on what is in them alone."""
+    parts = [index[start : start + CHUNK] for start in range(0, len(index), CHUNK)]
+    largest = np.max([np.abs(X[part]).max(axis=0) for part in parts], axis=0).astype(np.float64)
     directions = np.random.default_rng(0).uniform(0.5, 1.5, X.shape[1]) / np.where(largest > 0, largest, 1)
-    keys = np.empty(len(X))
-    for start in range(0, len(X), CHUNK):
-        part = np.ascontiguousarray(X[start : start + CHUNK], np.float64)
-        keys[start : start + CHUNK] = (part * directions).sum(axis=1)
-    return np.argsort(keys, kind="stable")
+    keys = [(X[part].astype(np.float64) * directions).sum(axis=1) for part in parts]
+    return np.asarray(index[np.argsort(np.concatenate(keys), kind="stable")])

@@ -23,7 +23,7 @@ from deepsep.evaluation.folds import LabelledFold
 from deepsep.networks import choose_device
 
 if TYPE_CHECKING:
-    from deepsep.networks import Components, ContextView, Member
+    from deepsep.networks import ContextView, Member
 
 Array = NDArray[Any]
 
@@ -213,8 +213,8 @@ class InContext(Classifier):
         if self.view != "components":
             self._members["columns"] = [networks.draw_member(c, columns, identity, rng) for columns in self.columns_]
         if self.view != "columns":
-            first = np.arange(min(networks.MOST_COMPONENTS, len(varying), len(values)))
-            self._members["components"] = [networks.draw_member(c, first, identity, rng) for _ in range(n)]
+            found = np.arange(networks.components_of(self._scale(values)).axes.shape[2])
+            self._members["components"] = [networks.draw_member(c, found, identity, rng) for _ in range(n)]
 
     def _views(self) -> dict[str, ContextView]:
         """Return the context as the members of each view have read it; read again after a copy or from a file."""
@@ -226,15 +226,11 @@ class InContext(Classifier):
                     context,
                     self._context.codes,
                     members,
-                    self._components(name, context),
+                    networks.components_of(context) if name == "components" else None,
                 )
                 for name, members in self._members.items()
             }
         return self._have_read
-
-    def _components(self, view: str, context: Array) -> Components | None:
-        n = len(self._members[view][0].columns)
-        return networks.components_of(context, n) if view == "components" else None
 
     def _scale(self, X: Array) -> Array:
         """Return rows in single precision, in units for which that is enough: about the middle of the context."""
@@ -248,7 +244,11 @@ class InContext(Classifier):
         labelled = np.flatnonzero(codes >= 0)
         # Copies of a row are in one fold: else its label would be in the context that is asked about it.
         _, first, copy_of, copies = np.unique(
-            self.context_[labelled], return_index=True, return_inverse=True, return_counts=True
+            np.column_stack([self._context.values[labelled], codes[labelled]]),
+            axis=0,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
         )
         truth = codes[labelled[first]]
         folds = min(FOLDS, int(np.bincount(truth).min()))
@@ -259,7 +259,8 @@ class InContext(Classifier):
         unlabelled = unlabelled[np.linspace(0, len(unlabelled) - 1, min(len(unlabelled), FOLD_UNLABELLED)).astype(int)]
         said = np.empty((len(names), len(truth)))
         for i, name in enumerate(names):
-            components = self._components(name, context)  # the labels have no part in them
+            # Of all rows: the labels have no part in them.
+            components = networks.components_of(context) if name == "components" else None
             for _, test in LabelledFold(folds, random_state=seed).split(None, truth):
                 kept = np.concatenate([labelled[~np.isin(copy_of, test)], unlabelled])
                 view = networks.ContextView(

@@ -18,7 +18,6 @@ from deepsep.networks.numpy_network import NumpyNetwork
 
 if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
-    from deepsep.networks.components import MOST_COMPONENTS, Components
     from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member
     from deepsep.networks.ladder_network import Ladder, denoising_costs
     from deepsep.networks.loop import tensor
@@ -30,12 +29,10 @@ if TYPE_CHECKING:
     from deepsep.networks.variational import VAE, ConditionalVAE, marginal_bound
 
 __all__ = [
-    "MOST_COMPONENTS",
     "VAE",
     "WEIGHTS_SHA256",
     "Batch",
     "Committee",
-    "Components",
     "ConditionalVAE",
     "ContextView",
     "Ladder",
@@ -66,11 +63,9 @@ __all__ = [
 
 _HOME = {
     "Batch": "deepsep.networks.mixed_batches",
-    "Components": "deepsep.networks.components",
     "ConditionalVAE": "deepsep.networks.variational",
     "ContextView": "deepsep.networks.context_view",
     "Ladder": "deepsep.networks.ladder_network",
-    "MOST_COMPONENTS": "deepsep.networks.components",
     "Member": "deepsep.networks.context_view",
     "OnStep": "deepsep.networks.mixed_batches",
     "PackedNetwork": "deepsep.networks.packed",

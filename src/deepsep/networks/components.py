@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 MOST_COMPONENTS = 40
+LEAST_SPECTRUM = -6.0
 _MOST_DEVIATIONS = 8
 
 
@@ -22,6 +23,18 @@ class Components(NamedTuple):
     def apply(self, values: Tensor) -> Tensor:
         """Return the components of rows (B, n, d)."""
         return self._standardise(values) @ self.axes
+
+    def apply_to_each(self, values: Tensor) -> Tensor:
+        """Return the same, each row for itself.
+
+        A matrix product may round a row differently in another place. That shows: the network asks whether a value is
+        above or below that of the row's copy in the context. Here all sums go from the first column to the last.
+        """
+        scores = self._standardise(values)
+        out = scores.new_zeros(*scores.shape[:2], self.axes.shape[2])
+        for j in range(scores.shape[2]):
+            out += scores[:, :, j, None] * self.axes[:, j, None]
+        return out
 
     def _standardise(self, values: Tensor) -> Tensor:
         return ((values - self.mean) / self.scale).clamp(-_MOST_DEVIATIONS, _MOST_DEVIATIONS)
@@ -46,7 +59,7 @@ def find_components(context: Tensor, n_components: int) -> Components:
         axes = axes / axes.norm(dim=1, keepdim=True).clamp(min=1e-12)
     largest = axes.gather(1, axes.abs().argmax(1, keepdim=True))
     deviation = size.flip(1)[:, :n_components].clamp(min=1e-8).sqrt()
-    spectrum = (deviation / deviation[:, :1]).log().clamp(min=-6)
+    spectrum = (deviation / deviation[:, :1]).log().clamp(min=LEAST_SPECTRUM)
     return Components(mean, scale, torch.where(largest < 0, -axes, axes), spectrum)
 
 

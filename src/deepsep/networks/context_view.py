@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from deepsep.networks.components import Components, find_components
+from deepsep.networks.components import LEAST_SPECTRUM, MOST_COMPONENTS, Components, find_components
 from deepsep.networks.in_context import MAX_CLASSES, UNLABELLED, InContextNetwork, Memory
 
 Array = NDArray[Any]
@@ -147,7 +147,7 @@ class ContextView:
         return torch.from_numpy(np.ascontiguousarray(values, np.float32)).to(self._device)
 
     def _look(self, values: Tensor) -> Tensor:
-        return values if self._components is None else self._components.apply(values[None])[0]
+        return values if self._components is None else self._components.apply_to_each(values[None])[0]
 
     def _read(self, values: Tensor, codes: Array, member: Member, reading: int) -> Memory:
         coding = member.codings[reading]
@@ -162,9 +162,15 @@ class ContextView:
         )
 
 
-def components_of(context: Array, n_components: int) -> Components:
-    """Return the first principal components of a context, in single precision but found in double."""
-    found = find_components(torch.from_numpy(context.astype(np.float64))[None], n_components)
+def components_of(context: Array) -> Components:
+    """Return the first principal components of a context, in single precision but found in double.
+
+    Those that hardly vary are left out. Where columns repeat one another, or are more than the rows, they would be
+    nothing but rounding, which the network would see magnified.
+    """
+    found = find_components(torch.from_numpy(context.astype(np.float64))[None], min(MOST_COMPONENTS, *context.shape))
+    n = max(1, int((found.spectrum > LEAST_SPECTRUM).sum()))
+    found = found._replace(axes=found.axes[..., :n], spectrum=found.spectrum[..., :n])
     return Components(*(part.float() for part in found))
 
 
