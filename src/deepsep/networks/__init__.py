@@ -2,7 +2,8 @@
 
 ``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU;
 ``PackedNetwork`` trains many small networks together. ``TorchArrays`` lets the TSVM's pass over rows run on a GPU.
-Whatever needs torch loads on first use, since importing it takes seconds.
+``ContextView`` is a table as the pretrained in-context network has read it. Whatever needs torch loads on first use,
+since importing it takes seconds.
 """
 
 from __future__ import annotations
@@ -17,21 +18,26 @@ from deepsep.networks.numpy_network import NumpyNetwork
 
 if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
+    from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member
     from deepsep.networks.ladder_network import Ladder, denoising_costs
     from deepsep.networks.loop import tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
     from deepsep.networks.packed import PackedNetwork
+    from deepsep.networks.pretrained import WEIGHTS_SHA256, pretrained_network
     from deepsep.networks.torch_arrays import TorchArrays, rows_by_size
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
     from deepsep.networks.variational import VAE, ConditionalVAE, marginal_bound
 
 __all__ = [
     "VAE",
+    "WEIGHTS_SHA256",
     "Batch",
     "Committee",
     "ConditionalVAE",
+    "ContextView",
     "Ladder",
     "Loss",
+    "Member",
     "Network",
     "NetworkAverage",
     "NumpyNetwork",
@@ -40,12 +46,16 @@ __all__ = [
     "TorchArrays",
     "TorchNetwork",
     "choose_device",
+    "components_of",
     "default_encoder",
     "denoising_costs",
+    "draw_columns",
+    "draw_member",
     "marginal_bound",
     "member_states",
     "members_of",
     "pretrain",
+    "pretrained_network",
     "rows_by_size",
     "tensor",
     "train_steps",
@@ -54,16 +64,23 @@ __all__ = [
 _HOME = {
     "Batch": "deepsep.networks.mixed_batches",
     "ConditionalVAE": "deepsep.networks.variational",
+    "ContextView": "deepsep.networks.context_view",
     "Ladder": "deepsep.networks.ladder_network",
+    "Member": "deepsep.networks.context_view",
     "OnStep": "deepsep.networks.mixed_batches",
     "PackedNetwork": "deepsep.networks.packed",
     "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
     "VAE": "deepsep.networks.variational",
+    "WEIGHTS_SHA256": "deepsep.networks.pretrained",
+    "components_of": "deepsep.networks.context_view",
     "default_encoder": "deepsep.networks.torch_network",
     "denoising_costs": "deepsep.networks.ladder_network",
+    "draw_columns": "deepsep.networks.context_view",
+    "draw_member": "deepsep.networks.context_view",
     "marginal_bound": "deepsep.networks.variational",
     "pretrain": "deepsep.networks.autoencoder",
+    "pretrained_network": "deepsep.networks.pretrained",
     "rows_by_size": "deepsep.networks.torch_arrays",
     "tensor": "deepsep.networks.loop",
     "train_steps": "deepsep.networks.mixed_batches",
