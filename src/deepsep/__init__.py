@@ -1,6 +1,6 @@
 """Classify a whole population from a handful of labelled examples.
 
-Public names load on first use, so that ``import deepsep`` costs nothing.
+Public names load on first use, so that ``import deepsep`` is instant.
 """
 
 from __future__ import annotations

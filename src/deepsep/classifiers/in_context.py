@@ -13,7 +13,7 @@ from scipy.stats import beta
 from deepsep import networks
 from deepsep.classifiers.base import Classifier, settings
 from deepsep.classifiers.context_draw import draw_context
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, require
 from deepsep.core.notices import warn
 from deepsep.core.probability import mixture_weights, prior_shift, shifted
@@ -331,14 +331,14 @@ class InContext(Classifier):
             )
         c, d = len(self.classes_), self.n_features_in_
         self.view_weights_ = state["view_weights_"]
-        self.context_ = take(arrays, "context_", (None,), "i")
-        self.columns_ = take(arrays, "columns_", (None, None), "i")
-        self.estimated_shares_ = take(arrays, "estimated_shares_", (c,), "f")
-        self.estimated_shares_interval_ = take(arrays, "estimated_shares_interval_", (c, 2), "f")
+        self.context_ = checked_array(arrays, "context_", (None,), "i")
+        self.columns_ = checked_array(arrays, "columns_", (None, None), "i")
+        self.estimated_shares_ = checked_array(arrays, "estimated_shares_", (c,), "f")
+        self.estimated_shares_interval_ = checked_array(arrays, "estimated_shares_interval_", (c, 2), "f")
         if "prior_shift_" in arrays:
-            self.prior_shift_ = take(arrays, "prior_shift_", (c,), "f")
-        rows = take(arrays, "context_rows", (len(self.context_), d), "f")
-        codes = take(arrays, "context_codes", (len(self.context_),), "i")
+            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+        rows = checked_array(arrays, "context_rows", (len(self.context_), d), "f")
+        codes = checked_array(arrays, "context_codes", (len(self.context_),), "i")
         self._context = _Context.of(rows, codes)
         self._members = {name: _take_members(arrays, name, c) for name in self.view_weights_}
         # Where the model was fitted is no part of it: a model from a GPU can be opened without one.
@@ -346,7 +346,7 @@ class InContext(Classifier):
 
 
 def _take_members(arrays: Mapping[str, Any], view: str, n_classes: int) -> list[Member]:
-    columns = take(arrays, f"{view}/columns", (None, None), "i")
-    identities = take(arrays, f"{view}/identities", (*columns.shape, None), "f")
-    codings = take(arrays, f"{view}/codings", (len(columns), None, n_classes), "i")
+    columns = checked_array(arrays, f"{view}/columns", (None, None), "i")
+    identities = checked_array(arrays, f"{view}/identities", (*columns.shape, None), "f")
+    codings = checked_array(arrays, f"{view}/codings", (len(columns), None, n_classes), "i")
     return [networks.Member(*parts) for parts in zip(columns, identities, codings, strict=True)]
