@@ -17,13 +17,16 @@ import argparse
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 
-from deepsep.networks import TorchRows, rows_by_size
+from deepsep.networks import TorchArrays, rows_by_size
+from deepsep.solvers.problem import Problem
 from deepsep.solvers.rows import Rows
-from deepsep.solvers.tsvm import Problem, single_loop, supervised_svm
+from deepsep.solvers.single_loop import single_loop
+from deepsep.solvers.supervised_svm import supervised_svm
 
 C = 0.1
 CLASSES = 5
@@ -79,10 +82,11 @@ def main(sizes, repeats):
     print("start on CPU: the supervised SVM and, where it is small enough, the sample of the two-level start\n")
     print("| u | all on GPU | start on CPU | CPU | CPU / best | passes GPU, CPU | worst gap | objectives, ratio - 1 |")
     print("|---|---|---|---|---|---|---|---|")
-    solve(replace(problem_on("cuda", 20_000), make_rows=TorchRows))  # loads the kernels
+    on_gpu = partial(Rows, library=TorchArrays("cuda"))
+    solve(replace(problem_on("cuda", 20_000), make_rows=on_gpu))  # loads the kernels
     for u in sizes:
         problem = problem_on("cuda", u)
-        whole, _ = timed(replace(problem, make_rows=TorchRows), repeats)
+        whole, _ = timed(replace(problem, make_rows=on_gpu), repeats)
         mixed, result = timed(replace(problem, make_rows=rows_by_size(Rows)), repeats)
         objective = sum(path[-1] for path in result.objective_path)
         cells = [f"{u:,}", f"{whole:.3f}", f"{mixed:.3f}"]

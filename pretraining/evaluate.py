@@ -20,9 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deepsep.networks.components import MOST_COMPONENTS, principal_components
 from deepsep.networks.in_context import UNLABELLED, InContextNetwork, draw_identities, load_network
-from pretraining.generator.components import MOST as MOST_COMPONENTS
-from pretraining.generator.components import principal_components
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 Codes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]

@@ -119,7 +119,7 @@ def test_dates_are_not_guessed_at(tmp_path):
     place = write(tmp_path / "t.csv", {"i": range(3), "day": dates}, ",")
     for rows in (1, 2, 100):
         found, _ = in_batches(place, rows, {"day": "date"})
-        assert "column 'day' must hold dates such as 2024-01-31, and has '01/02/2024'" in found
+        assert "column 'day' must hold dates such as 2024-01-31, but has '01/02/2024'" in found
 
 
 def test_a_stray_word_among_dates_is_a_missing_value(tmp_path):
@@ -150,17 +150,17 @@ def test_words_where_dates_should_be_are_refused(tmp_path):
     place = write(tmp_path / "t.csv", {"i": range(3), "day": ["soon", "", "later"]}, ",")
     for rows in (1, 100):
         found, _ = in_batches(place, rows, {"day": "date"})
-        assert found.startswith("column 'day' must hold dates, but none of 2 values is one, such as 'soon', 'later'")
+        assert found.startswith("column 'day' must hold dates, but none of its 2 values is one: it has 'soon', 'later'")
 
 
 def test_a_piece_of_a_wide_file_has_fewer_rows(tmp_path):
     names = [f"x{i}" for i in range(200)]
     place = tmp_path / "t.csv"
     place.write_text(",".join(names) + "\n" + (",".join("1" * 200) + "\n") * 25_000)
-    pieces = [len(table) for table in TableFile(place)._look(names)]
+    pieces = [len(table) for table in TableFile(place)._pieces(names)]
     assert sum(pieces) == 25_000
     assert max(pieces) * 200 <= 1_000_000
-    assert [len(table) for table in TableFile(place)._look(names[:2])] == [25_000]
+    assert [len(table) for table in TableFile(place)._pieces(names[:2])] == [25_000]
 
 
 @pytest.mark.slow

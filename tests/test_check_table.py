@@ -245,13 +245,21 @@ def test_what_does_not_fit_is_reported():
 @pytest.mark.parametrize(
     ("labels", "options", "message"),
     [
-        (survey(user=[3, 5, 5], segment=["a", "b", "a"]), {}, r"more than one label: user '5' has \['b', 'a'\]"),
-        (survey(user=["x", "y", "z"]), {}, "none of the 3 identifiers.*'x', 'y', 'z' there and 1, 2, 3 here"),
+        (
+            survey(user=[3, 5, 5], segment=["a", "b", "a"]),
+            {},
+            r"more than one label, such as user '5' with \['b', 'a'\]",
+        ),
+        (
+            survey(user=["x", "y", "z"]),
+            {},
+            "none of the 3 identifiers.*'x', 'y', 'z' in the labels and 1, 2, 3 in the population",
+        ),
         (survey(segment=None), {}, "no label in column 'segment'"),
         (survey(), {"label": "segmet"}, "label column 'segmet' not found; did you mean 'segment'"),
         (survey(), {"on": "usr"}, "id column 'usr' not found; did you mean 'user'"),
         (survey(age=1), {"label": "age"}, "already"),
-        (survey().rename(columns={"segment": "kind"}), {}, "which column of the labels has the label"),
+        (survey().rename(columns={"segment": "kind"}), {}, "which column of the labels table holds the label"),
         (survey(), {"weight": "prob"}, "weight column 'prob' not found"),
     ],
 )

@@ -87,7 +87,7 @@ def test_encoding_that_cannot_be_told(tmp_path: Path) -> None:
     for row in rows:
         row["город"] = "Москва" if row["plan"] == "pro" else "Казань"
     table = write(tmp_path / "cyrillic.csv", rows, encoding="cp1251")
-    assert_refused(fit(table), table, "cannot be told", "cp1251")
+    assert_refused(fit(table), table, "cannot detect the encoding", "cp1251")
     result = fit(table, "--encoding", "cp1251")
     assert result.exit_code == 0, result.output
     assert set(predicted(table)["label"]) == {"золото", "синий цвет"}
@@ -119,7 +119,7 @@ def test_ragged_rows(tmp_path: Path) -> None:
     lines = table.read_text().splitlines()
     lines[41] += ",more"
     table.write_text("\n".join(lines))
-    assert_refused(fit(table), table, "line 42", "4 values where the header has 3")
+    assert_refused(fit(table), table, "line 42", "4 values, but the header has 3")
 
 
 def test_binary_file(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_binary_file(tmp_path: Path) -> None:
 
 def test_parquet_by_name_only(tmp_path: Path) -> None:
     table = write(tmp_path / "table.parquet", people())
-    assert_refused(fit(table), table, "is no Parquet file")
+    assert_refused(fit(table), table, "is not a Parquet file")
 
 
 def test_truncated_parquet(tmp_path: Path) -> None:

@@ -31,4 +31,4 @@ def test_demo_does_not_overwrite_other_files(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     result = run("demo", "-o", tmp_path)
     assert result.exit_code == 2
-    assert "not of this demonstration" in result.stderr
+    assert "did not write" in result.stderr

@@ -85,7 +85,7 @@ def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
 
     again = experiment(table, folder)  # another choice of sizes has other test rows only if the largest differs
     assert again.exit_code == 0
-    assert "8 fits, 8 of them done before." in again.stderr
+    assert "8 fits, 8 of them already finished." in again.stderr
     pd.testing.assert_frame_equal(found, pd.read_csv(folder / "table.csv"))
 
 
@@ -97,7 +97,7 @@ def test_json_is_alone_on_standard_output(table, tmp_path):
     content = json.loads(done.stdout)
     assert done.stderr == ""
     assert content["cells"] == 4
-    assert content["warnings"] == ["10 of 300 rows have no class in 'segment' and take no part."]
+    assert content["warnings"] == ["10 of 300 rows have no class in 'segment' and are left out."]
     assert set(content["averages"]) == {"k nearest neighbours", "TSVM (raw features)"}
     assert content["claims"] == []
 
@@ -126,10 +126,10 @@ def test_an_ablation_has_a_table_of_its_own(tmp_path):
         (("--methods", "knm"), "did you mean 'knn'"),
         (("--methods", "knn,knn"), "names knn twice"),
         (("--methods", "knn", "--ablation"), "add deepsep to --methods"),
-        (("--labels", "35;50"), "write numbers with commas between"),
+        (("--labels", "35;50"), "write numbers separated by commas"),
         (("--set", "deepsep.turns=2"), "no setting 'turns'"),
         (("--set", "rounds=2"), "write METHOD.NAME=VALUE"),
-        (("--address", "auto"), "--address belongs to --engine ray"),
+        (("--address", "auto"), "--address needs --engine ray"),
         (("--label", "segmnt"), "did you mean 'segment'"),
         (("--drop", "segment"), "this is the column of classes"),
         (("--labels", "2"), "fits no size"),

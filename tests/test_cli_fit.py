@@ -206,7 +206,7 @@ def test_a_foreign_folder_is_refused_before_the_work_begins(people: Path) -> Non
     (folder / "cat.txt").write_text("cat")
     result = run("fit", "no-such-table.csv", "--label", "segment", "-o", folder)
     assert result.exit_code == 2
-    assert "holds files that are no model of deepsep" in result.stderr
+    assert "holds files that are not a deepsep model" in result.stderr
     assert [item.name for item in folder.iterdir()] == ["cat.txt"]
 
 

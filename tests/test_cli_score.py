@@ -64,7 +64,7 @@ def test_score_reads_the_sheet_that_is_named(people: Path, model: Path) -> None:
     assert pd.read_csv(target)["label"].tolist() == given.tolist()
     result = run("score", model, book, "--sheet", "Peple", "-o", target)
     assert result.exit_code == 2
-    assert "It has the sheets ['Cover', 'People']" in result.stderr
+    assert "Its sheets are ['Cover', 'People']" in result.stderr
 
 
 def test_the_identifier_is_not_among_the_unexpected_columns(people: Path, model: Path) -> None:

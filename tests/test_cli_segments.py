@@ -90,7 +90,7 @@ def test_none_is_an_answer(answers: Path, suffix: str) -> None:
     result = run("segments", file, "-k", 2, "--id", "who", "-o", answers.parent / "segments")
     assert result.exit_code == 0, result.output
     assert f"{len(frame) - 1} cells with" in result.stderr
-    assert "1 cells with 'null' in columns of numbers are taken as missing" in result.stderr
+    assert "1 cells with 'null' in numeric columns are taken as missing" in result.stderr
     found = pd.read_csv(answers.parent / "segments" / "profiles.csv", keep_default_na=False)
     given = {name: set(part["answer"]) for name, part in found.groupby("question")}
     assert given["Pets"] == {"None", "dog"}
@@ -105,13 +105,13 @@ def test_segments_do_not_replace_foreign_files(answers: Path, monkeypatch: pytes
     (folder / "summary.json").write_text('{"deepsep": "is nice"}')
     result = run("segments", "no-such-table.csv", "-o", folder)
     assert result.exit_code == 2
-    assert "holds files that are no segments of deepsep" in result.stderr
+    assert "did not write" in result.stderr
     assert (folder / "model" / "mine.txt").read_text() == "mine"
     monkeypatch.chdir(folder / "model")
     for target in (".", ".."):
         result = run("segments", "no-such-table.csv", "-o", target)
         assert result.exit_code == 2
-        assert "is the current folder or holds it" in result.stderr
+        assert "is the current folder or a parent of it" in result.stderr
 
 
 @pytest.mark.parametrize("name", ["segment", "probability"])

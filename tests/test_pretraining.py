@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
+from deepsep.networks.components import principal_components
 from deepsep.networks.in_context import MAX_CLASSES, UNLABELLED, InContextNetwork, Sizes, load_network
 from pretraining import train
 from pretraining.difficulty import difficulty
 from pretraining.evaluate import Protocol, evaluate, read_tables
 from pretraining.generator import Batch, draw_batch
 from pretraining.generator.batch import FAMILIES
-from pretraining.generator.components import principal_components
 from pretraining.generator.dice import Dice, scaled
 from pretraining.generator.gaps import gaps
 from pretraining.generator.label_noise import tidy

@@ -32,6 +32,7 @@ SHORT = {
     "estimator__learning_rate": 0.2,
     "n_cuts": 5,
     "folds": 2,
+    "n_members": 1,
 }
 # The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
 RIVALS = [name for name in methods() if name not in ("deepsep", "tsvm")]
@@ -312,5 +313,16 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 
 def test_the_names_at_the_top_are_the_promised_ones():
-    promised = ["TSVM", "DeepSep", "LabelledFold", "SurveySegments", "for_table", "save", "load", "method", "methods"]
+    promised = [
+        "TSVM",
+        "DeepSep",
+        "InContext",
+        "LabelledFold",
+        "SurveySegments",
+        "for_table",
+        "save",
+        "load",
+        "method",
+        "methods",
+    ]
     assert set(deepsep.__all__) == {*promised, "datasets", "errors", "__version__"}

@@ -420,7 +420,7 @@ def test_an_svm_with_parts_of_other_lengths_is_refused(saved, tmp_path):
         svm = fitted(place)
         change(svm)
         forge(place, packed(svm))
-        refuse(place, "no sound classifier")
+        refuse(place, "does not hold a valid classifier")
 
 
 def test_neighbours_of_other_width_are_refused(saved, tmp_path):
@@ -463,7 +463,7 @@ def test_a_lightgbm_tree_that_points_astray_is_refused(field, value, saved, tmp_
     same = edited(text, 1, "num_leaves", 0, text.partition("Tree=1\nnum_leaves=")[2].partition("\n")[0])
     assert same == text
     forge(place, edited(text, 1, field, 0, value).encode())
-    refuse(place, "classifier.txt holds no sound classifier")
+    refuse(place, "classifier.txt holds does not hold a valid classifier")
 
 
 def test_a_lightgbm_text_that_reads_otherwise_than_it_looks_is_refused(saved):

@@ -142,7 +142,7 @@ def test_a_folder_of_parts_goes_to_a_folder_of_parts(fitted, table, scored, tmp_
         assert summary["parts"] == 5
         assert summary["ignored"] == ["user"]
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    with pytest.raises(DataError, match="more than Parquet parts"):
+    with pytest.raises(DataError, match="not parts of an earlier scoring"):
         score_file(fitted, place, tmp_path / "out")
 
 
@@ -154,10 +154,10 @@ def test_the_users_own_files_are_never_replaced(fitted, table, tmp_path):
     (tmp_path / "folder.csv").mkdir()
     files = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     for target, message in (
-        (tmp_path, "lie in each other"),
-        (source / "part-0.parquet", "lie in each other"),
-        (source / "scores", "lie in each other"),
-        (other, "more than Parquet parts of an earlier scoring: part-0.parquet"),
+        (tmp_path, "contain one another"),
+        (source / "part-0.parquet", "contain one another"),
+        (source / "scores", "contain one another"),
+        (other, "not parts of an earlier scoring of an earlier scoring: part-0.parquet"),
         (tmp_path / "folder.csv", "is a folder"),
     ):
         with pytest.raises(DataError, match=message):

@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from oracle import hinge_svm, literal_cccp, tsvm_objective
 from scipy import sparse
 
+from deepsep.solvers.cccp import cccp
+from deepsep.solvers.curvature import Factor
 from deepsep.solvers.newton import _direction, minimise
-from deepsep.solvers.rows import Factor, Rows
-from deepsep.solvers.tsvm import Problem, cccp, single_loop, supervised_svm
+from deepsep.solvers.problem import Problem
+from deepsep.solvers.rows import Rows
+from deepsep.solvers.single_loop import single_loop
+from deepsep.solvers.supervised_svm import supervised_svm
 
 REFERENCES = [
     pytest.param(problem, id=f"{name}-{i}")

@@ -395,10 +395,10 @@ def test_names_go_through_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{'0': 'x'}", "is no JSON file"),
-        ('["x"]', "no object with segments"),
-        ("3", "no object with segments"),
-        ('{"first": "x"}', "'first' is no segment"),
+        ("{'0': 'x'}", "is not a JSON file"),
+        ('["x"]', "does not map segments to names"),
+        ("3", "does not map segments to names"),
+        ('{"first": "x"}', "'first' is not the number of a segment"),
         ('{"0": "x", "0": "y"}', "segment 0 is named twice"),
         ('{"0": "x", "1": "x"}', "both be called 'x'"),
         ('{"0": ""}', "name of segment 0 is ''"),
@@ -470,14 +470,14 @@ def test_a_second_run_replaces_the_first_and_keeps_other_files(people, model, tm
 
 def test_a_foreign_folder_is_left_alone(people, model, tmp_path):
     (tmp_path / "names.json").write_text("mine")
-    with pytest.raises(DataError, match="no segments of deepsep"):
+    with pytest.raises(DataError, match="did not write"):
         write_segments(model, people.answers, tmp_path)
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("names.json", "mine")]
 
 
 @pytest.mark.parametrize("ids", [[1, 2], [1, 1, 2]])
 def test_wrong_identifiers_are_refused_and_nothing_is_written(people, model, tmp_path, ids):
-    with pytest.raises(DataError, match=r"identifiers and 3 respondents|=1 stands for several"):
+    with pytest.raises(DataError, match=r"identifiers for 3 respondents|=1 identifies several"):
         write_segments(model, people.answers.head(3), tmp_path / "s", ids=ids)
     assert not (tmp_path / "s").exists()
 

@@ -9,10 +9,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from deepsep.errors import ParameterError  # noqa: E402
-from deepsep.networks import TorchRows, rows_by_size, torch_rows  # noqa: E402
+from deepsep.networks import TorchArrays, rows_by_size, torch_arrays  # noqa: E402
+from deepsep.networks.torch_arrays import device_of  # noqa: E402
+from deepsep.solvers.array_library import NumpyArrays  # noqa: E402
+from deepsep.solvers.cccp import cccp  # noqa: E402
 from deepsep.solvers.newton import minimise  # noqa: E402
+from deepsep.solvers.problem import Problem  # noqa: E402
 from deepsep.solvers.rows import Rows  # noqa: E402
-from deepsep.solvers.tsvm import Problem, cccp, single_loop, supervised_svm  # noqa: E402
+from deepsep.solvers.single_loop import single_loop  # noqa: E402
+from deepsep.solvers.supervised_svm import supervised_svm  # noqa: E402
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=GPU)])
@@ -20,6 +25,11 @@ KINDS = pytest.mark.parametrize("kind", ["loop", "capped", "linearised"])
 BIAS = pytest.mark.parametrize("free", [False, True], ids=["balanced", "free bias"])
 C, M, L, U = 3, 6, 70, 2600  # the unlabelled rows make two full products and a part of one
 EVERY = np.arange(C)
+
+
+def torch_pass(labelled, *rest, **settings):
+    """Rows whose arrays are torch's, on the device where they are."""
+    return Rows(labelled, *rest, library=TorchArrays(device_of(labelled)), **settings)
 
 
 def make_problem(seed=0, *, free=False, s=0.0, u=U, dtype=np.float64):
@@ -41,7 +51,7 @@ def on(device, problem):
         labelled=there(problem.labelled),
         unlabelled=there(problem.unlabelled),
         cost_unlabelled=there(problem.cost_unlabelled),
-        make_rows=TorchRows,
+        make_rows=torch_pass,
     )
 
 
@@ -69,10 +79,10 @@ def chunks(request, monkeypatch):
     """Small problems cut into chunks as large ones are, with rows of no curvature left out."""
     if request.param == "many chunks":
         for name in ("CHUNK_ELSEWHERE", "SPLIT"):
-            monkeypatch.setattr(torch_rows, name, 64)
-        monkeypatch.setattr(torch_rows, "CHUNK", {})
+            monkeypatch.setattr(torch_arrays, name, 64)
+        monkeypatch.setattr(torch_arrays, "CHUNK", {})
     if request.param == "selected":
-        monkeypatch.setattr(torch_rows, "SELECT", 0)
+        monkeypatch.setattr(torch_arrays, "SELECT", 0)
 
 
 @DEVICES
@@ -152,10 +162,10 @@ def test_a_whole_tsvm_ends_where_numpy_ends(device, path, free, s):
 
 
 @DEVICES
-@pytest.mark.parametrize("make_rows", [TorchRows, rows_by_size(Rows)], ids=["torch", "by size"])
+@pytest.mark.parametrize("make_rows", [torch_pass, rows_by_size(Rows)], ids=["torch", "by size"])
 def test_single_precision_and_the_two_level_start(device, make_rows, monkeypatch):
     """The gap is certified in double precision; the objective agrees to that gap."""
-    monkeypatch.setattr(torch_rows, "FEW", 3000)  # the full problem on the device, its start on the host
+    monkeypatch.setattr(torch_arrays, "FEW", 3000)  # the full problem on the device, its start on the host
     problem = make_problem(5, u=9000, dtype=np.float32)
     objectives = []
     for each in (problem, replace(on(device, problem), make_rows=make_rows)):
@@ -171,10 +181,10 @@ def test_single_precision_and_the_two_level_start(device, make_rows, monkeypatch
 def test_rows_by_size(device):
     problem = make_problem(u=50)
     make = rows_by_size(Rows, device=device)
-    assert isinstance(replace(on(device, problem), make_rows=make).rows(), Rows)
-    many = replace(make_problem(u=torch_rows.FEW), make_rows=make).rows()
-    assert isinstance(many, TorchRows)
-    assert many.device.type == device
+    assert isinstance(replace(on(device, problem), make_rows=make).rows().library, NumpyArrays)
+    many = replace(make_problem(u=torch_arrays.FEW), make_rows=make).rows()
+    assert isinstance(many.library, TorchArrays)
+    assert many.library.device.type == device
 
 
 @DEVICES
@@ -223,7 +233,7 @@ def test_many_features(device):
 def test_tensors_on_the_device_are_not_copied(device):
     there = on(device, make_problem())
     rows = there.rows()
-    assert rows.device.type == device
+    assert rows.library.device.type == device
     assert rows._blocks[0].x.data_ptr() == there.labelled.data_ptr()
     assert rows._blocks[1].x.data_ptr() == there.unlabelled.data_ptr()
     before = there.unlabelled.clone()
@@ -258,4 +268,4 @@ def test_reduced_precision_elsewhere_does_not_reach_the_scores():
 
 def test_centre_is_refused():
     with pytest.raises(ParameterError, match="centre"):
-        replace(make_problem(), centre=np.zeros(M), make_rows=TorchRows).rows()
+        replace(make_problem(), centre=np.zeros(M), make_rows=torch_pass).rows()

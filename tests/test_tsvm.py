@@ -419,8 +419,8 @@ def test_data_frames_and_pipelines():
 def test_two_level_start_on_many_rows(monkeypatch):
     X, y, names = three_classes(3000)
     at_once = TSVM().fit(X, y)
-    monkeypatch.setattr("deepsep.solvers.tsvm.TWO_LEVEL_FROM", 1000)
-    monkeypatch.setattr("deepsep.solvers.tsvm.TWO_LEVEL_SAMPLE", 300)
+    monkeypatch.setattr("deepsep.solvers.single_loop.TWO_LEVEL_FROM", 1000)
+    monkeypatch.setattr("deepsep.solvers.single_loop.TWO_LEVEL_SAMPLE", 300)
     model = TSVM().fit(X, y)
     assert model.n_iter_ != at_once.n_iter_
     assert (model.duality_gap_ <= 1e-6).all()

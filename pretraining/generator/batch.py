@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from deepsep.networks import components
 from deepsep.networks.in_context import UNLABELLED
-from pretraining.generator import components
 from pretraining.generator.causal import causal_table
 from pretraining.generator.clusters import cluster_table
 from pretraining.generator.columns import add_irrelevant
@@ -58,9 +58,9 @@ def draw_batch(
     share_of_components: float = 0.15,
 ) -> Batch:
     """Draw tables of one shape, from up to three families; `family` draws all from one."""
-    as_components = columns <= components.MOST and choices.random() < share_of_components
+    as_components = columns <= components.MOST_COMPONENTS and choices.random() < share_of_components
     # Only the first components are kept, so there may be more columns behind them than the network sees.
-    hidden = choices.choice([columns, 64, 100]) if as_components and columns == components.MOST else columns
+    hidden = choices.choice([columns, 64, 100]) if as_components and columns == components.MOST_COMPONENTS else columns
     names = list(FAMILIES)
     parts = []
     n_parts = 1 if family else min(3, max(1, tables // 3))

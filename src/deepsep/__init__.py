@@ -1,6 +1,6 @@
 """Classify a whole population from a handful of labelled examples.
 
-Public names load on first use, so that ``import deepsep`` costs nothing.
+Public names load on first use, so that ``import deepsep`` is instant.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from deepsep import datasets, errors
     from deepsep.classifiers.catalogue import method, methods
     from deepsep.classifiers.deepsep import DeepSep
+    from deepsep.classifiers.in_context import InContext
     from deepsep.classifiers.tsvm import TSVM
     from deepsep.evaluation.folds import LabelledFold
     from deepsep.evaluation.out_of_fold import out_of_fold
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TSVM",
     "DeepSep",
+    "InContext",
     "LabelledFold",
     "SurveySegments",
     "__version__",
@@ -39,6 +41,7 @@ __all__ = [
 
 _HOME = {
     "DeepSep": "deepsep.classifiers.deepsep",
+    "InContext": "deepsep.classifiers.in_context",
     "TSVM": "deepsep.classifiers.tsvm",
     "LabelledFold": "deepsep.evaluation.folds",
     "for_table": "deepsep.table",

@@ -1,4 +1,4 @@
-"""Names of a package that load on first use, since what stands behind them takes seconds to import."""
+"""Load the public names of a package on first use, because importing them takes seconds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 def lazy_names(package: str, home: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package.
+    """Return ``__getattr__`` and ``__dir__`` for a package.
 
     Parameters
     ----------
     package : str
         Its ``__name__``.
     home : mapping
-        Name → the module that holds it, or that it is.
+        Public name → the module that holds it, or the module itself.
     """
 
     def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
 """The errors and warnings of deepsep.
 
-Every error is a :class:`DeepSepError`; those about values are also a :class:`ValueError`, so code that knows only
-scikit-learn catches them as well. A message that names settings holds them as parts, so that the command line can name
-its options instead.
+Every error is a :class:`DeepSepError`; those about values are also a :class:`ValueError`, so that code written for
+scikit-learn catches them too. A message keeps the settings it names as separate parts, so that the command line can
+name its options instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Setting(NamedTuple):
-    """A setting in a message, with a value or without: ``encoding='cp1251'`` in Python."""
+    """A setting in a message, with or without a value: ``encoding='cp1251'`` in Python."""
 
     name: str
     value: Any = ...
@@ -22,14 +22,14 @@ class Setting(NamedTuple):
 
 
 class Worded(Exception):
-    """A message in which ``{name}`` stands for a setting.
+    """An error or warning whose message has ``{name}`` in place of each setting.
 
     Parameters
     ----------
     text : str
         The message.
     **settings : Setting
-        What stands for each name in braces.
+        The setting for each name in braces.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Worded(Exception):
         super().__init__(self.worded(str))
 
     def worded(self, name: Callable[[Setting], str]) -> str:
-        """Return the message, with settings named as the function says."""
+        """Return the message, with each setting formatted by the function."""
         message = self.text
         for key, setting in self.settings.items():
             message = message.replace(f"{{{key}}}", name(setting))
@@ -64,7 +64,7 @@ class DeepSepError(Worded):
 
 
 class DataError(DeepSepError, ValueError):
-    """The rows cannot be used: not finite, all alike, or of the wrong shape."""
+    """The rows cannot be used: not finite, all equal, or of the wrong shape."""
 
 
 class LabelError(DeepSepError, ValueError):
@@ -72,7 +72,7 @@ class LabelError(DeepSepError, ValueError):
 
 
 class ParameterError(DeepSepError, ValueError):
-    """A setting has a value that makes no sense, alone or beside another setting."""
+    """A setting has an invalid value, by itself or together with another setting."""
 
 
 class DeepSepWarning(Worded, UserWarning):
@@ -80,7 +80,7 @@ class DeepSepWarning(Worded, UserWarning):
 
 
 class LabelWarning(DeepSepWarning):
-    """Labels are so few, or so incomplete, that part of the method falls back on something simpler."""
+    """Labels are so few, or so incomplete, that part of a method falls back to something simpler."""
 
 
 class CollapseWarning(DeepSepWarning):
@@ -88,16 +88,16 @@ class CollapseWarning(DeepSepWarning):
 
 
 class ApproximationWarning(DeepSepWarning):
-    """There are too many rows for the exact kernel: a Nyström map took its place."""
+    """There are too many rows for the exact kernel, so a Nyström approximation is used."""
 
 
 class InterruptWarning(DeepSepWarning):
-    """A fit was interrupted; the model holds what was complete."""
+    """A fit was interrupted; the model holds the completed rounds."""
 
 
 class ModelFileError(DeepSepError, ValueError):
-    """A model cannot be written, or a saved one cannot be opened: foreign, damaged, edited, or of unknown types."""
+    """A model cannot be saved, or a saved one cannot be opened: not a model, damaged, edited, or of unknown types."""
 
 
 class VersionError(ModelFileError):
-    """The saved model has a format that this version of deepsep does not read."""
+    """A saved model has a format that this version of deepsep cannot read."""

@@ -1,4 +1,4 @@
-"""Load any model that was saved: the folder is read and checked, and its class looked up in the catalogue."""
+"""Load any saved model: read and check its folder, and look up its class in the catalogue."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ __all__ = ["load", "save"]
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
     """Open a saved model.
 
-    Every hash is checked before anything is built, and nothing in the folder is run.
+    Every hash is checked before anything is built, and nothing in the folder is executed.
 
     Parameters
     ----------
     path : str or path
         The folder that ``save`` wrote.
     encoder : callable or torch.nn.Module, optional
-        For a model with an encoder of your own, of which the folder holds only the weights: the module itself, or a
-        function that makes it.
+        The encoder of a model with an encoder of your own, since the folder holds only its weights: the module itself,
+        or a function that makes it.
 
     Returns
     -------
     estimator or Pipeline
-        As it was saved: it predicts the same, to the last bit.
+        The saved model; its predictions are the same to the last bit.
 
     Raises
     ------
     ModelFileError
-        If the folder is no model, is damaged or edited, or names types that no model needs.
+        If the folder is not a model, is damaged or edited, or names types that no model needs.
     VersionError
         If it was written in a newer format.
 
     Warns
     -----
     DeepSepWarning
-        If deepsep, or scikit-learn in a pipeline, has another version than the one that wrote the model.
+        If the model was written with another version of deepsep, or of scikit-learn for a pipeline.
     """
     root = Path(path)
     manifest = read_manifest(root)
@@ -66,7 +66,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         parts = part_names(manifest["arrays"])
         wanted = [ARRAYS, *step_files, *(f"{PARTS}/{name}" for name in parts)]
         if sorted(manifest["files"]) != sorted(wanted):
-            raise ModelFileError(f"{root}: its manifest lists other files than a model has. Save the model again.")
+            raise ModelFileError(f"{root}: its manifest lists files that a model does not have. Save the model again.")
         files = {name: read_checked(root, name, manifest["files"][name]) for name in wanted}
         arrays = restore_arrays(read_tensors(files[ARRAYS]), manifest["arrays"])
         arrays |= {name: files[f"{PARTS}/{name}"] for name in parts}
@@ -76,28 +76,28 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         steps = [load_step(f"{root / name}", files[name]) for name in step_files]
         options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
         return Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
-    except (DeepSepError, DeepSepWarning):  # a warning, where the user made it an error
+    except (DeepSepError, DeepSepWarning):  # a warning, if the user turned warnings into errors
         raise
     except ImportError as error:
         raise ModelFileError(
             f"{root}: this model needs the package {error.name!r}, or another version of it ({error}). Install it."
         ) from error
     except SafetensorError as error:
-        raise ModelFileError(f"{root / ARRAYS} is no safetensors file ({error}). Save the model again.") from error
-    except Exception as error:  # the hashes are right, but not what they vouch for
+        raise ModelFileError(f"{root / ARRAYS} is not a safetensors file ({error}). Save the model again.") from error
+    except Exception as error:  # the hashes match, but the content is inconsistent
         raise ModelFileError(
             f"{root}: the parts of the model do not fit together ({type(error).__name__}: {error}). Save it again."
         ) from error
 
 
-# -- an estimator and its parts ------------------------------------------------------------------------------
+# -- estimators and their parts ------------------------------------------------------------------------------
 
 
 def put_together(section: Mapping[str, Any], arrays: dict[str, Any], *, encoder: Any = None) -> Any:
-    """Rebuild what ``take_apart`` took apart, with ``_from_parts(params, state, arrays)`` of its class.
+    """Rebuild an estimator from the result of ``take_apart``, with ``_from_parts(params, state, arrays)`` of its class.
 
-    There the state also has ``classes_``, ``n_features_in_``, ``feature_names_in_`` and ``data_fingerprint_``, where
-    the estimator had them, and the settings have the encoder.
+    The state passed to it also has ``classes_``, ``n_features_in_``, ``feature_names_in_`` and ``data_fingerprint_``,
+    if the estimator had them, and the settings include the encoder.
     """
     kind = _class_of(section["kind"])
     settings = {name: _restore_setting(name, value, encoder) for name, value in section["settings"].items()}
@@ -112,7 +112,7 @@ def _class_of(kind: Any) -> Any:
         return SurveySegments
     if kind not in homes:
         known = ", ".join([*homes, SurveySegments.__name__])
-        raise ModelFileError(f"the model is of the unknown kind {kind!r}; known are {known}.")
+        raise ModelFileError(f"the model has the unknown type {kind!r}; the known types are {known}.")
     return getattr(import_module(homes[kind]), kind)
 
 
@@ -130,9 +130,8 @@ def _check_encoder(root: Path, section: Mapping[str, Any], encoder: Any) -> None
     stored = section["settings"].get("encoder")
     if _needs_code(stored) and encoder is None:
         raise ModelFileError(
-            f"{root}: the model has an encoder of your own ({stored['__code__']}), of which the folder holds the "
-            "weights but not the code. Pass the code: deepsep.load(path, encoder=factory), where factory() returns "
-            "such a module."
+            f"{root}: the model has an encoder of your own ({stored['__code__']}); the folder holds its weights but "
+            "not its code. Pass the code: deepsep.load(path, encoder=factory), where factory() returns such a module."
         )
     if encoder is not None and not _needs_code(stored):
         raise ParameterError(f"load: {root} has no encoder of your own. Leave out encoder={encoder!r}.")

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabelled
-from deepsep.core.arrays import take, take_codes
+from deepsep.core.arrays import checked_array, checked_codes
 from deepsep.core.checks import private_generator, require
 from deepsep.core.fingerprint import fingerprint
 from deepsep.core.notices import warn
@@ -185,9 +185,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         model = cls(**params)
         model.__dict__.update({name: state.pop(name) for name in COMMON if name in state})
         c = len(model.classes_)
-        codes = take_codes(arrays, "transduction_", c)
+        codes = checked_codes(arrays, "transduction_", c)
         model._set_transduction(codes)
         if "label_distributions_" in arrays:
-            model.label_distributions_ = take(arrays, "label_distributions_", (len(codes), c), "f")
+            model.label_distributions_ = checked_array(arrays, "label_distributions_", (len(codes), c), "f")
         model._restore(state, arrays)
         return model

@@ -35,6 +35,11 @@ class Method:
         What it does, what must hold for it to do well, and how long it takes.
     uses_unlabelled : bool
         Whether it learns from unlabelled rows.
+    compared : bool
+        Whether ``deepsep compare`` has it in its default list: a fit takes seconds at most, and every idea is there
+        once.
+    in_study : bool
+        Whether it is in the table of the paper's study.
     tuning : mapping
         Setting → the range in which it is tuned.
     classifier : str
@@ -54,6 +59,8 @@ class Method:
     assumes: str
     cost: str
     uses_unlabelled: bool = True
+    compared: bool = False
+    in_study: bool = False
     tuning: Mapping[str, Range] = field(default_factory=dict)
     classifier: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -114,6 +121,8 @@ _METHODS = (
         "deep low-density separation: a network and transductive SVMs that teach each other",
         "boundaries between classes pass through few rows",
         "seconds; linear in the unlabelled rows",
+        compared=True,
+        in_study=True,
         tuning={**_NETWORK, "C": _COST},
     ),
     Method(
@@ -123,7 +132,17 @@ _METHODS = (
         "transductive SVMs, one against the rest, on the features as they are",
         "straight boundaries through few rows",
         "well below a second for thousands of rows; linear",
+        compared=True,
+        in_study=True,
         tuning={"C": _COST},
+    ),
+    Method(
+        "in-context",
+        "in-context network",
+        "in_context:InContext",
+        "a network trained beforehand on synthetic tables, which classifies a new table in one pass",
+        "the table resembles some of the millions that it has seen",
+        "half a minute for thousands of rows on two cores; linear; nothing is trained",
     ),
     Method(
         "mean-teacher",
@@ -132,6 +151,7 @@ _METHODS = (
         "a network that agrees with the moving average of itself under noise",
         "a little noise does not change the class",
         "seconds, whatever the number of rows",
+        in_study=True,
         tuning={**_NETWORK, "consistency": Range(0.3, 100)},
     ),
     Method(
@@ -223,6 +243,7 @@ _METHODS = (
         "labels spread over a graph of nearest neighbours and may be overruled",
         "neighbours are of one class",
         "seconds; nearest neighbours of all rows; memory linear",
+        compared=True,
         tuning={"alpha": _SPREAD, "n_neighbors": _NEIGHBOURS},
     ),
     Method(
@@ -286,6 +307,7 @@ _METHODS = (
         "gradient boosting with LightGBM's defaults; labelled rows alone",
         "at least some hundred labels: with 35 its default leaves hold too few rows to split",
         "below a second",
+        in_study=True,
         uses_unlabelled=False,
         tuning=_BOOSTING,
         classifier="lightgbm:LGBMClassifier",
@@ -298,6 +320,8 @@ _METHODS = (
         "gradient boosting with settings that suit few rows; labelled rows alone",
         "nothing about the unlabelled rows",
         "below a second",
+        compared=True,
+        in_study=True,
         uses_unlabelled=False,
         tuning=_BOOSTING,
         classifier="lightgbm:LGBMClassifier",
@@ -310,6 +334,7 @@ _METHODS = (
         "500 trees on resampled rows; labelled rows alone",
         "nothing about the unlabelled rows",
         "a second",
+        compared=True,
         uses_unlabelled=False,
         tuning=_FOREST,
         classifier="sklearn.ensemble:RandomForestClassifier",
@@ -334,6 +359,7 @@ _METHODS = (
         "logistic regression; labelled rows alone",
         "straight boundaries",
         "well below a second",
+        compared=True,
         uses_unlabelled=False,
         tuning={"C": Range(1e-2, 100)},
         classifier="sklearn.linear_model:LogisticRegression",
@@ -386,6 +412,7 @@ _METHODS = (
         "logistic regression that adds its surest guesses to its labels",
         "sure guesses are right",
         "a second",
+        compared=True,
         classifier="sklearn.semi_supervised:SelfTrainingClassifier",
         settings={"estimator": "sklearn.linear_model:LogisticRegression"},
         standardize=True,

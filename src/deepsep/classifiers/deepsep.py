@@ -20,7 +20,7 @@ from deepsep.classifiers.low_density import LowDensity
 from deepsep.classifiers.trained_rounds import Architecture, TrainedRounds
 from deepsep.classifiers.training_run import Phase, SplitRows, TrainingRun
 from deepsep.classifiers.tsvm import check_tsvm_settings, draw_rows, unlabelled_cost
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
@@ -500,13 +500,13 @@ class DeepSep(TransformerMixin, Classifier):
         device = "cpu" if self.encoder is None or self.device == "cpu" else "cuda"  # if there is one
         self._trained = TrainedRounds(
             Architecture(shape, c, hidden, self.dropout, self.l2, self.encoder, device),
-            Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale"))),
+            Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale"))),
             states,
-            take(arrays, "round_weights", (max(n - 1, 1),), "f"),
+            checked_array(arrays, "round_weights", (max(n - 1, 1),), "f"),
         )
         self._trained.check()
         if "prior_shift_" in arrays:
-            self.prior_shift_ = take(arrays, "prior_shift_", (c,), "f")
+            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
 
     # -- settings --------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from deepsep.classifiers.base import Classifier, settings
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -130,8 +130,11 @@ class EntropyLogistic(Classifier):
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
 
         d, c = self.n_features_in_, len(self.classes_)
-        self.coef_, self.intercept_ = take(arrays, "coef_", (c, d), "f"), take(arrays, "intercept_", (c,), "f")
-        self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self.coef_, self.intercept_ = (
+            checked_array(arrays, "coef_", (c, d), "f"),
+            checked_array(arrays, "intercept_", (c,), "f"),
+        )
+        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
         self.objective_, self.n_iter_ = float(state["objective_"]), int(state["n_iter_"])
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from deepsep.classifiers.base import Classifier
 from deepsep.classifiers.graph import connect, local_scale, neighbours
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -87,8 +87,8 @@ class GraphMethod(Classifier):
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
 
         d = self.n_features_in_
-        self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
-        self._rows = take(arrays, "rows", (len(self.transduction_), d), "f")
+        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._rows = checked_array(arrays, "rows", (len(self.transduction_), d), "f")
 
 
 def _affinity(distance: Array) -> Array:

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from deepsep.classifiers.base import Classifier, settings
 from deepsep.classifiers.graph import connect, local_scale, neighbours
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -209,10 +209,10 @@ class SemiBoost(Classifier):
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
 
         d, problems = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
-        rounds, steps = (take(arrays, name, (problems,), "i") for name in ("rounds", "objective_steps"))
-        alpha = take(arrays, "alpha", (int(rounds.sum()),), "f")
-        path = take(arrays, "objective_path_", (int(steps.sum()),), "f")
+        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        rounds, steps = (checked_array(arrays, name, (problems,), "i") for name in ("rounds", "objective_steps"))
+        alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")
+        path = checked_array(arrays, "objective_path_", (int(steps.sum()),), "f")
         self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
         name = "learners.skops.gz"
         learners = load(name, decompress(name, arrays[name]), TRUSTED_CLASSIFIERS)

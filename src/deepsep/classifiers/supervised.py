@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.base import Array, Classifier
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.core.labels import Labels
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.core.scaling import Scaling
@@ -185,7 +185,7 @@ class Supervised(Classifier):
         d, c = self.n_features_in_, len(self.classes_)
         self._scaling = None
         if "scale" in arrays:
-            self._scaling = Scaling(*(take(arrays, name, (d,), "f") for name in ("centre", "scale")))
+            self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
         self._platt = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
         self.estimator_ = load_classifier(arrays, new_classifier(state["classifier"]), d, c)
         p = self._probabilities(np.zeros((1, d)))

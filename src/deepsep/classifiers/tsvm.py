@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from deepsep.classifiers.base import Classifier, settings
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
@@ -27,8 +27,8 @@ from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.solvers.curvature import WIDE
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
-from deepsep.solvers.rows import WIDE
 from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
 
 Array = NDArray[Any]
@@ -391,24 +391,24 @@ class TSVM(Classifier):
         self.__dict__.update(state)
         c, m = len(self.classes_), self.n_features_in_
         problems = c if c > 2 else 1
-        self.intercept_ = take(arrays, "intercept_", (problems,), "f")
+        self.intercept_ = checked_array(arrays, "intercept_", (problems,), "f")
         if "coef_" in arrays:
-            self.coef_ = take(arrays, "coef_", (problems, m), "f")
+            self.coef_ = checked_array(arrays, "coef_", (problems, m), "f")
             self._separator = Separator(self.intercept_, coef=self.coef_)
         else:
-            self.support_vectors_ = take(arrays, "support_vectors_", (None, m), "f")
-            self.dual_coef_ = take(arrays, "dual_coef_", (problems, self.support_vectors_.shape[0]), "f")
+            self.support_vectors_ = checked_array(arrays, "support_vectors_", (None, m), "f")
+            self.dual_coef_ = checked_array(arrays, "dual_coef_", (problems, self.support_vectors_.shape[0]), "f")
             kernel = partial(rbf_kernel, gamma=float(self.gamma_))
             self._separator = Separator(
                 self.intercept_, support=self.support_vectors_, dual_coef=self.dual_coef_, kernel=kernel
             )
-        self.duality_gap_ = take(arrays, "duality_gap_", (problems,), "f")
-        self.balanced_ = take(arrays, "balanced_", (problems,), "b")
-        steps = take(arrays, "objective_steps", (problems,), "i")
-        path = take(arrays, "objective_path_", (int(steps.sum()),), "f")
+        self.duality_gap_ = checked_array(arrays, "duality_gap_", (problems,), "f")
+        self.balanced_ = checked_array(arrays, "balanced_", (problems,), "b")
+        steps = checked_array(arrays, "objective_steps", (problems,), "i")
+        path = checked_array(arrays, "objective_path_", (int(steps.sum()),), "f")
         self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
         if "prior_shift_" in arrays:
-            self.prior_shift_ = take(arrays, "prior_shift_", (c,), "f")
+            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
 
 
 def check_tsvm_settings(model: Any) -> None:

@@ -1,7 +1,7 @@
 """The command line: ``deepsep COMMAND ...``.
 
-Each command is a function in a file of its own. What takes long to import, it imports when it is called: so that
-``--help`` and the shell's completion answer at once.
+Each command is a function in its own file. It imports slow packages only when called, so that ``--help`` and shell
+completion respond at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def deepsep(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and end.", is_eager=True, callback=_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
     """Classify a whole population from a handful of labelled rows.

@@ -1,4 +1,4 @@
-"""Tables of answers, in which words such as "None" and "NA" are answers."""
+"""Read tables of survey answers, in which words such as "None" and "NA" are answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_answers(
 ) -> pd.DataFrame:
     """Read a table in which an answer is missing only where the cell is empty.
 
-    Elsewhere the usual words stand for a missing value; but "None" is what people tick. Numbers stay numbers.
+    In other tables the usual words mean a missing value, but in a survey "None" is an answer. Numbers stay numbers.
     """
     from pandas.api.types import is_numeric_dtype
 
@@ -44,14 +44,14 @@ def read_answers(
             counts = lost if number else kept
             counts[str(word)] = counts.get(str(word), 0) + int(count)
     if kept:
-        out.warn(f"{_counted(kept)} in columns of text count as answers. Where no answer was given, empty the cell.")
+        out.warn(f"{_counted(kept)} in text columns count as answers. Empty these cells if no answer was given.")
     if lost:
-        out.warn(f"{_counted(lost)} in columns of numbers are taken as missing answers.")
+        out.warn(f"{_counted(lost)} in numeric columns are taken as missing answers.")
     return frame
 
 
 def _raw_cells(file: Path, how: dict[str, Any]) -> dict[str, pd.Series[Any]]:
-    """Return the columns with text as the file has it; none of a file that tells text from missing values itself."""
+    """Return the columns as text exactly as in the file; empty for formats that mark missing values themselves."""
     import pandas as pd
 
     from deepsep.table.locations import kind_of
@@ -60,7 +60,7 @@ def _raw_cells(file: Path, how: dict[str, Any]) -> dict[str, pd.Series[Any]]:
     kind = kind_of(file)
     if kind == "text":
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeepSepWarning)  # what there is to say, read_table has said
+            warnings.simplefilter("ignore", DeepSepWarning)  # read_table has already issued them
             form = TextFormat.of(file, how["encoding"], how["delimiter"])
         frame = read_text(form, load_bytes(file, math.inf) or b"").to_pandas()
     elif kind == "excel":  # without empty rows and columns, like read_table

@@ -27,10 +27,10 @@ def check(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say what would go wrong if a model were fitted to a table.
+    """Check what would go wrong if a model were fitted to a table.
 
-    Looks at columns, gaps, labels, leaks, duplicates, and whether labelled rows are like the others. Exits with 0 if a
-    fit would work, and with 2 if not.
+    Checks columns, missing values, labels, leaks, duplicates, and whether labelled rows resemble the others. Exits
+    with 0 if a fit would work, and with 2 if not.
 
     Example: deepsep check customers.csv --label segment
     """
@@ -41,21 +41,21 @@ def check(
         data = read_training(out, training)
         named = data.ids if training.id or training.on else None
         frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
-        found = check_table(frame, data.label, id=None if named is None else str(named.name))
-        out.result(_text(found), found)
-        if not found["fit_would_work"]:
+        checked = check_table(frame, data.label, id=None if named is None else str(named.name))
+        out.result(_text(checked), checked)
+        if not checked["fit_would_work"]:
             raise typer.Exit(MISUSE)
 
 
-def _text(found: dict[str, Any]) -> str:
-    labels, columns = found["labels"], found["columns"]
+def _text(checked: dict[str, Any]) -> str:
+    labels, columns = checked["labels"], checked["columns"]
     used = [column for column in columns if not column["left_out"]]
     kinds = ", ".join(
         f"{sum(column['type'] == kind for column in used)} {kind}"
         for kind in dict.fromkeys(column["type"] for column in used)
     )
     lines = [
-        f"{found['rows']:,} rows, {labels['labelled']:,} of them labelled.",
+        f"{checked['rows']:,} rows, {labels['labelled']:,} of them labelled.",
         f"{len(columns)} columns besides the label; a model would use {len(used)} ({kinds}).",
         "",
         f"Labels in {labels['column']!r}:",
@@ -67,12 +67,12 @@ def _text(found: dict[str, Any]) -> str:
     gaps = sorted((column for column in used if column["missing"]), key=lambda column: -column["missing"])
     if gaps:
         some = ", ".join(f"{column['name']} {max(column['missing'], 0.01):.0%}" for column in gaps[:5])
-        lines += ["", f"Columns with gaps, {len(gaps)}: {some}{' ...' if len(gaps) > 5 else ''}"]
-    for finding in found["findings"]:
+        lines += ["", f"{len(gaps)} columns have missing values: {some}{' ...' if len(gaps) > 5 else ''}"]
+    for finding in checked["findings"]:
         lines += ["", _wrap(f"{finding['severity']}: {finding['message']}")]
         if finding["next"] != "Nothing.":
             lines.append(_wrap(f"  -> {finding['next']}"))
-    verdict = "A fit would work." if found["fit_would_work"] else "A fit would not work; see the errors above."
+    verdict = "A fit would work." if checked["fit_would_work"] else "A fit would not work; see the errors above."
     return "\n".join([*lines, "", verdict])
 
 

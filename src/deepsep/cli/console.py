@@ -1,4 +1,4 @@
-"""What a command says, and where: results to standard output, all else to standard error, failures as exit codes."""
+"""Print results to standard output and everything else to standard error, and turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ DEBUG = "DEEPSEP_DEBUG"
 
 
 class Console:
-    """Where a command's words go.
+    """Prints what a command has to say.
 
     Parameters
     ----------
     as_json : bool
-        Whether the result is for a script: JSON alone on standard output.
+        Whether to print the result as JSON, with nothing else on standard output.
     quiet : bool
-        Whether to say nothing but the errors; with ``as_json``, nothing but these and the JSON.
+        Whether to print only errors; with ``as_json``, only errors and the JSON.
 
     Attributes
     ----------
     warnings : list of str
-        What deepsep warned of, each once.
+        The distinct warnings so far.
     """
 
     def __init__(self, *, as_json: bool, quiet: bool) -> None:
@@ -43,30 +43,30 @@ class Console:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether there is someone to watch a progress bar."""
+        """Whether to show progress bars: on a terminal, unless quiet or JSON."""
         return not (self.quiet or self.as_json) and sys.stderr.isatty()
 
     def note(self, text: str) -> None:
-        """Say what is going on."""
+        """Print a message about what is going on."""
         if not self.quiet:
             typer.echo(text, err=True)
 
     def warn(self, text: str) -> None:
-        """Say what the user should know about the result."""
+        """Print a warning about the result, once."""
         if text not in self.warnings:
             self.warnings.append(text)
             self.note(f"note: {text}")
 
     def result(self, text: str, content: Mapping[str, Any]) -> None:
-        """Give the result: the text to a person, the content to a script."""
+        """Print the result: the text, or the content as JSON."""
         if self.as_json:
             whole = {**content, "warnings": self.warnings}
-            typer.echo(json.dumps(_plain(whole), indent=2, ensure_ascii=False, allow_nan=False))
+            typer.echo(json.dumps(_to_json(whole), indent=2, ensure_ascii=False, allow_nan=False))
         elif not self.quiet:
             typer.echo(text)
 
     def bar(self, doing: str, *, total: float) -> Any:
-        """Return a progress bar with the time left, which shows up after two seconds, on a terminal only."""
+        """Return a progress bar with the remaining time, which appears after two seconds, on a terminal only."""
         from tqdm import tqdm
 
         from deepsep.core.history import BAR
@@ -75,7 +75,7 @@ class Console:
 
     @contextmanager
     def steps(self, doing: str) -> Iterator[Callable[[int, int, str], None]]:
-        """Give a function that moves a progress bar: called with steps done, steps in all, and what comes next."""
+        """Yield a function that updates a progress bar, called with steps done, total steps, and what comes next."""
         with self.bar(doing, total=1) as bar:
 
             def on_step(done: int, total: int, what: str) -> None:
@@ -87,7 +87,7 @@ class Console:
 
     @contextmanager
     def share(self, doing: str) -> Iterator[Callable[[int, float], None]]:
-        """Give a function that moves a progress bar: called with rows done, and which share of all that is."""
+        """Yield a function that updates a progress bar, called with rows done and the share of all rows."""
         with self.bar(doing, total=1.0) as bar:
             bar.bar_format = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
 
@@ -100,17 +100,17 @@ class Console:
 
 @contextmanager
 def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) -> Iterator[Console]:
-    """Run a command: its warnings become notes, and its errors one message and an exit code.
+    """Run a command: its warnings become notes, and an error becomes one message and an exit code.
 
     ==== ======================================================================
-    0    it worked
-    1    it failed, and not for the user's doing: disk, memory, a missing extra
-    2    the options or the data do not allow it
+    0    success
+    1    failure beyond the user's control: disk, memory, a missing extra
+    2    invalid options or data
     130  Ctrl-C
     ==== ======================================================================
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a name of a class must not fail on a terminal of few characters
+        if hasattr(stream, "reconfigure"):  # a class name must not fail on a terminal with a small character set
             stream.reconfigure(errors="replace")
     out = Console(as_json=as_json, quiet=quiet)
     try:
@@ -118,7 +118,7 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
             if not debug:
                 warnings.simplefilter("ignore")
             warnings.simplefilter("always", DeepSepWarning)
-            warnings.simplefilter("error", InterruptWarning)  # a fit that was cut short is not saved
+            warnings.simplefilter("error", InterruptWarning)  # an interrupted fit is not saved
             warnings.showwarning = _show(out)
             yield out
     except (KeyboardInterrupt, InterruptWarning) as error:
@@ -127,7 +127,7 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
         raise
     except DeepSepError as error:
         raise _end(error, in_options(error), MISUSE, debug) from None
-    except BrokenPipeError:  # the reader has gone, as in "deepsep methods | head"
+    except BrokenPipeError:  # the reader has closed the pipe, as in "deepsep methods | head"
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(FAILURE) from None
     except ImportError as error:
@@ -137,18 +137,18 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
         raise _end(error, message, FAILURE, debug) from None
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        message = f"{place}{error.strerror or error}. Check the path, the rights and the disk."
+        message = f"{place}{error.strerror or error}. Check the path, the permissions and the disk."
         raise _end(error, message, FAILURE, debug) from None
     except Exception as error:
         message = (
             f"Something unexpected happened ({type(error).__name__}: {error}). This is a bug in deepsep: please report "
-            "it with what the same command prints with --debug."
+            "it with the output of the same command with --debug."
         )
         raise _end(error, message, FAILURE, debug) from None
 
 
 def _end(error: BaseException, message: str, code: int, debug: bool) -> typer.Exit:
-    """Say why, and return what ends the command."""
+    """Print the message, and return the exception that ends the command."""
     if debug or os.environ.get(DEBUG):
         traceback.print_exception(error)
     typer.echo(f"Error: {message}", err=True)
@@ -172,14 +172,14 @@ def _show(out: Console) -> Any:
     return show
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: numbers of NumPy as numbers, NaN and infinity as null, paths as text."""
+def _to_json(value: Any) -> Any:
+    """Convert a value to JSON types: NumPy's numbers to numbers, NaN and infinity to null, paths to text."""
     if isinstance(value, Mapping):
-        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+        return {str(_to_json(key)): _to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_to_json(item) for item in value]
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return _to_json(value.tolist())
     if isinstance(value, float):
         return value if value - value == 0 else None
     return value if value is None or isinstance(value, str | int) else str(value)

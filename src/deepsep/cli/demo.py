@@ -21,18 +21,18 @@ RESULT = "demo.json"
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the files go.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the files.")] = Path(
         "deepsep-demo"
     ),
-    open: Annotated[bool, typer.Option("--open/--no-open", help="Whether to open the report in a browser.")] = True,
+    open: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Show the whole story on real people.
+    """Run a complete example on real survey data.
 
-    A survey, segments, 100 labels, a model, scores and a report. Takes a minute or two, needs no network, and leaves
-    the files to replay every step by hand.
+    From a survey to segments, 100 labels, a model, scores and a report. Takes a minute or two, needs no network, and
+    keeps the files so that you can repeat every step by hand.
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.outputs import read_folder
@@ -41,7 +41,7 @@ def demo(
         began = time.perf_counter()
         target = _check_folder(output)
         with tempfile.TemporaryDirectory() as place:
-            result, text = _play(out, Path(place), output)
+            result, text = _run(out, Path(place), output)
             files = read_folder(Path(place))
         result["seconds"] = round(time.perf_counter() - began, 1)
         files[RESULT] = _dump(result)
@@ -52,9 +52,9 @@ def demo(
             webbrowser.open(report.as_uri())
 
 
-def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
-    """Run the story in a folder and return its figures, and the last lines of its telling."""
-    from deepsep import demo as story
+def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
+    """Run the example in a folder and return its figures, and the text to print at the end."""
+    from deepsep import demo_example as example
     from deepsep.cli.estimator import build
     from deepsep.cli.fit import fit_and_measure
     from deepsep.cli.outputs import save_model
@@ -63,18 +63,18 @@ def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str
 
     out.note(
         "1. The survey. NHANES 2017-18: what adults in the United States said about health, mood, sleep, smoking,\n"
-        "   movement and eating. Latent Dirichlet allocation puts their answers into five segments ..."
+        "   exercise and diet. Latent Dirichlet allocation groups their answers into five segments ..."
     )
-    told = story.write_files(folder)
-    sizes = zip(told.segments.segment_names_, told.segments.sizes_, strict=True)
+    story = example.write_files(folder)
+    sizes = zip(story.segments.segment_names_, story.segments.sizes_, strict=True)
     out.note("\n".join(f"     {size:5,d}  {name}" for name, size in sizes))
     out.note(
-        f"2. The question. A company surveys a few and wants the segment of everyone. So keep {story.LABELS} labels,\n"
-        f"   hide the rest, and tell segments from {told.n_columns} columns of profile: age, income, blood, diet."
+        f"2. The question. A company surveys a few and wants everyone's segment. So keep {example.LABELS} labels,\n"
+        f"   hide the rest, and predict segments from {story.n_columns} profile columns: age, income, blood, diet."
     )
-    options = TrainingOptions(folder / story.PEOPLE, labels=folder / story.SURVEY, on=story.ID)
+    options = TrainingOptions(folder / example.PEOPLE, labels=folder / example.SURVEY, on=example.ID)
     data = read_training(Console(as_json=False, quiet=True), options)
-    replay = f"deepsep fit {story.PEOPLE} --labels {story.SURVEY} --on {story.ID} -o {story.MODEL}"
+    replay = f"deepsep fit {example.PEOPLE} --labels {example.SURVEY} --on {example.ID} -o {example.MODEL}"
     out.note("3. The model.")
     fitted = fit_and_measure(
         out,
@@ -86,24 +86,26 @@ def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str
         report=True,
         command=replay,
     )
-    save_model(fitted.model, fitted.files, folder / story.MODEL)
+    save_model(fitted.model, fitted.files, folder / example.MODEL)
     hidden = ~data.labelled
-    truth = told.segment.loc[data.ids].to_numpy()
-    found = {"DeepSep": float((fitted.predictions["label"].to_numpy() == truth[hidden]).mean())}
-    out.note(
-        f"4. The truth. What others, who learn from the {story.LABELS} labels alone, say about the hidden rows ..."
-    )
-    with out.steps("Rivals") as on_step:
-        found |= story.rivals_on_hidden(data.X, data.y, truth, on_step=on_step)
-    out.note(f"5. Scoring. {story.LATER} people come later ...")
+    truth = story.segment.loc[data.ids].to_numpy()
+    accuracy = {"DeepSep": float((fitted.predictions["label"].to_numpy() == truth[hidden]).mean())}
+    out.note(f"4. The comparison. Other methods learn from the {example.LABELS} labels alone ...")
+    with out.steps("Other methods") as on_step:
+        accuracy |= example.score_supervised(data.X, data.y, truth, on_step=on_step)
+    out.note(f"5. Scoring. {example.LATER} new people arrive ...")
     scored = score_file(
-        fitted.model, folder / story.NEWCOMERS, folder / story.SCORED, id=story.ID, progress=lambda rows, share: None
+        fitted.model,
+        folder / example.NEWCOMERS,
+        folder / example.SCORED,
+        id=example.ID,
+        progress=lambda rows, share: None,
     )
     result = {
-        "rows": told.n_people,
-        "labelled": story.LABELS,
+        "rows": story.n_people,
+        "labelled": example.LABELS,
         "hidden": int(hidden.sum()),
-        "accuracy": found,
+        "accuracy": accuracy,
         "expected": fitted.summary and fitted.summary["verdict"],
         "scored": scored["rows"],
         "folder": str(output),
@@ -112,23 +114,23 @@ def _play(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str
 
 
 def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
-    found = result["accuracy"]
-    width = max(map(len, found))
+    accuracy = result["accuracy"]
+    width = max(map(len, accuracy))
     lines = [
-        f"\nRight about the {result['hidden']:,} people whose segment was hidden, from {result['labelled']} labels:"
+        f"\nAccuracy on the {result['hidden']:,} people whose segment was hidden, from {result['labelled']} labels:"
     ]
-    lines += [f"  {name:<{width}}  {share:6.1%}" for name, share in sorted(found.items(), key=lambda item: -item[1])]
-    best = max(found, key=lambda name: found[name])
+    lines += [f"  {name:<{width}}  {share:6.1%}" for name, share in sorted(accuracy.items(), key=lambda item: -item[1])]
+    best = max(accuracy, key=lambda name: accuracy[name])
     if best != "DeepSep":
-        gap = 100 * (found[best] - found["DeepSep"])
+        gap = 100 * (accuracy[best] - accuracy["DeepSep"])
         who = best if best == "LightGBM" else f"the {best}"
         lines.append(f"Here {who} is better, by {gap:.1f} points. That happens often: always compare.")
     lines += [
         "",
-        "What the 100 labels alone let one expect, from the report:",
+        "What the report expects, from the 100 labels alone:",
         *(f"  {sentence}" for sentence in result["expected"]),
         "",
-        "Replay it by hand:",
+        "Repeat it by hand:",
         f"  cd {shlex.quote(str(output))}",
         "  deepsep segments answers.parquet -k 5 --id SEQN -o segments",
         "  deepsep check people.parquet --labels survey.csv --on SEQN",
@@ -140,11 +142,11 @@ def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
 
 
 def _check_folder(output: Path) -> Path:
-    """Return the folder, if it is new, empty, or of an earlier demonstration."""
+    """Return the folder, or raise unless it is new, empty, or holds an earlier demo."""
     if output.is_file():
         raise DataError(f"{output} is a file. Name another folder with -o.")
     if output.is_dir() and any(output.iterdir()) and not (output / RESULT).exists():
-        raise DataError(f"{output} holds files that are not of this demonstration. Name another folder with -o.")
+        raise DataError(f"{output} holds files that `deepsep demo` did not write. Name another folder with -o.")
     return output.resolve()
 
 
@@ -155,7 +157,7 @@ def _dump(result: dict[str, Any]) -> bytes:
 
 
 def _has_browser() -> bool:
-    """Whether someone sits before a screen on which a browser can open."""
+    """Whether this is an interactive terminal on which a browser can open."""
     if not sys.stdout.isatty():
         return False
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli.console import INTERRUPTED, Console, console
 from deepsep.cli.options import COLUMNS, Debug, Json, Quiet, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError
@@ -17,9 +18,9 @@ from deepsep.errors import DataError, DeepSepError, ParameterError
 if TYPE_CHECKING:
     import pandas as pd
 
-# The paper's values, written out so that --help need not import the library; a test holds them against it.
+# The paper's values, written out so that --help need not import the library; a test compares them with it.
 SIZES = "35,50,125,250,500,1250,2500"
-METHODS = "lightgbm,lightgbm-few-labels,tsvm,mean-teacher,deepsep"
+METHODS = ",".join(name for name, record in CATALOGUE.items() if record.in_study)
 
 
 class Engine(StrEnum):
@@ -31,36 +32,38 @@ class Engine(StrEnum):
 
 def experiment(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the results go.", show_default=False)
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.", show_default=False)
     ],
     table: Annotated[
         str,
         typer.Option(
             metavar="NAME|FILE",
             help="nhanes, hotel, spotify, satimage, optdigits, penbased, letter, texture, segment, splice, nursery, "
-            "fars, or a file in which every row has its class.",
+            "fars, or a file in which every row has a class.",
         ),
     ] = "nhanes",
     label: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of classes of a file; named tables know theirs.")
+        str, typer.Option(metavar="COLUMN", help="Column of classes in a file; not needed for named tables.")
     ] = "label",
-    labels: Annotated[str, typer.Option(metavar="NUMBERS", help="Labelled rows, with commas between.")] = SIZES,
-    shuffles: Annotated[int, typer.Option(help="How often the rows are dealt anew.", min=1)] = 5,
+    labels: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="Numbers of labelled rows, separated by commas.")
+    ] = SIZES,
+    shuffles: Annotated[int, typer.Option(help="Number of random splits of the rows.", min=1)] = 5,
     methods: Annotated[
         str,
         typer.Option(
             metavar="NAMES",
-            help="See `deepsep methods`; with commas between. deepsep is as published; deepsep-defaults is as in fit.",
+            help="See `deepsep methods`; separated by commas. deepsep is as published; deepsep-defaults is as in fit.",
         ),
     ] = METHODS,
-    no_tune: Annotated[bool, typer.Option("--no-tune", help="Take every method with its own settings.")] = False,
-    trials: Annotated[int, typer.Option(help="Fits with which each method is tuned on validation rows.", min=1)] = 10,
+    no_tune: Annotated[bool, typer.Option("--no-tune", help="Use every method with its default settings.")] = False,
+    trials: Annotated[int, typer.Option(help="Fits for tuning each method on validation rows.", min=1)] = 10,
     validation: Annotated[int, typer.Option(help="Rows to tune on.", min=0)] = 100,
     test_per_class: Annotated[int, typer.Option(help="Most test rows of each class.", min=30)] = 956,
     ablation: Annotated[
-        bool, typer.Option("--ablation", help="Also DeepSep without each of its parts, at 125 and 500 labels.")
+        bool, typer.Option("--ablation", help="Also run DeepSep without each of its parts, at 125 and 500 labels.")
     ] = False,
-    published: Annotated[bool, typer.Option("--published", help="Set the paper's averages beside ours.")] = False,
+    published: Annotated[bool, typer.Option("--published", help="Show the paper's averages beside ours.")] = False,
     drop: Annotated[
         str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {COLUMNS}.", show_default=False)
     ] = "",
@@ -71,11 +74,11 @@ def experiment(
         ),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Fits at the same time; otherwise one a core.", min=1, show_default=False)
+        int | None, typer.Option(help="Fits to run in parallel; by default one per core.", min=1, show_default=False)
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="ray: on a Ray cluster that sees the folder.")] = Engine.local,
+    engine: Annotated[Engine, typer.Option(help="ray: on a Ray cluster that can reach the folder.")] = Engine.local,
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster; otherwise one is started here.", show_default=False)
+        str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -83,8 +86,8 @@ def experiment(
 ) -> None:
     """Run the paper's study on a table, and print its Table 1.
 
-    Every option's default is the paper's value. A run that was stopped or killed goes on with the same command: what
-    is done is not done again. Tables that do not ship with deepsep are downloaded once.
+    Every option's default is the paper's value. Run the same command again to continue a run that was stopped or
+    killed: finished fits are not repeated. Tables that do not ship with deepsep are downloaded once.
 
     Example: deepsep experiment --labels 35,50 --shuffles 2 --no-tune -o results
     """
@@ -114,21 +117,21 @@ def experiment(
         for notice in what.plan.notices:
             out.warn(notice)
         failure, seconds = _run(out, what, jobs, engine, address)
-        found = find(what)
-        if found is None:
-            raise failure or DataError("no cell is done.")
+        results = find(what)
+        if results is None:
+            raise failure or DataError("no fit is finished. Run the same command again.")
         command = shlex.join(["deepsep", *sys.argv[1:]])
-        files = write(found, what, output, about=about, command=command, published=published)
+        files = write(results, what, output, about=about, command=command, published=published)
         if failure is not None:
-            out.note(f"{output} holds what is done. The same command tries the others again.")
+            out.note(f"{output} holds the finished fits. Run the same command to try the others again.")
             raise failure
         from deepsep.experiments.results import as_text
 
-        lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", as_text(found.table_1)]
+        lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", as_text(results.table_1)]
         if published:
-            lines += ["The paper's averages, on its own data:", "", published_table(found), ""]
-        lines += [*found.sentences, ""] if found.sentences else []
-        lines += [f"{files['summary.md']} says what this means; {files['table.csv']} has every figure."]
+            lines += ["The paper's averages, on its own data:", "", published_table(results), ""]
+        lines += [*results.sentences, ""] if results.sentences else []
+        lines += [f"{files['summary.md']} explains the results; {files['table.csv']} has every figure."]
         out.result(
             "\n".join(lines),
             {
@@ -137,27 +140,27 @@ def experiment(
                 "test_per_class": what.plan.test_per_class,
                 "cells": len(what.cells),
                 "run_seconds": round(seconds, 1),
-                **as_json(found),
+                **as_json(results),
                 "files": files,
             },
         )
 
 
 def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
-    """Raise before anything is read if the options do not fit together."""
+    """Raise if the options are inconsistent, before anything is read."""
     from deepsep.experiments.study_models import build
 
     if not names:
         raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
     if twice is not None:
-        raise ParameterError(f"--methods names {twice} twice.")
+        raise ParameterError(f"--methods names {twice} twice. Name it once.")
     for name in names:
-        build(name)  # raises if there is none, or its package is missing
+        build(name)  # raises if there is no such method, or its package is missing
     if ablation and "deepsep" not in names:
-        raise ParameterError("--ablation takes deepsep apart: add deepsep to --methods.")
+        raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
     if address is not None and engine is not Engine.ray:
-        raise ParameterError("--address belongs to --engine ray.")
+        raise ParameterError("--address needs --engine ray.")
     if output.is_file():
         raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
 
@@ -166,7 +169,7 @@ def _numbers(text: str) -> list[int]:
     parts = split_names(text)
     wrong = next((part for part in parts if not part.isdecimal() or not int(part)), None)
     if wrong is not None or not parts:
-        raise ParameterError(f"--labels {text}: write numbers with commas between, such as 35,50,125.")
+        raise ParameterError(f"--labels {text}: write numbers separated by commas, such as 35,50,125.")
     return [int(part) for part in parts]
 
 
@@ -186,7 +189,7 @@ def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
 
 
 def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, pd.DataFrame, str, str]:
-    """Return the name of the table, its rows, the column of classes, and what it is."""
+    """Return the name of the table, its rows, the column of classes, and a description."""
     from deepsep.datasets import list_tables
     from deepsep.table import read_table
     from deepsep.table.batches import TableFile
@@ -209,17 +212,17 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
         name, frame, about = file.stem, read_table(file, label=label), ""
     without = int(frame[label].isna().sum())
     if without:
-        out.warn(f"{without:,} of {len(frame):,} rows have no class in {label!r} and take no part.")
+        out.warn(f"{without:,} of {len(frame):,} rows have no class in {label!r} and are left out.")
     apart = [find_column(frame.columns, column, "--drop: column") for column in drop]
     if label in apart:
-        raise ParameterError(f"--drop {label}: this is the column of classes.")
+        raise ParameterError(f"--drop {label}: this is the column of classes, which cannot be dropped.")
     return name, frame.drop(columns=apart), label, about
 
 
 def _run(
     out: Console, what: Any, jobs: int | None, engine: Engine, address: str | None
 ) -> tuple[DeepSepError | None, float]:
-    """Fit what is not done, with a progress bar; return what failed, and the seconds."""
+    """Run the unfinished fits with a progress bar; return the error, if any, and the seconds."""
     import time
 
     from joblib import cpu_count
@@ -228,12 +231,12 @@ def _run(
 
     pending, began = len(what.pending), time.perf_counter()
     done = len(what.cells) - pending
-    out.note(f"{len(what.cells)} fits" + (f", {done} of them done before." if done else "."))
+    out.note(f"{len(what.cells)} fits" + (f", {done} of them already finished." if done else "."))
     try:
         with out.bar("Fits", total=pending) as bar:
             run(what, jobs=jobs or cpu_count(), engine=engine.value, address=address, on_cell=bar.update)
     except KeyboardInterrupt:
-        typer.echo("Interrupted. What is done is kept: the same command goes on from there.", err=True)
+        typer.echo("Interrupted. Finished fits are kept: run the same command to continue.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     except DeepSepError as error:
         return error, time.perf_counter() - began

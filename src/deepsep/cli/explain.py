@@ -28,10 +28,10 @@ def explain(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say which columns drive each class.
+    """Show which columns drive each class.
 
-    And describe each class with a few rules. The table needs labels on some rows. Without --label, the column that the
-    model learned from.
+    Also describes each class with a few rules. Some rows of the table need labels. By default --label is the column
+    that the model learned from.
 
     Example: deepsep explain model customers.csv
     """
@@ -39,7 +39,7 @@ def explain(
         from deepsep.cli.training import read_training
         from deepsep.models import load
         from deepsep.report.explanation import as_text
-        from deepsep.report.explanation import explain as find_reasons
+        from deepsep.report.explanation import explain as explain_model
 
         fitted = load(model)
         if training.label is None and training.labels is None:
@@ -47,14 +47,14 @@ def explain(
         data = read_training(out, training)
         X = _same_columns(fitted, data.X)
         _same_classes(fitted, data)
-        out.note(f"Shuffling each of {X.shape[1]} columns on labelled rows that the model has not seen: five fits ...")
+        out.note(f"Shuffling each of {X.shape[1]} columns on held-out labelled rows: five fits ...")
         with out.steps("Explaining") as on_step:
-            found = find_reasons(fitted, X, data.labels, seed=seed, sample_weight=data.weight, on_step=on_step)
-        out.result(as_text(found).rstrip(), found)
+            explanation = explain_model(fitted, X, data.labels, seed=seed, sample_weight=data.weight, on_step=on_step)
+        out.result(as_text(explanation).rstrip(), explanation)
 
 
 def _label_of(model: Path) -> str:
-    """Return the column of labels that the report beside the model names."""
+    """Return the column of labels named in the model's report."""
     import json
 
     from deepsep.cli.outputs import SUMMARY
@@ -66,7 +66,7 @@ def _label_of(model: Path) -> str:
 
 
 def _same_columns(model: Any, X: Any) -> Any:
-    """Return the columns of the training table, or raise with the differences."""
+    """Return the columns of the training table, or raise an error that lists the differences."""
     from sklearn.pipeline import Pipeline
 
     if not isinstance(model, Pipeline):
@@ -81,6 +81,6 @@ def _same_classes(model: Any, data: Any) -> None:
     given, known = data.labels.classes.tolist(), model.classes_.tolist()
     if given != known:
         raise DataError(
-            f"the labels in {data.label!r} are {given[:10]}, and the model knows {known[:10]}. Pass the table that it "
-            "was fitted to, or another one with labels of the same classes."
+            f"the labels in {data.label!r} are {given[:10]}, but the model's classes are {known[:10]}. Pass the "
+            "table that it was fitted to, or another with labels of the same classes."
         )

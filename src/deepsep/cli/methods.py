@@ -11,7 +11,7 @@ from deepsep.cli.options import Debug, Json, Quiet
 
 
 def methods(json: Json = False, quiet: Quiet = False, debug: Debug = False) -> None:
-    """List the methods: what each is, assumes and costs."""
+    """List the methods: what each does, assumes and costs."""
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         rows = {name: record for name, record in CATALOGUE.items() if record.is_installed}
         width = max(40, min(shutil.get_terminal_size().columns, 110))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-COLUMNS = "with commas between"
+COLUMNS = "separated by commas"
 
 TableFile = Annotated[
     Path,
@@ -26,7 +26,7 @@ ModelFolder = Annotated[
 ]
 Label = Annotated[
     str | None,
-    typer.Option("--label", metavar="COLUMN", help="Column of labels; empty where a row has none.", show_default=False),
+    typer.Option("--label", metavar="COLUMN", help="Column of labels; empty for unlabelled rows.", show_default=False),
 ]
 Labels = Annotated[
     Path | None,
@@ -40,24 +40,26 @@ Labels = Annotated[
 ]
 On = Annotated[
     str | None,
-    typer.Option("--on", metavar="COLUMN", help="Identifier by which --labels are joined.", show_default=False),
+    typer.Option(
+        "--on", metavar="COLUMN", help="Column of identifiers by which --labels are joined.", show_default=False
+    ),
 ]
 LabelWeight = Annotated[
     str | None,
     typer.Option(
         "--label-weight",
         metavar="COLUMN",
-        help="Column of --labels by which a label counts, such as 'probability'.",
+        help="Column of --labels with the weight of each label, such as 'probability'.",
         show_default=False,
     ),
 ]
 Weight = Annotated[
     str | None,
-    typer.Option("--weight", metavar="COLUMN", help="How much each row counts.", show_default=False),
+    typer.Option("--weight", metavar="COLUMN", help="Column with the weight of each row.", show_default=False),
 ]
 Id = Annotated[
     str | None,
-    typer.Option("--id", metavar="COLUMN", help="Identifier: kept in the outputs, and never a feature."),
+    typer.Option("--id", metavar="COLUMN", help="Column of identifiers: kept in the outputs, never a feature."),
 ]
 Drop = Annotated[
     str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {COLUMNS}.", show_default=False)
@@ -78,21 +80,24 @@ Text = Annotated[
     ),
 ]
 Encoding = Annotated[
-    str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file, if it is not found, such as cp1251.")
+    str | None,
+    typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, such as cp1251; detected by default."),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="Of a text file, if it is not found.")
+    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="Delimiter of a text file; detected by default.")
 ]
-Sheet = Annotated[str | None, typer.Option("--sheet", metavar="NAME", help="Of an Excel file; otherwise the first.")]
+Sheet = Annotated[
+    str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of an Excel file; by default the first.")
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """Where the rows and labels of a fit are, and how their files are read."""
+    """Which rows and labels to use for a fit, and how to read their files."""
 
     table: TableFile
     label: Label = None
@@ -109,7 +114,7 @@ class TrainingOptions:
 
 
 def takes_training_options(*, without: Container[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that replaces a command's parameter of type TrainingOptions by an option for each field."""
+    """Return a decorator that replaces a command's TrainingOptions parameter with one option per field."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         fields = inspect.signature(TrainingOptions, eval_str=True).parameters
@@ -124,7 +129,7 @@ def takes_training_options(*, without: Container[str] = ()) -> Callable[[Callabl
             options = TrainingOptions(**{field.name: given.pop(field.name) for field in shared})
             command(**{place: options}, **given)
 
-        # What typer reads:
+        # typer reads these two:
         with_fields.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         with_fields.__annotations__ = {each.name: each.annotation for each in parameters}
         return with_fields
@@ -133,5 +138,5 @@ def takes_training_options(*, without: Container[str] = ()) -> Callable[[Callabl
 
 
 def split_names(names: str) -> list[str]:
-    """Return the columns in a list with commas."""
+    """Return the names in a comma-separated list."""
     return [name.strip() for name in names.split(",") if name.strip()]

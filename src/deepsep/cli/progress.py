@@ -1,4 +1,4 @@
-"""Progress bars of fits, for those methods that take long enough to be watched."""
+"""Progress bars for fits of methods that train a network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watching(out: Console, estimator: Any, name: str) -> Iterator[None]:
-    """Show how far the fit of an estimator is, if it trains a network; what is shown leaves no trace in the model."""
+    """Show a progress bar while an estimator is fitted, if it trains a network; the model is not changed by it."""
     if out.shows_progress and estimator._all_steps is not None:
         with out.bar(name, total=estimator._all_steps) as bar:
 

@@ -28,15 +28,15 @@ def score(
             "--output",
             "-o",
             metavar="FILE",
-            help="A .parquet, .csv or .tsv file; for a folder of parts also a folder.",
+            help="A .parquet, .csv or .tsv file; or a folder, if TABLE is a folder of parts.",
             show_default=False,
         ),
     ],
     id: Id = None,
     batch_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows in memory at a time.", min=1)] = 20_000,
-    engine: Annotated[Engine, typer.Option(help="ray: the parts of a folder on a Ray cluster.")] = Engine.local,
+    engine: Annotated[Engine, typer.Option(help="ray: score the parts of a folder on a Ray cluster.")] = Engine.local,
     address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster; otherwise one is started here.", show_default=False)
+        str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
     ] = None,
     encoding: Encoding = None,
     delimiter: Delimiter = None,
@@ -45,9 +45,9 @@ def score(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Give every row of a table a label and its probability.
+    """Predict the label of every row of a table, with probabilities.
 
-    Files of any size: rows are read, scored and written batch by batch.
+    Works on files of any size: rows are read, scored and written batch by batch.
 
     Example: deepsep score model customers.csv --id customer -o scored.parquet
     """

@@ -12,28 +12,28 @@ from deepsep.cli.console import console
 from deepsep.cli.options import Debug, Delimiter, Drop, Encoding, Id, Json, Quiet, Seed, Sheet, split_names
 from deepsep.errors import DataError, ParameterError
 
-SHOWN = 4  # telling answers of a segment
+SHOWN = 4  # answers shown per segment
 
 
 def segments(
     answers: Annotated[
         Path,
         typer.Argument(
-            metavar="ANSWERS", help="Table with one row a respondent and one column a question.", show_default=False
+            metavar="ANSWERS", help="Table with one row per respondent and one column per question.", show_default=False
         ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the segments go.", show_default=False)
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the segments.", show_default=False)
     ],
     k: Annotated[str, typer.Option("-k", metavar="NUMBER", help="Number of segments, or 'auto'.")] = "5",
     id: Id = None,
     separator: Annotated[
         str | None,
-        typer.Option(help="What stands between several answers in a cell; otherwise it is found.", show_default=False),
+        typer.Option(help="Text between several answers in a cell; detected by default.", show_default=False),
     ] = None,
     names: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="names.json of an earlier run, with your names in it.", show_default=False),
+        typer.Option(metavar="FILE", help="names.json of an earlier run, edited by you.", show_default=False),
     ] = None,
     drop: Drop = "",
     encoding: Encoding = None,
@@ -46,9 +46,9 @@ def segments(
 ) -> None:
     """Find segments in the answers to a questionnaire.
 
-    And say what is telling about each. The folder holds respondents.parquet (the segment of each, and its probability),
-    profiles.csv, names.json to edit, and the model. Only an empty cell is a missing answer: "None" and "NA" are answers
-    like any other.
+    Also shows what sets each segment apart. The folder gets respondents.parquet (everyone's segment with its
+    probability), profiles.csv, names.json for you to edit, and the model. Only an empty cell is a missing answer:
+    "None" and "NA" are answers like any other.
 
     Example: deepsep segments answers.csv -k 5 --id user_id -o segments
     """
@@ -82,25 +82,25 @@ def _number(k: str) -> int | str:
     if k == "auto":
         return k
     if not k.isdecimal() or int(k) < 2:
-        raise ParameterError(f"-k {k}: write a number of at least 2, or auto.")
+        raise ParameterError(f"-k {k}: pass a number of at least 2, or auto.")
     return int(k)
 
 
 def _check_names(output: Path, given: Path | None) -> None:
-    """Raise if the run would replace names that somebody wrote into the file of an earlier one."""
+    """Raise if the run would overwrite names that someone edited after an earlier run."""
     from deepsep.survey import read_names
     from deepsep.survey.segment_files import NAMES, read_summary
 
     file, summary = output / NAMES, read_summary(output)
     if summary is None or not file.exists() or (given is not None and given.resolve() == file.resolve()):
         return
-    # With --names the names of the last run may go, but not what was edited since; without, no name of a person's may.
+    # With --names, names of the last run may be overwritten unless edited since; without it, only suggested names may.
     ours = "suggested" if given is None else "name"
     written = {segment["segment"]: segment.get(ours, segment["name"]) for segment in summary["segments"]}
     if any(written.get(k) != name for k, name in read_names(file).items()):
         raise DataError(
-            f"{file} holds names that were not suggested but set. To use them, add --names {shlex.quote(str(file))}; "
-            "to do without, delete or move that file."
+            f"{file} holds edited names, which this run would overwrite. To use them, add --names "
+            f"{shlex.quote(str(file))}; to discard them, delete or move that file."
         )
 
 
@@ -110,14 +110,14 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
         f"answers to {summary['questions']} questions."
     ]
     if summary["without_answers"]:
-        lines.append(f"{summary['without_answers']:,} respondents gave no answer that counts, and have no segment.")
+        lines.append(f"{summary['without_answers']:,} respondents gave no answer that counts and have no segment.")
     if summary["compared"]:
         lines += ["", "segments  perplexity  stability"]
         for row in summary["compared"]:
             chosen = "  <- chosen" if row["k"] == summary["n_segments"] else ""
             lines.append(f"{row['k']:8d}  {row['perplexity']:10.2f}  {row['stability']:9.2f}{chosen}")
         lines.append(
-            "Perplexity of held-out respondents: lower is better. Stability over samples and seeds: 1 is best."
+            "Perplexity on held-out respondents: lower is better. Stability over samples and seeds: 1 is best."
         )
     for segment in summary["segments"]:
         lines += [
@@ -127,7 +127,7 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
         for answer in segment["telling"][:SHOWN]:
             lines.append(
                 f"     {answer['question']}: {answer['answer']}, {answer['share']:.0%} here and "
-                f"{answer['overall']:.0%} of all ({answer['lift']:.1f} times)"
+                f"{answer['overall']:.0%} overall ({answer['lift']:.1f} times)"
             )
     quoted, on = shlex.quote(str(output)), shlex.quote(id or "ID")
     lines += [

@@ -1,10 +1,10 @@
-"""The library's messages in the words of the command line: options where Python has settings."""
+"""Reword the library's messages for the command line: options instead of Python settings."""
 
 from __future__ import annotations
 
 from deepsep.errors import Setting, Worded
 
-# Setting → option, where they are not called the same.
+# Setting → option, where their names differ.
 OPTIONS = {
     "types": "--text",
     "batch_rows": "--batch-size",
@@ -13,7 +13,7 @@ OPTIONS = {
 
 
 def in_options(message: object) -> str:
-    """Return a message with options where it has settings.
+    """Return a message with options in place of settings.
 
     Examples
     --------
@@ -28,7 +28,7 @@ def _option(setting: Setting) -> str:
     option = OPTIONS.get(setting.name, f"--{setting.name.replace('_', '-')}")
     if setting.value is ...:
         return option
-    # Several columns, or columns with their types: the columns.
+    # For several columns, or a dict of columns to types: the columns.
     values = list(setting.value) if isinstance(setting.value, list | dict) else [setting.value]
     return f"{option} {' '.join(map(_quoted, values))}"
 

@@ -1,1 +1,1 @@
-"""What every part of the package shares: labels, checks of input, training rows, probabilities."""
+"""Shared by all packages: labels, input checks, training rows and probabilities."""

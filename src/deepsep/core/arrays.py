@@ -1,4 +1,4 @@
-"""Arrays that come from a file: each is checked for its shape and type before it is used."""
+"""Check the shape and type of arrays that were read from a file."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from deepsep.errors import ModelFileError
 Array = NDArray[Any]
 
 
-def take(arrays: Mapping[str, Any], name: str, shape: tuple[int | None, ...], kinds: str) -> Any:
-    """Return an array after a check of its shape (None: any length) and of the kind of its numbers ("f", "i", "b")."""
+def checked_array(arrays: Mapping[str, Any], name: str, shape: tuple[int | None, ...], kinds: str) -> Any:
+    """Return an array by name, or raise if its shape (None: any length) or dtype kind ("f", "i", "b") is wrong."""
     if name not in arrays:
-        raise ModelFileError(f"the model lacks the array {name!r}. Save it again.")
+        raise ModelFileError(f"the model has no array {name!r}. Save it again.")
     array = arrays[name]
     fits = len(array.shape) == len(shape) and all(b in (None, a) for a, b in zip(array.shape, shape, strict=True))
     if not fits or array.dtype.kind not in kinds:
         raise ModelFileError(
-            f"array {name!r} has the shape {array.shape} and the type {array.dtype} where {shape} and {kinds!r} "
-            "belong. Save the model again."
+            f"array {name!r} has shape {array.shape} and type {array.dtype} instead of {shape} and {kinds!r}. Save the "
+            "model again."
         )
     return array
 
 
-def take_codes(arrays: Mapping[str, Any], name: str, n_classes: int) -> Array:
-    """Return an array of indices into the classes, after a check that they are."""
-    codes: Array = take(arrays, name, (None,), "i")
+def checked_codes(arrays: Mapping[str, Any], name: str, n_classes: int) -> Array:
+    """Return an array of indices into the classes, or raise if one of them is out of range."""
+    codes: Array = checked_array(arrays, name, (None,), "i")
     if codes.size and not (codes.min() >= 0 and codes.max() < n_classes):
-        raise ModelFileError(f"array {name!r} points beyond the {n_classes} classes. Save the model again.")
+        raise ModelFileError(f"array {name!r} has indices beyond the {n_classes} classes. Save the model again.")
     return codes

@@ -1,4 +1,4 @@
-"""Checks of what users pass in, with messages that name the value, the place and the next step."""
+"""Check what users pass in, with messages that name the value, the place and the next step."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ CHUNK = 4_096
 
 
 def require(model: Any, name: str, holds: bool, wanted: str) -> None:
-    """Raise an error that names the setting and its value unless the condition holds."""
+    """Raise an error that names the setting and its value, unless the condition holds."""
     if not holds:
         raise ParameterError(f"{type(model).__name__}: {name}={getattr(model, name)!r}; pass {wanted}.")
 
 
 def private_generator(random_state: Any) -> np.random.Generator:
-    """Return a generator of our own; without a seed a fresh one, so that global state is not touched."""
+    """Return a new random generator, which never uses NumPy's global state."""
     if random_state is None:
         return np.random.default_rng()
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 def is_number(value: Any) -> bool:
-    """Whether a setting is a finite number, and not a truth value."""
+    """Whether a setting is a finite number and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
 
 
 def is_integer(value: Any, least: int) -> bool:
-    """Whether a setting is an integer of at least this."""
+    """Whether a setting is an integer of at least ``least``."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 def check_finite(X: Any, names: Any = None) -> None:
-    """Raise if X has NaN or infinity, and say where the first one is."""
+    """Raise if X has NaN or infinity, with the place of the first one."""
     values = X.data if sparse.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)):
@@ -74,7 +74,7 @@ def check_not_constant(X: Any, names: Any = None) -> None:
         constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
     else:
         constant = np.ones(X.shape[1], bool)
-        for start in range(0, len(X), CHUNK):  # most columns differ in the first rows already
+        for start in range(0, len(X), CHUNK):  # most columns already vary in the first rows
             block = X[start : start + CHUNK, constant]
             constant[constant] = (block == X[0, constant]).all(axis=0)
             if not constant.any():
@@ -87,8 +87,8 @@ def check_not_constant(X: Any, names: Any = None) -> None:
     )
     if constant.all():
         raise DataError(
-            f"all {X.shape[1]} features are constant (column {shown}): rows cannot be told apart. Pass features that "
-            "vary between rows."
+            f"all {X.shape[1]} features are constant (column {shown}), so rows cannot be distinguished. Pass features "
+            "that vary between rows."
         )
     warn(
         f"{where.size} of {X.shape[1]} features are constant (column {shown}) and have no influence; drop them.",
@@ -97,7 +97,7 @@ def check_not_constant(X: Any, names: Any = None) -> None:
 
 
 def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
-    """Return the shares in the order of the classes, or raise."""
+    """Return the class shares in the order of the classes, or raise."""
     if not isinstance(priors, Mapping):
         raise ParameterError(f"priors={priors!r}; pass a dict {{class: share}}.")
     known = classes.tolist()
@@ -112,16 +112,14 @@ def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
     shares = np.array([priors[name] for name in known], dtype=np.float64)
     if not (np.isfinite(shares).all() and (shares > 0).all() and (shares < 1).all()):
         wrong = known[int(np.argmax(~((shares > 0) & (shares < 1))))]
-        raise ParameterError(f"priors[{wrong!r}]={priors[wrong]!r}; every share must lie between 0 and 1.")
+        raise ParameterError(f"priors[{wrong!r}]={priors[wrong]!r}; pass a share between 0 and 1.")
     if abs(shares.sum() - 1) > 1e-6:
         raise ParameterError(f"priors sum to {shares.sum():.6g}, not to 1. Divide each share by their sum.")
-    return np.asarray(
-        shares / shares.sum()
-    )  # exactly one: what looks for means of these shares would not find them else
+    return np.asarray(shares / shares.sum())  # sum exactly 1: probabilities are later fitted to have this mean
 
 
 def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
-    """Return the weights of the rows, or raise if a class has none; warn of a class with one labelled row."""
+    """Return the weights of the rows, or raise if a class has weight 0; warn if a class has one labelled row."""
     if sample_weight is None:
         weight = np.ones(X.shape[0])
     else:
@@ -129,12 +127,12 @@ def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
     per_class = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
     if (per_class == 0).any():
         raise ParameterError(
-            f"every labelled row of class {labels.classes[per_class.argmin()]!r} has sample_weight 0, which counts as "
-            "absence. Give it a positive weight or remove its labels."
+            f"every labelled row of class {labels.classes[per_class.argmin()]!r} has sample_weight 0, as if the rows "
+            "were absent. Give them a positive weight, or remove their labels."
         )
-    lonely = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
-    if lonely.any():
-        names = ", ".join(repr(name) for name in labels.classes[lonely].tolist())
+    single = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
+    if single.any():
+        names = ", ".join(repr(name) for name in labels.classes[single].tolist())
         warn(
             f"only one labelled row for class {names}: its boundary rests on that row alone. Label a few more.",
             LabelWarning,
@@ -143,16 +141,16 @@ def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
 
 
 def check_numeric(X: Any, cure: str) -> None:
-    """Raise if a table has columns that are not numbers, and name them and the cure."""
+    """Raise if a table has columns that are not numeric, naming them and the cure."""
     dtypes = getattr(X, "dtypes", None)
     columns = getattr(X, "columns", None)
     if dtypes is None or columns is None:
         return
     kinds = {str(name): getattr(dtype, "kind", None) for name, dtype in zip(columns, list(dtypes), strict=False)}
-    odd = [name for name, kind in kinds.items() if kind is not None and kind not in "biuf"]
-    if odd:
-        shown = ", ".join(repr(name) for name in odd[:5]) + (", ..." if len(odd) > 5 else "")
+    other = [name for name, kind in kinds.items() if kind is not None and kind not in "biuf"]
+    if other:
+        shown = ", ".join(repr(name) for name in other[:5]) + (", ..." if len(other) > 5 else "")
         raise DataError(
-            f"could not convert {len(odd)} of {len(columns)} columns to numbers: {shown}. Wrap the estimator with "
+            f"could not convert {len(other)} of {len(columns)} columns to numbers: {shown}. Wrap the estimator with "
             f"{cure}, which encodes categories, dates and text."
         )

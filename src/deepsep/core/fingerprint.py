@@ -1,4 +1,4 @@
-"""A short name for a training set, so that a saved model says what it was fitted to."""
+"""A hash of a training set, so that a saved model records what it was fitted to."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from scipy import sparse
 
 Array = NDArray[Any]
 
-SAMPLED = 1_000  # most rows and most columns whose values are read
+SAMPLED = 1_000  # most rows, and most columns, whose values are hashed
 
 
 def fingerprint(X: Any, codes: Array, columns: Any = None) -> str:
     """Hash the shape, the type, the column names, every label and a sample of the values of a training set.
 
-    The sample is at most 1,000 evenly spaced rows by 1,000 evenly spaced columns, so that the cost stays in the
-    milliseconds. The same data in another order has another fingerprint.
+    The sample is at most 1,000 evenly spaced rows by 1,000 evenly spaced columns, so that it takes only
+    milliseconds. The same data in another order has a different fingerprint.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What happened in a fit: one row a round and phase, for progress bars, callbacks and plots."""
+"""The history of a fit: one row per round and phase, for progress bars, callbacks and plots."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from tqdm import tqdm
 
 Row = dict[str, Any]
 
-# The time left comes before what a narrow terminal cuts off.
+# The remaining time comes first, because a narrow terminal cuts off the end.
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}, {n_fmt}/{total_fmt}{postfix}"
 
 
 class History:
-    """Rows of a fit, passed on as they come, and a progress bar while it is open.
+    """Collects the rows of a fit, passes each to a callback, and shows a progress bar while it is open.
 
     Parameters
     ----------
     n_epochs : int
-        Epochs in the whole fit, for the estimate of the time left.
+        Epochs in the whole fit, to estimate the remaining time.
     verbose : bool
         Whether to show a progress bar on standard error.
     callback : callable, optional
@@ -40,7 +40,7 @@ class History:
         self._bar = tqdm(total=n_epochs, desc="DeepSep", bar_format=BAR, disable=not verbose)
 
     def phase(self, name: str) -> Callable[[int, float], None]:
-        """Begin a phase; the function that is returned is called after each epoch."""
+        """Begin a phase, and return a function to call after each epoch."""
         self._bar.set_description(f"DeepSep, {name}")
 
         def on_epoch(epoch: int, loss: float) -> None:
@@ -50,7 +50,7 @@ class History:
         return on_epoch
 
     def calibrating(self, networks: int) -> Callable[[Row], None]:
-        """Begin the calibration; the function that is returned is given the rows of its fits."""
+        """Begin the calibration, and return a callback for the rows of its fits."""
         self._bar.set_description("DeepSep, calibration")
         self._bar.set_postfix(refresh=False)
 
@@ -66,7 +66,7 @@ class History:
             self._on_step(epochs, loss)
 
     def add(self, **row: Any) -> None:
-        """Keep a row and pass it on."""
+        """Add a row and pass it to the callback."""
         self.rows.append(row)
         if self._callback is not None:
             self._callback(row)

@@ -1,4 +1,4 @@
-"""What "unlabelled" means: None, NaN, pd.NA, or -1 among integers; and the codes of the labels that were given."""
+"""Tell labelled from unlabelled rows (None, NaN, pd.NA, or -1 among integers), and encode the labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deepsep.errors import LabelError, LabelWarning
 Array = NDArray[Any]
 
 DISGUISED = {"", "-1", "?", "nan", "none", "null", "na", "n/a", "<na>", "missing", "unlabelled", "unlabeled", "unknown"}
-IDENTIFIERS = 100  # labels, all different, from which on they are taken for identifiers
+IDENTIFIERS = 100  # number of labels from which "all different" means identifiers
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Labels:
 def read_labels(y: Any) -> Labels:
     """Tell labelled from unlabelled rows and encode the labels.
 
-    None, NaN and pd.NA mark an unlabelled row. -1 does so only among integers (or whole-number floats) in which
-    none of these occurs; among strings nothing else is a mark, not even "" or "nan".
+    None, NaN and pd.NA mark an unlabelled row. So does -1 among integers (or whole-number floats), unless one of these
+    occurs too. Strings are always labels, even "" and "nan".
 
     Parameters
     ----------
@@ -66,20 +66,20 @@ def read_labels(y: Any) -> Labels:
     """
     values = _as_array(y)
     missing = _missing(values)
-    given = _plain(values[~missing])
+    given = _one_type(values[~missing])
     whole = given.dtype.kind in "iu" or (given.dtype.kind == "f" and bool(np.all(given == np.floor(given))))
     if whole and given.size and (given == -1).any():
         if missing.any():
             raise LabelError(
                 f"y marks {int(missing.sum())} unlabelled rows with None or NaN, and also has the value -1 in "
                 f"{int((given == -1).sum())} rows (the first is row {_first(~missing, given == -1)}). If -1 is a "
-                "class, rename it (for example to a string); if it means unlabelled, use one mark for both."
+                "class, rename it (for example to a string); if it means unlabelled, use the same mark for all."
             )
         if np.isin(given, (-1, 1)).all() and (given == 1).any():
             raise LabelError(
                 "y has the values -1 and 1 only. -1 marks unlabelled rows, so the class -1 would vanish. For two "
                 "classes, rename them (for example 0 and 1, or strings); for one class and unlabelled rows, there is "
-                "nothing to tell apart: add labels of a second class."
+                "nothing to distinguish: add labels of a second class."
             )
         missing = values == -1
         given = given[given != -1]
@@ -91,7 +91,7 @@ def read_labels(y: Any) -> Labels:
             else "y is empty. Pass one entry per row of X."
         )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # expected with few labels
         check_classification_targets(given)
     classes, inverse = np.unique(given, return_inverse=True)
     codes = np.full(len(values), -1)
@@ -101,25 +101,25 @@ def read_labels(y: Any) -> Labels:
 
 
 def as_labels(y: Any) -> Labels:
-    """Return labels that were read before as they are, and read all others."""
+    """Return ``y`` if it is Labels already, otherwise read it."""
     return y if isinstance(y, Labels) else read_labels(y)
 
 
 def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
-    """Warn of a class that is named as if it meant that there is no label."""
+    """Warn of a class whose name usually means "no label"."""
     if classes.dtype.kind not in "OU":
         return
     for k, name in enumerate(classes):
         if str(name).strip().lower() in DISGUISED:
             warn(
-                f"{int((inverse == k).sum())} rows have the label {name!r}, which is taken for a class like any other. "
-                "If it means that there is no label, use None instead.",
+                f"{int((inverse == k).sum())} rows have the label {name!r}, which is treated as a class like any "
+                "other. If it means that there is no label, use None instead.",
                 LabelWarning,
             )
 
 
 def need_two_classes(labels: Labels) -> None:
-    """Raise if there is only one class among the labels; warn if there is one for every labelled row."""
+    """Raise if the labels have only one class; warn if every labelled row has its own."""
     if len(labels.classes) < 2:
         raise LabelError(
             f"all {int(labels.labelled.sum())} labelled rows belong to one class, {labels.classes[0]!r}. "
@@ -135,7 +135,7 @@ def need_two_classes(labels: Labels) -> None:
 
 
 def _as_array(y: Any) -> Array:
-    """Return y as a vector; pandas' nullable and categorical columns become objects."""
+    """Return y as a 1-d array; pandas' nullable and categorical columns become objects."""
     if y is None:
         raise LabelError("This estimator requires y to be passed, but the target y is None.")
     categories = getattr(getattr(y, "dtype", None), "categories", None)
@@ -150,7 +150,7 @@ def _as_array(y: Any) -> Array:
     if hasattr(y, "dtype") and not isinstance(y.dtype, np.dtype) and hasattr(y, "to_numpy"):
         y = y.to_numpy(dtype=object)
     elif isinstance(y, list | tuple) and any(not isinstance(v, int | float | np.number) for v in y):
-        y = np.array([*y, None], dtype=object)[:-1]  # as they are: NumPy would turn [1, "a", None] into strings
+        y = np.array([*y, None], dtype=object)[:-1]  # keep the types: NumPy would turn [1, "a", None] into strings
     values = np.asarray(y)
     if values.dtype.kind in "Mm":
         raise LabelError(
@@ -175,8 +175,8 @@ def _missing(values: Array) -> Array:
     )
 
 
-def _plain(given: Array) -> Array:
-    """Return objects as an array of one plain type: strings, booleans or numbers."""
+def _one_type(given: Array) -> Array:
+    """Return labels as an array of strings, booleans or numbers, or raise if they mix types."""
     if given.dtype.kind != "O":
         if given.dtype.kind == "f" and np.isinf(given).any():
             raise LabelError("Input y contains infinity. Labels must be strings, integers or booleans.")

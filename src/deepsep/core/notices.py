@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line, however deep inside deepsep they come from."""
+"""Issue warnings that point at the user's own line, however deep inside deepsep they arise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OURS = ("deepsep", "sklearn", "skrub", "joblib", "threadpoolctl", "contextlib")
 
 
 def warn(message: str, category: type[Warning] = DeepSepWarning, **settings: Setting) -> None:
-    """Warn at the innermost line that is in none of the libraries."""
+    """Issue a warning at the innermost line outside deepsep and the libraries it builds on."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         frame, level = frame.f_back, level + 1

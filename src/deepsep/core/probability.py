@@ -1,4 +1,4 @@
-"""What networks are trained towards, and scores to probabilities: Platt's sigmoid, a hard vote, known class shares."""
+"""Targets for training networks, and maps from scores to probabilities: Platt's sigmoid and known class shares."""
 
 from __future__ import annotations
 
@@ -64,35 +64,35 @@ def fit_platt(scores: Array, codes: Array, weight: Array) -> tuple[float, float]
 
 
 def log_platt(scores: Array, slope: float, offset: float) -> Array:
-    """Return the logarithms of the sigmoids of the scores."""
+    """Return the log of Platt's sigmoid of each score."""
     return np.asarray(log_expit(slope * scores + offset))
 
 
 def platt_probabilities(scores: Array, slope: float, offset: float) -> Array:
-    """Return the sigmoids of each row's scores, scaled to sum to one; in logarithms, so that 0 / 0 cannot happen."""
+    """Return Platt's sigmoids, normalised to sum to one per row; computed in logs to avoid 0 / 0."""
     return np.asarray(softmax(log_platt(scores, slope, offset), axis=1))
 
 
 def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
     """Return the a for which softmax(log p + a), averaged over the rows, is ``shares``.
 
-    Where two populations differ in class shares alone, the probabilities of one are those of the other times a factor
-    for each class, normalised. The factors e^a are found from what must hold for right probabilities: their mean over
-    the population is its shares. The problem is convex: a minimises mean logsumexp(log p + a) - shares . a.
+    If two populations differ only in their class shares, the probabilities of one are those of the other times a factor
+    per class, normalised. Correct probabilities average to the shares of the population, which determines the factors
+    e^a. The problem is convex: a minimises mean logsumexp(log p + a) - shares . a.
 
     Parameters
     ----------
     log_p : array (n, c)
         Logarithms of probabilities.
     shares : array (c,)
-        Positive, of sum one.
+        Positive, summing to one.
     weight : array (n,)
         A weight of k counts as k rows.
 
     Returns
     -------
     a : array (c,)
-        Of mean zero.
+        With mean zero.
     """
     log_p, part = log_p.astype(np.float64), weight / weight.sum()
 
@@ -101,7 +101,7 @@ def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
 
     def hessian(a: Array) -> Array:
         p = softmax(log_p + a, axis=1)
-        # Only differences of a matter: the last term keeps their mean where it is.
+        # Only differences within a matter: the last term keeps its mean in place.
         return np.asarray(np.diag(part @ p) - (part[:, None] * p).T @ p + 1 / len(a))
 
     start = np.log(shares) - np.log(np.maximum(part @ softmax(log_p, axis=1), 1e-300))
@@ -110,16 +110,16 @@ def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
 
 
 def prior_shift(shares: Array, log_p: Array, weight: Array, codes: Array, code_weight: Array) -> Array:
-    """Return the logarithms of the factors that bring probabilities to known class shares.
+    """Return the logs of the factors that adjust probabilities to known class shares.
 
     Parameters
     ----------
     shares : array (c,)
-        Of the classes in the population.
+        Shares of the classes in the population.
     log_p, weight : array (n, c) and (n,)
-        Of the unlabelled rows: logarithms of their probabilities, and their weights. Their mean becomes the shares.
+        Log probabilities and weights of the unlabelled rows. Their weighted mean probabilities become the shares.
     codes, code_weight : array (m,)
-        Classes and weights of the labelled rows. They decide where there are no unlabelled rows, which is right where
+        Classes and weights of the labelled rows. They are used if there are no unlabelled rows, which is correct if
         the labelled rows of each class are a fair sample of it.
     """
     if len(weight):
@@ -140,16 +140,16 @@ def hard_votes(scores: Array) -> Array:
 
 @dataclass(frozen=True)
 class ScoreProbabilities:
-    """How scores of one boundary per class become class probabilities.
+    """Maps scores, one per class, to class probabilities.
 
     Attributes
     ----------
     kind : {"platt", "softmax", "hard"}
-        A sigmoid of each score, normalised; the softmax of the scores; or 1 for the highest one.
+        A sigmoid of each score, normalised; the softmax of the scores; or 1 for the highest score.
     platt : (slope, offset) or None
-        Of the sigmoid.
+        Slope and offset of the sigmoid.
     shift : array (c,) or None
-        What is added to the logarithms of the probabilities, so that they have known class shares.
+        Added to the log probabilities, so that they match known class shares.
     """
 
     kind: Literal["platt", "softmax", "hard"]
@@ -157,7 +157,7 @@ class ScoreProbabilities:
     shift: Array | None = None
 
     def log_probabilities(self, scores: Array) -> Array:
-        """Return logarithms of the probabilities, but for a constant in each row."""
+        """Return the log probabilities, up to a constant per row."""
         if self.kind == "softmax":
             log_p = scores
         else:
@@ -166,7 +166,7 @@ class ScoreProbabilities:
         return log_p if self.shift is None else log_p + self.shift
 
     def ranking(self, scores: Array) -> Array:
-        """Return what the predicted class is highest in: the scores, or with a shift the corrected probabilities."""
+        """Return the values whose maximum is the predicted class: scores, or shifted log probabilities."""
         return scores if self.shift is None else self.log_probabilities(scores)
 
     def __call__(self, scores: Array) -> Array:
@@ -191,10 +191,10 @@ class ScoreProbabilities:
 
 
 def smooth_labels(codes: Array, n_classes: int, epsilon: float) -> Array:
-    """Return h(y), equation (2) of the paper: epsilon for every other class, and the rest for the row's own.
+    """Return h(y), equation (2) of the paper: epsilon for every other class, and the rest for the row's own class.
 
-    The paper gives the own class 1 - c epsilon, and rows then sum to 1 - epsilon; here it gets 1 - (c - 1) epsilon, so
-    that h(y) is a probability vector.
+    The paper gives the row's own class 1 - c epsilon, so that rows sum to 1 - epsilon; here it gets 1 - (c - 1)
+    epsilon, so that h(y) is a probability vector.
     """
     targets = np.full((len(codes), n_classes), epsilon, dtype=np.float32)
     targets[np.arange(len(codes)), codes] = 1 - (n_classes - 1) * epsilon
@@ -202,16 +202,16 @@ def smooth_labels(codes: Array, n_classes: int, epsilon: float) -> Array:
 
 
 def round_weights(n_rounds: int, decay: float) -> Array:
-    """Return the weights of rounds 1 to T in the moving average: proportional to decay^(T - t), and of sum one.
+    """Return the weights of rounds 1 to T in the moving average: proportional to decay^(T - t), summing to one.
 
-    They are what s_t = decay s_(t-1) + (1 - decay) g_t from s_0 = 0 gives, divided by 1 - decay^T.
+    They are the weights of s_t = decay s_(t-1) + (1 - decay) g_t with s_0 = 0, divided by 1 - decay^T.
     """
     weights = decay ** np.arange(n_rounds - 1, -1, -1, dtype=np.float64)
     return np.asarray(weights / weights.sum())
 
 
 def moving_averages(rounds: Array, decay: float) -> Array:
-    """Return the moving average up to each round, (T + 1, n, c); round 0 is the start and no part of the others."""
+    """Return the moving average up to each round, (T + 1, n, c); round 0, the start, is not part of the others."""
     averages = rounds.copy()
     for t in range(1, len(rounds)):
         averages[t] = np.tensordot(round_weights(t, decay), rounds[1 : t + 1], 1)
@@ -221,7 +221,7 @@ def moving_averages(rounds: Array, decay: float) -> Array:
 def fit_temperature(probabilities: Array, codes: Array, weight: Array) -> float:
     """Return the T >= 1 for which p^(1/T), normalised, has the lowest log loss on these rows.
 
-    Sharper probabilities, T < 1, are not considered: a few rows that happen to be all right would ask for certainty.
+    Sharper probabilities, T < 1, are not considered: a few rows that all happen to be right would demand certainty.
     """
     log_p = np.log(np.maximum(probabilities.astype(np.float64), 1e-30))
 
@@ -235,3 +235,28 @@ def fit_temperature(probabilities: Array, codes: Array, weight: Array) -> float:
 def temper(probabilities: Array, temperature: float) -> Array:
     """Return p^(1/T), normalised."""
     return np.asarray(softmax(np.log(np.maximum(probabilities, 1e-30)) / temperature, axis=1))
+
+
+def mixture_weights(said: Array, weight: Array, *, penalty: float = 0.3) -> Array:
+    """Return the weights with which several models' probabilities are best averaged; equal ones without evidence.
+
+    The weights are the softmax of the numbers a that minimise the log loss of the mixture, summed over rows, plus
+    ``penalty * sum a^2``.
+
+    Parameters
+    ----------
+    said : array (models, n)
+        The probability that each model gave to the class of each row without having seen its label.
+    weight : array (n,)
+        A weight of k counts as k rows.
+    """
+    said = np.maximum(said, 1e-7)
+
+    def look(a: Array) -> tuple[float, Array]:
+        mix = softmax(a)
+        p = mix @ said
+        gradient = -mix * ((said / p - 1) @ weight)
+        return float(-(weight @ np.log(p)) + penalty * a @ a), gradient + 2 * penalty * a
+
+    best = minimize(look, np.zeros(len(said)), jac=True, method="BFGS")
+    return np.asarray(softmax(best.x))

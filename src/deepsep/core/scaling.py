@@ -1,4 +1,4 @@
-"""Scaling features to mean 0 and variance 1, where a row counts as often as it weighs."""
+"""Scale features to mean 0 and variance 1, with row weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHUNK = 4_096
 
 @dataclass(frozen=True)
 class Scaling:
-    """Rows are taken as (x - centre) / scale."""
+    """Centre and scale of each feature: rows become (x - centre) / scale."""
 
     centre: Array  # (d,)
     scale: Array  # (d,)
@@ -27,10 +27,10 @@ class Scaling:
 
     @classmethod
     def of(cls, X: Array, weight: Array) -> Self:
-        """Return the weighted mean and deviation of each feature, a chunk of rows at a time; constants keep scale 1."""
+        """Return the scaling by weighted mean and standard deviation; constant features keep scale 1."""
         centre = cls._mean(X, weight, lambda x: x)
         deviation = np.sqrt(cls._mean(X, weight, lambda x: np.square(x - centre)))
-        varies = deviation > 1e-14 * np.abs(centre)  # relative: a feature may be tiny and still tell
+        varies = deviation > 1e-14 * np.abs(centre)  # relative: a feature may be tiny and still matter
         return cls(centre, np.where(varies, deviation, 1.0))
 
     @staticmethod
@@ -42,7 +42,7 @@ class Scaling:
         return np.asarray(sums / weight.sum())
 
     def apply(self, X: Array) -> Array:
-        """Return scaled rows of float32."""
+        """Return the scaled rows as float32."""
         out = np.empty(X.shape, np.float32)
         for start in range(0, len(X), CHUNK):
             rows = slice(start, start + CHUNK)
@@ -51,7 +51,7 @@ class Scaling:
 
 
 class ScaledRows:
-    """Some rows of a table, scaled when they are asked for, so that the table is never copied."""
+    """Rows of a table that are scaled on access, so that the table is never copied."""
 
     rows_on_demand = True
 

@@ -1,4 +1,4 @@
-"""One BLAS thread at a time: for matrices as small as ours, waking a second one costs more than it brings."""
+"""Limit BLAS to one thread: for small matrices, starting a second thread costs more than it saves."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _controller() -> Any:
-    return ThreadpoolController()  # looks through the loaded libraries, which takes milliseconds
+    return ThreadpoolController()  # inspects the loaded libraries, which takes milliseconds
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread inside a ``with`` block; the limit before comes back after it."""
+    """Limit BLAS to one thread inside a ``with`` block, and restore the previous limit after it."""
     limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limited

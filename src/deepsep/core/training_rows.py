@@ -1,4 +1,4 @@
-"""The rows of a fit as every method gets them: checked, with codes for labels and a weight for each."""
+"""The training rows as every method gets them: checked, with a class code and a weight for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows of a fit, in the order of the user.
+    """The training rows, in the user's order.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class TrainingRows:
     codes : array (n,)
         Indices into the classes, -1 for an unlabelled row.
     weight : array (n,)
-        A row of weight 0 is absent.
+        A row of weight 0 counts as absent.
     n_classes : int
-        c.
+        Number of classes, c.
     weighted : bool
         Whether weights were given.
     """
@@ -44,17 +44,17 @@ class TrainingRows:
 
     @cached_property
     def labelled(self) -> Array:
-        """Indices of the labelled rows whose weight is not 0."""
+        """Indices of the labelled rows with positive weight."""
         return np.flatnonzero((self.codes >= 0) & (self.weight > 0))
 
     @cached_property
     def unlabelled(self) -> Array:
-        """Indices of the unlabelled rows whose weight is not 0."""
+        """Indices of the unlabelled rows with positive weight."""
         return np.flatnonzero((self.codes < 0) & (self.weight > 0))
 
 
 def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept: Any) -> TrainingRows:
-    """Return rows, labels and weights, or raise an error that names the place; sets ``classes_`` on the model.
+    """Check rows, labels and weights, and return them; sets ``classes_`` on the model.
 
     ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
     """
@@ -64,21 +64,21 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
         raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
     need_two_classes(labels)
     weight = check_weights(X, sample_weight, labels)
-    check_not_constant(_flat(X), getattr(model, "feature_names_in_", None))
+    check_not_constant(_as_matrix(X), getattr(model, "feature_names_in_", None))
     model.classes_ = labels.classes
     return TrainingRows(X, labels.codes, weight, len(labels.classes), sample_weight is not None)
 
 
 def read_rows(model: Any, X: Any, **accept: Any) -> Any:
-    """Return finite rows as a matrix of float64 or float32, or raise an error that names the column."""
+    """Return the rows as a finite matrix of float64 or float32, or raise an error that names the column."""
     try:
         rows = validate_data(model, X, dtype=[np.float64, np.float32], ensure_all_finite=False, **accept)
     except (TypeError, ValueError):
-        check_numeric(X, "deepsep.for_table")  # names the columns, if that is what is wrong
+        check_numeric(X, "deepsep.for_table")  # names the columns, if they are the problem
         raise
-    check_finite(_flat(rows), getattr(model, "feature_names_in_", None))
+    check_finite(_as_matrix(rows), getattr(model, "feature_names_in_", None))
     return rows
 
 
-def _flat(X: Any) -> Any:
+def _as_matrix(X: Any) -> Any:
     return X if sparse.issparse(X) or X.ndim == 2 else X.reshape(len(X), -1)

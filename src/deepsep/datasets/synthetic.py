@@ -1,4 +1,4 @@
-"""A generator of survey-like populations with a known best accuracy."""
+"""Generate synthetic survey data with a known best accuracy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sklearn.utils import Bunch
 from deepsep.core.checks import is_integer, is_number, private_generator
 from deepsep.errors import ParameterError
 
-OPTIONS = 4  # answers of a question
+OPTIONS = 4  # answers per question
 LEVELS = ("none", "free", "basic", "plus")  # of a category in the profile
-POINTS = 20_000  # draws from the model behind the Bayes accuracy
+POINTS = 20_000  # draws used for the Bayes accuracy
 
 
 def make_survey(
@@ -29,12 +29,12 @@ def make_survey(
     missing: float = 0.05,
     random_state: Any = None,
 ) -> Bunch:
-    """Make a population: hidden segments, their answers to a survey, and what a company knows about everyone.
+    """Generate a population: hidden segments, answers to a survey, and what a company knows about everyone.
 
-    Given the segment, all answers and features are independent. A question has four answers, with probabilities of
-    its own in each segment. The profile has numbers (normal around a centre per segment, variance 1) and categories
-    (four levels). The best any classifier can do on the *complete* profile is therefore known: it follows from Bayes'
-    rule with the model's own probabilities.
+    Given the segment, all answers and features are independent. Each question has four answers, whose probabilities
+    depend on the segment. The profile has numbers (normal around a centre per segment, variance 1) and categories (four
+    levels). The best accuracy that any classifier can reach on the *complete* profile is therefore known: it follows
+    from Bayes' rule with the true probabilities.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def make_survey(
     n_segments, n_questions, n_numbers, n_categories : int
         Size of the model.
     clarity : float, default=2.0
-        How far the segments differ in their answers; 0 is not at all.
+        How much the segments differ in their answers; 0 means not at all.
     separation : float, default=1.0
-        How far they differ in their profile; 0 is not at all.
+        How much they differ in their profiles; 0 means not at all.
     missing : float, default=0.05
         Share of answers and of profile values that are missing, at random.
     random_state : int, RandomState or None, default=None
@@ -129,4 +129,4 @@ def _check(**sizes: Any) -> None:
         if not is_integer(value, least[name]):
             raise ParameterError(f"make_survey: {name}={value!r}; pass an integer of at least {least[name]}.")
     if not sizes["n_numbers"] + sizes["n_categories"]:
-        raise ParameterError("make_survey: n_numbers=0 and n_categories=0; a profile needs one of them.")
+        raise ParameterError("make_survey: n_numbers=0 and n_categories=0; a profile needs at least one column.")

@@ -123,13 +123,11 @@ def by_round(
         unlabelled = all_rounds(fitted, population.rows)
 
     def raw(rounds: Array, others: Array | None) -> list[RawProbabilities]:
-        return [
-            RawProbabilities(p, population, None if others is None else others[t], shift) for t, p in enumerate(rounds)
-        ]
+        each = [None] * len(rounds) if others is None else list(others)
+        return [RawProbabilities(p, population, q, shift) for p, q in zip(rounds, each, strict=True)]
 
-    averages = [None if each is None else moving_averages(each, fitted.decay) for each in (networks, unlabelled)]
-    assert averages[0] is not None
-    return raw(networks, unlabelled), raw(averages[0], averages[1])
+    averaged = None if unlabelled is None else moving_averages(unlabelled, fitted.decay)
+    return raw(networks, unlabelled), raw(moving_averages(networks, fitted.decay), averaged)
 
 
 def all_rounds(fitted: Any, X: Any) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from deepsep.classifiers.catalogue import find_method, method
+from deepsep.classifiers.catalogue import CATALOGUE, find_method, method
 from deepsep.core.checks import is_integer
 from deepsep.core.labels import as_labels
 from deepsep.errors import DataError, LabelError, ParameterError
@@ -26,12 +26,7 @@ from deepsep.table import for_table
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
 
-# Seconds a fit at most, and every idea once: DeepSep, the boundary through few rows, neighbours, own guesses, and three
-# that learn from the labels alone.
-METHODS = (
-    *("deepsep", "tsvm", "label-spreading", "self-training"),
-    *("random-forest", "lightgbm-few-labels", "logistic-regression"),
-)
+METHODS = tuple(name for name, record in CATALOGUE.items() if record.compared)
 FOLDS, REPEATS = 5, 2
 
 

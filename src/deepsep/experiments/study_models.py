@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from deepsep.classifiers.catalogue import find_method, method
+from deepsep.classifiers.catalogue import CATALOGUE, find_method, method
 from deepsep.classifiers.deepsep import DeepSep
 from deepsep.classifiers.tsvm import TSVM
 from deepsep.core.probability import moving_averages
@@ -18,7 +18,7 @@ Array = NDArray[Any]
 RAW = "TSVM (raw features)"
 DEFAULTS, DEFAULTS_NAME = "deepsep-defaults", "DeepSep (defaults)"  # not the paper's, but this library's
 FIRST_EMBEDDING, INITIAL, LAST, ENSEMBLE = "TSVM (first embedding)", "Initial NN", "DeepSep-NN", "DeepSep-Ensemble"
-METHODS = ("lightgbm", "lightgbm-few-labels", "tsvm", "mean-teacher", "deepsep")  # of the paper's table
+METHODS = tuple(name for name, record in CATALOGUE.items() if record.in_study)
 ORDER = (
     *(find_method("lightgbm").title, find_method("lightgbm-few-labels").title, RAW, FIRST_EMBEDDING),
     *(find_method("mean-teacher").title, INITIAL, LAST, ENSEMBLE, DEFAULTS_NAME),

@@ -1,1 +1,1 @@
-"""Models as folders of files: plain values, arrays, and classifiers of other libraries in safe formats."""
+"""Store models as folders of files: plain values, arrays, and other libraries' classifiers in safe formats."""

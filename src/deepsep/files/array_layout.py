@@ -1,4 +1,4 @@
-"""Arrays, dense and sparse, as contiguous tensors and a layout that says how to put them together again."""
+"""Store dense and sparse arrays as contiguous tensors, with a layout from which they are restored."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.errors import ModelFileError
 
 Array = NDArray[Any]
 
 
 def lay_out(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Array], dict[str, bytes]]:
-    """Return the layout of every array, contiguous tensors (safetensors would write others wrongly), and the bytes.
+    """Return the layout of every array, contiguous tensors (all that safetensors writes correctly), and the bytes.
 
-    The order in memory is kept: products of matrices round differently in another.
+    The memory order is kept, because matrix products round differently in another order.
     """
     layout: dict[str, Any] = {}
     tensors: dict[str, Array] = {}
@@ -40,26 +40,30 @@ def lay_out(arrays: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Array]
 
 
 def part_names(layout: Mapping[str, Any]) -> list[str]:
-    """Return the parts that are files of their own, after a look at their names."""
+    """Return the names of the parts that are separate files, after checking them."""
     names = [name for name, entry in layout.items() if "file" in entry]
     for name in names:
-        if not re.fullmatch(r"[a-z][a-z_]*(\.[a-z]+)*", name):  # a file in the folder, and no path out of it
-            raise ModelFileError(f"{name!r} is no name for a part of a model. Save it again.")
+        if not re.fullmatch(r"[a-z][a-z_]*(\.[a-z]+)*", name):  # a file in the folder, not a path out of it
+            raise ModelFileError(f"{name!r} is not a valid name for a part of a model. Save the model again.")
     return names
 
 
 def restore_arrays(tensors: Mapping[str, Array], layout: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays that ``lay_out`` took apart."""
+    """Restore the arrays that ``lay_out`` stored."""
     arrays: dict[str, Any] = {}
     for name, entry in layout.items():
         if "file" in entry:
             continue
         if "csr" in entry:
             make = sparse.csr_array if entry["csr"] else sparse.csr_matrix
-            parts = tuple(take(tensors, f"{name}.{part}", (None,), "fi") for part in ("data", "indices", "indptr"))
+            parts = tuple(
+                checked_array(tensors, f"{name}.{part}", (None,), "fi") for part in ("data", "indices", "indptr")
+            )
             arrays[name] = make(parts, shape=tuple(entry["shape"]), copy=True)
             arrays[name].check_format(full_check=True)  # compiled code trusts these indices
         else:
-            array = take(tensors, name, tuple(entry["shape"][:: -1 if entry["order"] == "F" else 1]), "biuf").copy()
+            array = checked_array(
+                tensors, name, tuple(entry["shape"][:: -1 if entry["order"] == "F" else 1]), "biuf"
+            ).copy()
             arrays[name] = array.T if entry["order"] == "F" else array
     return arrays

@@ -1,4 +1,4 @@
-"""Folders of files: read with a check of size and hash, and written so that they appear complete or not at all."""
+"""Read the files of a folder with a check of size and hash, and write a folder completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ def sha256(data: bytes) -> str:
 
 
 def read_file(root: Path, name: str) -> bytes:
-    """Return the content of a file of the folder, which must be a plain file in it."""
+    """Return the content of a file in the folder, which must be a regular file and not a link."""
     try:
         place = root
         for part in name.split("/"):
             place = place / part
             if stat.S_ISLNK(place.lstat().st_mode):
-                raise ModelFileError(f"{place} is a link; the files of a model must lie in its folder.")
+                raise ModelFileError(
+                    f"{place} is a link. Replace it with the file: a model's files must be in its folder."
+                )
         if not stat.S_ISREG(place.lstat().st_mode):
-            raise ModelFileError(f"{place} is not a file.")
+            raise ModelFileError(f"{place} is not a file. Restore it, or save the model again.")
         return place.read_bytes()
     except FileNotFoundError as error:
         raise ModelFileError(f"{root / name} is missing. Restore it, or save the model again.") from error
@@ -38,22 +40,24 @@ def read_file(root: Path, name: str) -> bytes:
 
 
 def read_checked(root: Path, name: str, entry: Mapping[str, Any]) -> bytes:
-    """Return the content of a file, if it has the size and the hash of its entry."""
+    """Return the content of a file, or raise if its size or hash differs from its entry in the manifest."""
     data = read_file(root, name)
     if len(data) != entry["size"]:
         raise ModelFileError(
-            f"{root / name} has {len(data)} bytes where {entry['size']} belong: it is truncated or another file. "
+            f"{root / name} has {len(data)} bytes instead of {entry['size']}: it is truncated or another file. "
             "Restore it, or save the model again."
         )
     if sha256(data) != entry["sha256"]:
-        raise ModelFileError(f"{root / name} was edited or damaged: its hash does not fit. Restore it, or save again.")
+        raise ModelFileError(
+            f"{root / name} was edited or damaged: its hash does not match. Restore it, or save again."
+        )
     return data
 
 
 def install(files: Mapping[str, bytes], target: Path, own: Container[str]) -> None:
-    """Write the files beside the target folder and move them into place; if anything fails, all stays as it was.
+    """Write the files next to the target folder and move them into place; if anything fails, nothing changes.
 
-    What an earlier folder holds is replaced where it is the model's ``own``, and kept otherwise.
+    Files of an existing folder are replaced if their name is in ``own``, and kept otherwise.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     token = secrets.token_hex(4)
@@ -99,7 +103,7 @@ def _write(place: Path, data: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    with suppress(OSError):  # Windows does not open folders
+    with suppress(OSError):  # Windows cannot open folders
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

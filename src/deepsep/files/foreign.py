@@ -1,8 +1,8 @@
-"""Classifiers of other libraries in saved models: their settings as plain values, what they learned in safe formats.
+"""Store classifiers of other libraries: their settings as plain values, their fitted state in safe formats.
 
 scikit-learn's are skops files of listed types, LightGBM's its own text, XGBoost's its own JSON; none of them runs code.
-But compiled code follows the indices in a tree without looking, and a forged one could lead it anywhere in memory: all
-indices are checked here first.
+But compiled code follows the indices in a tree without checking them, and a forged index could lead it anywhere in
+memory: all indices are checked here first.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ HOMES = {
     "XGBClassifier": "xgboost",
 }
 
-# A file of zeros shrinks a thousandfold, so that a small forged one could fill the memory. Forests shrink by 5 to 40,
+# A file of zeros shrinks a thousandfold, so a small forged file could fill the memory. Forests shrink by 5 to 40,
 # neighbours on one-hot columns by 140.
-SMALL = 1 << 28  # bytes that a compressed part may always have
-RATIO = 200  # beyond that, how many times its own size
+SMALL = 1 << 28  # bytes to which any compressed part may unpack
+RATIO = 200  # beyond that, the most times its compressed size
 CHUNK = 1 << 20
 
 
@@ -58,12 +58,12 @@ CHUNK = 1 << 20
 
 
 def is_classifier(value: Any) -> bool:
-    """Whether a setting is an estimator, and no plain value."""
+    """Whether a setting is an estimator rather than a plain value."""
     return hasattr(value, "get_params") and not isinstance(value, type)
 
 
 def describe_classifier(classifier: Any) -> dict[str, Any]:
-    """Return the settings of a classifier, and of those in it, as plain values with the name of its class."""
+    """Return the settings of a classifier, and of classifiers in it, as plain values with the name of its class."""
     kind = _kind(classifier)
     settings = {}
     for name, value in classifier.get_params(deep=False).items():
@@ -78,15 +78,17 @@ def describe_classifier(classifier: Any) -> dict[str, Any]:
 
 
 def is_described(value: Any) -> bool:
-    """Whether ``describe_classifier`` wrote this."""
+    """Whether a value was returned by ``describe_classifier``."""
     return isinstance(value, dict) and "__classifier__" in value
 
 
 def new_classifier(described: Mapping[str, Any]) -> Any:
-    """Return a classifier that is not fitted, from its description."""
+    """Return an unfitted classifier from its description."""
     kind = described["__classifier__"]
     if kind not in HOMES:
-        raise ModelFileError(f"the model has a classifier of the unknown kind {kind!r}; known are {', '.join(HOMES)}.")
+        raise ModelFileError(
+            f"the model holds a classifier of unknown type {kind!r}; the known types are {', '.join(HOMES)}."
+        )
     settings = {
         name: new_classifier(value) if is_described(value) else unpack(value)
         for name, value in described["settings"].items()
@@ -98,13 +100,13 @@ def _kind(classifier: Any) -> str:
     kind = type(classifier).__name__
     if kind not in HOMES or type(classifier) is not getattr(import_module(HOMES[kind]), kind):
         raise ModelFileError(
-            f"{kind} cannot be saved as part of a model; {', '.join(HOMES)} can. For others, see skops, or fit one of "
-            "these."
+            f"{kind} cannot be saved as part of a model. Fit one of {', '.join(HOMES)}, or save it by other means, "
+            "such as skops."
         )
     return kind
 
 
-# -- what was learned ----------------------------------------------------------------------------------------
+# -- fitted state --------------------------------------------------------------------------------------------
 
 
 def dump_classifier(classifier: Any) -> dict[str, bytes]:
@@ -115,20 +117,20 @@ def dump_classifier(classifier: Any) -> dict[str, bytes]:
         return {"classifier.txt": text.encode()}
     if kind == "XGBClassifier":
         return {"classifier.json": bytes(classifier.get_booster().save_raw("json"))}
-    cure = "Fit it with settings that are plain values, and k nearest neighbours with algorithm='brute'"
+    cure = "Use settings that are plain values, and algorithm='brute' for k nearest neighbours"
     data = dump(kind, classifier, TRUSTED_CLASSIFIERS, cure)
     return {"classifier.skops.gz": compress(data)}
 
 
 def load_classifier(files: Mapping[str, Any], new: Any, n_features: int, n_classes: int) -> Any:
-    """Return the classifier that ``dump_classifier`` wrote, with the settings of one that is not fitted.
+    """Return the classifier that ``dump_classifier`` stored, with the settings of the unfitted ``new``.
 
-    Raises a ModelFileError unless it is of the same type and for as many features and classes.
+    Raises ModelFileError unless it has the same type and the same numbers of features and classes.
     """
     kind = _kind(new)
     name = {"LGBMClassifier": "classifier.txt", "XGBClassifier": "classifier.json"}.get(kind, "classifier.skops.gz")
     if not isinstance(files.get(name), bytes):
-        raise ModelFileError(f"the model lacks the part {name!r}. Save it again.")
+        raise ModelFileError(f"the model has no part {name!r}. Save it again.")
     data: bytes = files[name]
     try:
         if kind == "LGBMClassifier":
@@ -143,17 +145,17 @@ def load_classifier(files: Mapping[str, Any], new: Any, n_features: int, n_class
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, zlib.error, EOFError, OSError) as error:
         if isinstance(error, ModelFileError):
             raise
-        raise ModelFileError(f"{name} holds no sound classifier ({error}). Save the model again.") from error
+        raise ModelFileError(f"{name} does not hold a valid classifier ({error}). Save the model again.") from error
 
 
 def compress(data: bytes) -> bytes:
-    """Return a part of a model as a gzip file that ``decompress`` accepts."""
+    """Compress a part of a model with gzip, within the limits of ``decompress``."""
     packed = gzip.compress(data, 6, mtime=0)
     return packed if len(data) <= _most(packed) else gzip.compress(data, 0, mtime=0)
 
 
 def decompress(name: str, packed: bytes) -> bytes:
-    """Return the content of a gzip file, unless it is far larger than the file lets one expect."""
+    """Return the content of a gzip file, or raise if it is implausibly large."""
     most = _most(packed)
     content = io.BytesIO()
     with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
@@ -161,8 +163,8 @@ def decompress(name: str, packed: bytes) -> bytes:
             content.write(chunk)
             if content.tell() > most:
                 raise ModelFileError(
-                    f"{name} has {len(packed):,} bytes and would unpack to more than {most:,}: no model does that, and "
-                    "it could fill the memory. Ask its author for a model saved by deepsep."
+                    f"{name} has {len(packed):,} bytes and would unpack to more than {most:,}, which no model needs "
+                    "and which could fill the memory. Ask its author for a model saved by deepsep."
                 )
     return content.getvalue()
 
@@ -175,15 +177,15 @@ def _most(packed: bytes) -> int:
 
 
 def _check_tree(left: Array, right: Array, feature: Array, inner: Array, n_features: int) -> None:
-    """Raise unless every inner node looks at a feature that exists, and leads to later nodes that exist."""
+    """Raise unless every inner node uses an existing feature and leads to existing later nodes."""
     if not (left.shape == right.shape == feature.shape == inner.shape == (len(left),)):
         raise ValueError("the parts of a tree differ in length")
     here = np.flatnonzero(inner)
     for child in (left[here], right[here]):
         if ((child <= here) | (child >= len(left))).any():
-            raise ValueError("a tree points to a node that it does not have")
+            raise ValueError("a tree points to a node that does not exist")
     if ((feature[here] < 0) | (feature[here] >= n_features)).any():
-        raise ValueError(f"a tree looks at a feature beyond the {n_features} that there are")
+        raise ValueError(f"a tree uses a feature beyond the {n_features} that exist")
 
 
 def check_parts(fitted: Any, n_features: int, n_classes: int) -> None:
@@ -203,16 +205,16 @@ def check_parts(fitted: Any, n_features: int, n_classes: int) -> None:
                 _need_shape(name, getattr(part, name), (n_classes * (n_classes - 1) // 2,))
             _need_shape("_n_support", part._n_support, (n_classes,))
             if (part._n_support < 0).any() or part._n_support.sum() != n:
-                raise ValueError("its support vectors are not those of its classes")
+                raise ValueError("the numbers of support vectors per class do not add up")
 
 
 def _need_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
     if array.shape != shape:
-        raise ValueError(f"{name} has the shape {array.shape} where {shape} belongs")
+        raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
 
 
 def _inside(value: Any) -> Iterator[Any]:
-    """Yield a value and all that it holds."""
+    """Yield a value and everything in it."""
     pending, seen = [value], set()
     while pending:
         item = pending.pop()
@@ -236,7 +238,7 @@ def _load_lightgbm(data: bytes, new: Any, n_features: int, n_classes: int) -> An
     _check_lightgbm(text, n_features, n_classes)
     booster = import_module("lightgbm").Booster(model_str=text)
     classes = np.arange(n_classes)
-    # The wrapper has no way of its own to take a booster; these are what its fit sets.
+    # The wrapper offers no way to set a booster; these are the attributes that its fit sets.
     vars(new).update(
         _Booster=booster,
         _n_features=n_features,
@@ -252,17 +254,17 @@ def _load_lightgbm(data: bytes, new: Any, n_features: int, n_classes: int) -> An
 
 
 def _check_lightgbm(text: str, n_features: int, n_classes: int) -> None:
-    """Raise unless the text has the trees that it says, cut where LightGBM cuts them."""
+    """Raise unless the text holds exactly the trees that its header lists, split as LightGBM splits them."""
     head, _, rest = text.partition("\n\n")
-    said = _fields(head)
+    header = _fields(head)
     per_round = 1 if n_classes == 2 else n_classes
-    if not (int(said["num_class"]) == int(said["num_tree_per_iteration"]) == per_round):
+    if not (int(header["num_class"]) == int(header["num_tree_per_iteration"]) == per_round):
         raise ValueError(f"it is not for {n_classes} classes")
-    if int(said["max_feature_idx"]) != n_features - 1:
+    if int(header["max_feature_idx"]) != n_features - 1:
         raise ValueError(f"it is not for {n_features} features")
-    sizes = _numbers(said.get("tree_sizes", ""))
+    sizes = _numbers(header.get("tree_sizes", ""))
     if len(sizes) % per_round or (sizes <= 0).any():
-        raise ValueError("a round has another number of trees")
+        raise ValueError("its rounds have different numbers of trees")
     start = 0
     for i, size in enumerate(sizes.tolist()):
         block = rest[start : start + size]
@@ -271,7 +273,7 @@ def _check_lightgbm(text: str, n_features: int, n_classes: int) -> None:
         _check_lightgbm_tree(_fields(block), n_features)
         start += size
     if not rest[start:].startswith("end of trees"):
-        raise ValueError("there are more trees than it says")
+        raise ValueError("it has more trees than its header lists")
 
 
 def _check_lightgbm_tree(tree: Mapping[str, str], n_features: int) -> None:
@@ -294,7 +296,7 @@ def _fields(block: str) -> dict[str, str]:
     lines = [line.partition("=") for line in block.split("\n") if "=" in line]
     fields = {name: value for name, _, value in lines}
     if len(fields) != len(lines):
-        raise ValueError("it says something twice")
+        raise ValueError("it sets a field twice")
     return fields
 
 
@@ -309,19 +311,20 @@ def _load_xgboost(data: bytes, new: Any, n_features: int, n_classes: int) -> Any
     model = json.loads(data)
     booster = model["learner"]["gradient_booster"]
     if booster["name"] != "gbtree":
-        raise ValueError(f"the booster {booster['name']!r} is not for saved models; 'gbtree' is")
-    said = model["learner"]["learner_model_param"]
-    if int(said["num_feature"]) != n_features or max(int(said["num_class"]), 2) != n_classes:
+        raise ValueError(f"the booster {booster['name']!r} cannot be in a saved model; 'gbtree' can")
+    sizes = model["learner"]["learner_model_param"]
+    if int(sizes["num_feature"]) != n_features or max(int(sizes["num_class"]), 2) != n_classes:
         raise ValueError(f"it is not for {n_features} features and {n_classes} classes")
     for tree in booster["model"]["trees"]:
         left, right, feature = (_integers(tree[name]) for name in ("left_children", "right_children", "split_indices"))
         if any(tree.get("categories", ())):
             raise ValueError("a tree is of another kind")
         _check_tree(left, right, feature, left != -1, n_features)
-    # Written anew, so that XGBoost reads what was checked and not, say, the second of two equal keys.
+    # Serialise again, so that XGBoost reads what was checked and not, say, the second of two equal keys.
     settings = new.get_params(deep=False)
     new.load_model(bytearray(json.dumps(model), "utf-8"))
-    vars(new).update({name: value for name, value in settings.items() if name in vars(new)})  # it writes into them
+    # load_model overwrites some settings: put them back.
+    vars(new).update({name: value for name, value in settings.items() if name in vars(new)})
     return new
 
 

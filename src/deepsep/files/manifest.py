@@ -22,12 +22,12 @@ MANIFEST, ARRAYS, STEPS, PARTS = "manifest.json", "arrays.safetensors", "steps",
 
 
 def canonical(manifest: Mapping[str, Any]) -> bytes:
-    """Return the one way to write a manifest, in every format version: whatever else a file holds was edited."""
+    """Return the canonical text of a manifest, the same in all format versions: any other text was edited."""
     return (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode("ascii")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of deepsep, Python and the packages that are in use."""
+    """Return the versions of deepsep, Python and the imported packages."""
     used = {name: name for name in ("numpy", "scipy", "torch", "skops", "skrub", "lightgbm")}
     used["sklearn"] = "scikit-learn"
     packages = {package: metadata.version(package) for name, package in used.items() if name in sys.modules}
@@ -35,22 +35,26 @@ def versions() -> dict[str, str]:
 
 
 def read_manifest(root: Path) -> dict[str, Any]:
-    """Return the manifest of a folder, if it is as it was written."""
+    """Return the manifest of a folder, or raise if it was changed since it was written."""
     if not os.path.lexists(root):
         aside = [place.name for place in root.parent.glob(f".{root.name}.*.old")] if root.parent.is_dir() else []
         hint = f" An interrupted save left the earlier model in {aside[0]}; rename it." if aside else ""
-        raise ModelFileError(f"{root} does not exist.{hint}")
+        raise ModelFileError(f"{root} does not exist.{hint or ' Check the path.'}")
     if not root.is_dir():
-        raise ModelFileError(f"{root} is a file; a model saved by deepsep is a folder with a {MANIFEST} in it.")
+        raise ModelFileError(
+            f"{root} is a file; a model saved by deepsep is a folder with a {MANIFEST}. Name that folder."
+        )
     if not os.path.lexists(root / MANIFEST):
-        raise ModelFileError(f"{root} is no model saved by deepsep: it has no {MANIFEST}.")
+        raise ModelFileError(f"{root} is not a model saved by deepsep: it has no {MANIFEST}. Check the path.")
     raw = read_file(root, MANIFEST)
     try:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{root / MANIFEST} is damaged: {error}. Save the model again.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ModelFileError(f"{root / MANIFEST} belongs to something else: it does not say {FORMAT!r}.")
+        raise ModelFileError(
+            f"{root / MANIFEST} belongs to something else: its format is not {FORMAT!r}. Check the path."
+        )
     try:
         content = {key: value for key, value in manifest.items() if key != "sha256"}
         intact = canonical(manifest) == raw and sha256(canonical(content)) == manifest["sha256"]
@@ -58,7 +62,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
         intact = False
     if not intact:
         raise ModelFileError(
-            f"{root / MANIFEST} was edited or damaged: its hash does not fit. Restore it, or save the model again."
+            f"{root / MANIFEST} was edited or damaged: its hash does not match. Restore it, or save the model again."
         )
     return manifest
 
@@ -68,28 +72,28 @@ def check_versions(root: Path, manifest: Mapping[str, Any]) -> None:
     writers, version = manifest["versions"], manifest["format_version"]
     if version > FORMAT_VERSION:
         raise VersionError(
-            f"{root} was written by deepsep {writers['deepsep']} in format {version}; this is deepsep {__version__}, "
-            f"which reads formats up to {FORMAT_VERSION}. Upgrade with: pip install -U deepsep"
+            f"{root} was written by deepsep {writers['deepsep']} in format {version}; deepsep {__version__} "
+            f"reads formats up to {FORMAT_VERSION}. Upgrade with: pip install -U deepsep"
         )
     if version != FORMAT_VERSION:
-        raise VersionError(f"{root} has format {version!r}, which no deepsep has written. Save the model again.")
+        raise VersionError(f"{root} has format {version!r}, which no version of deepsep writes. Save the model again.")
     holds_steps = any(".skops" in name for name in manifest["files"])
     for package in ("deepsep", "scikit-learn") if holds_steps else ("deepsep",):
         here = versions()[package]
         if here.split(".")[:2] != writers[package].split(".")[:2]:
             warnings.warn(
-                f"{root} was written with {package} {writers[package]}, and this is {package} {here}: predictions may "
-                "differ. Use the version that wrote it, or fit and save the model again.",
+                f"{root} was written with {package} {writers[package]}, but {package} {here} is installed: predictions "
+                "may differ. Use the version that wrote it, or fit and save the model again.",
                 DeepSepWarning,
                 stacklevel=3,
             )
 
 
 def check_model_folder(path: str | os.PathLike[str]) -> Path:
-    """Return the resolved path, if a model may be written there."""
+    """Return the resolved path, or raise if a model must not be written there."""
     target = Path(path).resolve()
     if target.exists() and not target.is_dir():
-        raise ModelFileError(f"{target} is a file, which deepsep does not overwrite. Save to another path.")
+        raise ModelFileError(f"{target} is a file, and it is not overwritten. Save to another path.")
     if target.is_dir() and any(target.iterdir()):
         try:
             ours = json.loads(read_file(target, MANIFEST)).get("format") == FORMAT
@@ -97,7 +101,7 @@ def check_model_folder(path: str | os.PathLike[str]) -> Path:
             ours = False
         if not ours:
             raise ModelFileError(
-                f"{target} holds files that are no model of deepsep, which does not overwrite them. Save to another "
+                f"{target} holds files that are not a deepsep model, and they are not overwritten. Save to another "
                 "path, or empty the folder."
             )
     return target

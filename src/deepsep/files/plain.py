@@ -1,4 +1,4 @@
-"""Plain values as JSON can hold them, exactly: what a saved model keeps beside its arrays."""
+"""Convert plain values to JSON and back without loss, for what a saved model holds besides its arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[Any]
 
 
 def pack(value: Any) -> Any:
-    """Return a plain value as JSON can hold it; what JSON lacks becomes a mapping with one key in underscores."""
+    """Convert a plain value to JSON types; types that JSON lacks become a mapping with one key like "__tuple__"."""
     if value is None or isinstance(value, bool | str):
         return str(value) if isinstance(value, str) else value
     if isinstance(value, np.bool):
@@ -40,7 +40,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Return the value that was packed."""
+    """Restore a value from ``pack``."""
     if isinstance(value, list):
         return [unpack(item) for item in value]
     if not isinstance(value, dict):
@@ -57,7 +57,7 @@ def unpack(value: Any) -> Any:
 
 
 def encode_classes(labels: Array) -> dict[str, Any]:
-    """Return a 1-d array of strings, integers, booleans or floats as plain values, with its type."""
+    """Return a 1-d array of strings, integers, booleans or floats as plain values with its dtype."""
     kind, values = labels.dtype.kind, labels.tolist()
     text = kind == "U" or (kind == "O" and all(isinstance(value, str) for value in values))
     if labels.ndim != 1 or not (text or (kind in "biuf" and labels.dtype.itemsize <= 8)):
@@ -69,11 +69,11 @@ def encode_classes(labels: Array) -> dict[str, Any]:
 
 
 def decode_classes(encoded: Mapping[str, Any]) -> Array:
-    """Return the array that ``encode_classes`` wrote, of the same type."""
+    """Restore an array from ``encode_classes``, with the same dtype."""
     dtype, values = encoded["dtype"], encoded["values"]
     if dtype != "object" and not re.fullmatch(r"[<>|]([biuf][1248]|U\d{1,6})", dtype):
-        raise ModelFileError(f"{dtype!r} is no type of labels. Save the model again.")
+        raise ModelFileError(f"{dtype!r} is not a valid type of labels. Save the model again.")
     labels = np.array(values, dtype=dtype)
     if encode_classes(labels) != encoded:
-        raise ModelFileError(f"labels {values!r} are not of the type {dtype!r}. Save the model again.")
+        raise ModelFileError(f"labels {values!r} do not have the type {dtype!r}. Save the model again.")
     return labels

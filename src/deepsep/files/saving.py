@@ -5,14 +5,14 @@ A saved model is a folder:
 ======================  =============================================================================================
 manifest.json           versions, columns, classes, settings, fingerprint of the data, and a hash of every other file
 arrays.safetensors      weights and everything else that is an array
-steps/0.skops, ...      the steps of a pipeline before its last
-parts/...               what a model holds in a format of its own, such as LightGBM's trees
+steps/0.skops, ...      the steps of a pipeline before the last
+parts/...               parts of a model in their own format, such as LightGBM's trees
 ======================  =============================================================================================
 
-Nothing in it is a pickle, and opening it runs no code of its author's: arrays are numbers, the manifest is plain
-values, and of the steps only types on the list of ``skops_files.py`` are built, from scikit-learn and skrub; for
-classifiers of other libraries, see ``foreign.py``. The hashes find damage and careless edits; they are no signature, so
-they do not say who wrote the model.
+Nothing in it is a pickle, and opening it runs no code from the folder: arrays are numbers, the manifest holds plain
+values, and the steps may only contain the scikit-learn and skrub types listed in ``skops_files.py``; for classifiers of
+other libraries, see ``foreign.py``. The hashes reveal damage and careless edits; they are not a signature and do not
+prove who wrote the model.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ from deepsep.files.manifest import (
 from deepsep.files.plain import pack
 from deepsep.files.skops_files import dump_step
 
-OWN = (MANIFEST, ARRAYS, STEPS, PARTS)  # what an earlier model in the folder leaves to the next one
+OWN = (MANIFEST, ARRAYS, STEPS, PARTS)  # files of an earlier model in the folder, to be replaced
 COMMON = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a folder.
 
-    The folder appears complete or not at all. A model that was there before is replaced; other files in its folder,
-    such as predictions, stay.
+    The folder is written completely or not at all. An earlier model in it is replaced; other files, such as
+    predictions, stay.
 
     Parameters
     ----------
     model : estimator of deepsep, or Pipeline that ends in one
-        Fitted. The earlier steps of a pipeline may be transformers of scikit-learn and skrub that hold no functions
-        of yours.
+        A fitted model. The earlier steps of a pipeline may be transformers of scikit-learn and skrub without functions
+        of your own.
     path : str or path
-        The folder: new, empty, or a saved model.
+        A new or empty folder, or that of a saved model.
 
     Raises
     ------
     ModelFileError
-        If the path holds something else, or the model something that only code could restore.
+        If the path holds something else, or the model holds something that only code could restore.
 
     Examples
     --------
@@ -97,8 +97,8 @@ def model_files(model: Any) -> dict[str, bytes]:
         options = {name: getattr(model, name) for name in ("memory", "verbose", "transform_input")}
         pipeline = {
             "names": [name for name, _ in steps],
-            "columns": _plain("Pipeline", "feature_names_in_", getattr(model, "feature_names_in_", None)),
-            "settings": {name: _plain("Pipeline", name, value) for name, value in options.items()},
+            "columns": _pack_or_raise("Pipeline", "feature_names_in_", getattr(model, "feature_names_in_", None)),
+            "settings": {name: _pack_or_raise("Pipeline", name, value) for name, value in options.items()},
         }
         for i, (name, step) in enumerate(steps[:-1]):
             files[f"{STEPS}/{i}.skops"] = dump_step(name, step)
@@ -117,18 +117,18 @@ def model_files(model: Any) -> dict[str, bytes]:
 
 
 def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what rebuilds a fitted estimator: a JSON-able section, and arrays by name.
+    """Return what is needed to rebuild a fitted estimator: a section of JSON, and arrays by name.
 
-    The estimator has ``_to_parts() -> (state, arrays)``, with plain values (text, numbers, true/false, None, lists,
-    tuples, mappings, and 1-d arrays of labels) in the state, and numeric arrays or CSR matrices in the other; bytes
-    there become a file of their own, under their name. Settings, classes and columns are added here.
+    The estimator has ``_to_parts() -> (state, arrays)``. The state holds plain values (text, numbers, true/false, None,
+    lists, tuples, mappings, and 1-d arrays of labels); the arrays are numeric arrays or CSR matrices, or bytes, which
+    become separate files of that name. Settings, classes and columns are added here.
     """
     _require_ours(model)
     kind = type(model).__name__
     settings = {name: _setting(kind, name, value) for name, value in model.get_params(deep=False).items()}
     state, arrays = model._to_parts()
     common = {name: vars(model)[name] for name in COMMON if name in vars(model)}
-    packed = {name: _plain(kind, name, value) for name, value in {**common, **state}.items()}
+    packed = {name: _pack_or_raise(kind, name, value) for name, value in {**common, **state}.items()}
     section = {"kind": kind, "settings": settings, **{name: packed.pop(name) for name in common}, "state": packed}
     return section, arrays
 
@@ -137,27 +137,27 @@ def _require_ours(model: Any) -> None:
     if type(model).__module__.partition(".")[0] != "deepsep" or not hasattr(model, "_to_parts"):
         raise ModelFileError(
             f"{type(model).__name__} cannot be saved: deepsep.save takes deepsep's own estimators, and scikit-learn "
-            "pipelines whose last step is one of these. For other estimators, see skops."
+            "pipelines that end in one. For other estimators, see skops."
         )
 
 
-def _plain(owner: str, name: str, value: Any) -> Any:
+def _pack_or_raise(owner: str, name: str, value: Any) -> Any:
     try:
         return pack(value)
     except TypeError as error:
         raise ModelFileError(
             f"{owner}: {name}={value!r} cannot be saved: a saved model holds plain values (text, numbers, True, False, "
-            f"None, and lists or mappings of these) and no code, and this is {error}. If it has no part in predicting, "
-            f"like random_state, replace it with set_params({name}=...) and save again; otherwise fit with a plain "
+            f"None, and lists or mappings of these) and no code, and this is {error}. If predictions do not depend on "
+            f"it, like random_state, replace it with set_params({name}=...) and save again; otherwise fit with a plain "
             "value."
         ) from None
 
 
 def _setting(owner: str, name: str, value: Any) -> Any:
     if name == "callback":
-        return None  # it listens while the model is fitted, and has nothing to hear later
+        return None  # only used while fitting
     if name == "encoder" and callable(value):
         return {"__code__": getattr(value, "__qualname__", type(value).__qualname__)}
     if is_classifier(value):
         return describe_classifier(value)
-    return _plain(owner, name, value)
+    return _pack_or_raise(owner, name, value)

@@ -1,7 +1,7 @@
-"""The steps of a pipeline, and classifiers, as skops files, with a fixed list of what each may be made of.
+"""Store the steps of a pipeline, and classifiers, as skops files that may contain only a fixed list of types.
 
-skops builds every type that it, or the caller, trusts. Its own list has all of scikit-learn, among it estimators that
-call functions named in their attributes; so every name in a file is held against the list here first.
+skops builds every type that it, or the caller, trusts. Its own list covers all of scikit-learn, including estimators
+that call functions named in their attributes; so every name in a file is first checked against the list here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from deepsep.errors import ModelFileError
 
-# Types that the steps of a pipeline may be made of. None of them takes code from its attributes.
+# Types that the steps of a pipeline may contain. None of them runs code named in its attributes.
 _CLASSES = {
     "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector _RemainderColsList",
     "sklearn.decomposition._factor_analysis": "FactorAnalysis",
@@ -110,68 +110,68 @@ TRUSTED: Trusted = {
     "FunctionNode": _names(_FUNCTIONS),
     "RandomStateNode": _names({"numpy.random.mtrand": "RandomState"}),
 }
-# Compiled code follows the indices in these without looking: ``_classifiers.py`` checks them before they are used.
+# Compiled code follows the indices in these without checking them: ``foreign.py`` does so before they are used.
 TRUSTED_CLASSIFIERS: Trusted = {
     **_VALUES,
     "ObjectNode": _names(_CLASSIFIERS),
     "TreeNode": _names({"sklearn.tree._tree": "Tree"}),
     "SparseMatrixNode": _names({"scipy.sparse._csr": "csr_array csr_matrix"}),
 }
-SKOPS_PROTOCOL = 2  # the oldest in which an entry names what it builds where we look for it
+SKOPS_PROTOCOL = 2  # the oldest in which an entry names its type where we look for it
 
 
 def dump_step(name: str, step: Any) -> bytes:
-    """Return a fitted transformer as a skops file, or raise if it is more than the list allows."""
+    """Return a fitted transformer as a skops file, or raise if it contains types that are not on the list."""
     cure = "Use transformers of scikit-learn or skrub without functions of your own, or apply it before the pipeline"
     return dump(f"step {name!r} of the pipeline", step, TRUSTED, cure)
 
 
 def load_step(place: str, data: bytes) -> Any:
-    """Return the transformer of a skops file, unless it names something that is not on the list."""
+    """Return the transformer in a skops file, or raise if the file names types that are not on the list."""
     step = load(place, data, TRUSTED)
     if not (step in (None, "passthrough") or hasattr(step, "transform")):
-        raise ModelFileError(f"{place} holds no transformer, but a {type(step).__name__}. Save the model again.")
+        raise ModelFileError(f"{place} holds a {type(step).__name__} instead of a transformer. Save the model again.")
     return step
 
 
 def dump(what: str, value: Any, trusted: Trusted, cure: str) -> bytes:
-    """Return a value as a skops file, or raise if it is more than the list allows."""
+    """Return a value as a skops file, or raise if it contains types that are not trusted."""
     try:
         data: bytes = import_module("skops.io").dumps(value)
         refused = _refused(data, trusted)
         if not refused:
-            _build(data, trusted)  # what cannot be opened is found now, not when the model is gone
+            _build(data, trusted)  # fail now if it cannot be opened, while the model still exists
             return data
     except Exception as error:
         raise ModelFileError(f"{what} cannot be saved: {type(error).__name__}: {error}") from error
     raise ModelFileError(
-        f"{what} cannot be saved: it holds {', '.join(refused)}, which a saved model must not name, since opening it "
-        f"could run code. {cure}."
+        f"{what} cannot be saved: it holds {', '.join(refused)}, which a saved model must not contain, since opening "
+        f"it could run code. {cure}."
     )
 
 
 def load(place: str, data: bytes, trusted: Trusted) -> Any:
-    """Return what a skops file holds, unless it names something that is not on the list."""
+    """Return the value in a skops file, or raise if the file names types that are not trusted."""
     try:
         refused = _refused(data, trusted)
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelFileError(f"{place} is no skops file ({error}). Save the model again.") from error
+        raise ModelFileError(f"{place} is not a skops file ({error}). Save the model again.") from error
     if refused:
         raise ModelFileError(
-            f"{place} names {', '.join(refused)}, which a saved model must not: opening it could run code. Nothing was "
-            "run. Ask its author for a model saved by deepsep."
+            f"{place} names {', '.join(refused)}, which a saved model must not contain: opening it could run code. "
+            "Nothing was run. Ask its author for a model saved by deepsep."
         )
     return _build(data, trusted)
 
 
 def _build(data: bytes, trusted: Trusted) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InconsistentVersionWarning)  # deepsep.load has said it
+        warnings.simplefilter("ignore", InconsistentVersionWarning)  # deepsep.load warns of it
         return import_module("skops.io").loads(data, trusted=sorted(frozenset().union(*trusted.values())))
 
 
 def _refused(data: bytes, trusted: Trusted = TRUSTED) -> list[str]:
-    """Return what a skops file names beyond the trusted types, from its text alone."""
+    """Return the types in a skops file that are not trusted, without building anything."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
             raise ValueError("its entries are compressed")

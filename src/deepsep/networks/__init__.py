@@ -1,8 +1,9 @@
 """Networks and their training, behind one interface.
 
 ``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU;
-``PackedNetwork`` trains many small networks together. ``TorchRows`` is the TSVM's pass over rows on a GPU. Whatever
-needs torch loads on first use, since importing it takes seconds.
+``PackedNetwork`` trains many small networks together. ``TorchArrays`` lets the TSVM's pass over rows run on a GPU.
+``ContextView`` is a table as the pretrained in-context network has read it. Whatever needs torch loads on first use,
+since importing it takes seconds.
 """
 
 from __future__ import annotations
@@ -17,35 +18,44 @@ from deepsep.networks.numpy_network import NumpyNetwork
 
 if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
+    from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member
     from deepsep.networks.ladder_network import Ladder, denoising_costs
     from deepsep.networks.loop import tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
     from deepsep.networks.packed import PackedNetwork
+    from deepsep.networks.pretrained import WEIGHTS_SHA256, pretrained_network
+    from deepsep.networks.torch_arrays import TorchArrays, rows_by_size
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
-    from deepsep.networks.torch_rows import TorchRows, rows_by_size
     from deepsep.networks.variational import VAE, ConditionalVAE, marginal_bound
 
 __all__ = [
     "VAE",
+    "WEIGHTS_SHA256",
     "Batch",
     "Committee",
     "ConditionalVAE",
+    "ContextView",
     "Ladder",
     "Loss",
+    "Member",
     "Network",
     "NetworkAverage",
     "NumpyNetwork",
     "OnStep",
     "PackedNetwork",
+    "TorchArrays",
     "TorchNetwork",
-    "TorchRows",
     "choose_device",
+    "components_of",
     "default_encoder",
     "denoising_costs",
+    "draw_columns",
+    "draw_member",
     "marginal_bound",
     "member_states",
     "members_of",
     "pretrain",
+    "pretrained_network",
     "rows_by_size",
     "tensor",
     "train_steps",
@@ -54,17 +64,24 @@ __all__ = [
 _HOME = {
     "Batch": "deepsep.networks.mixed_batches",
     "ConditionalVAE": "deepsep.networks.variational",
+    "ContextView": "deepsep.networks.context_view",
     "Ladder": "deepsep.networks.ladder_network",
+    "Member": "deepsep.networks.context_view",
     "OnStep": "deepsep.networks.mixed_batches",
     "PackedNetwork": "deepsep.networks.packed",
+    "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
-    "TorchRows": "deepsep.networks.torch_rows",
     "VAE": "deepsep.networks.variational",
+    "WEIGHTS_SHA256": "deepsep.networks.pretrained",
+    "components_of": "deepsep.networks.context_view",
     "default_encoder": "deepsep.networks.torch_network",
     "denoising_costs": "deepsep.networks.ladder_network",
+    "draw_columns": "deepsep.networks.context_view",
+    "draw_member": "deepsep.networks.context_view",
     "marginal_bound": "deepsep.networks.variational",
     "pretrain": "deepsep.networks.autoencoder",
-    "rows_by_size": "deepsep.networks.torch_rows",
+    "pretrained_network": "deepsep.networks.pretrained",
+    "rows_by_size": "deepsep.networks.torch_arrays",
     "tensor": "deepsep.networks.loop",
     "train_steps": "deepsep.networks.mixed_batches",
 }

@@ -1,4 +1,4 @@
-"""Scoring: what a fitted model says about a frame, a file or a folder of files, here or on a Ray cluster."""
+"""Score a DataFrame, a file or a folder of files with a fitted model, locally or on a Ray cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scoring files of any size, batch by batch."""
+"""Score files of any size, batch by batch."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ def score_file(
 ) -> dict[str, Any]:
     """Score a file of any size, batch by batch, or a folder of Parquet parts.
 
-    Memory stays flat, the order of the rows is kept, and the result does not depend on the size of the batches. The
-    target appears complete or not at all: it is written beside its place and moved there at the end.
+    Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. The target
+    is written completely or not at all: it is written to a temporary place and moved at the end.
 
     Parameters
     ----------
     model : fitted classifier, or path
-        Of a saved model, if a path.
+        The model, or the folder of a saved one.
     source : str or path
         CSV, TSV, Parquet, Feather or Excel, or a folder of Parquet parts.
     target : str or path
-        A file that ends in ``.parquet``, ``.csv`` or ``.tsv``, which is replaced if it exists. For a folder of parts
-        also a folder, which gets a part of the same name for each; it may hold parts of an earlier scoring, which are
-        replaced, but nothing else. Neither may lie in the other.
+        A file that ends in ``.parquet``, ``.csv`` or ``.tsv``; an existing one is replaced. For a folder of parts also
+        a folder, which gets a part of the same name for each; parts of an earlier scoring in it are replaced, and it
+        must hold nothing else. Source and target must not contain each other.
     id : str, optional
-        The column that tells the rows apart, kept in the result. None: the number of the row.
+        The column of identifiers, kept in the result. None: the row number.
     engine : {"local", "ray"}, default="local"
-        "ray": the parts of a folder on a Ray cluster, one model per actor, for when one machine is not enough. The
-        machines must reach source and target by the same paths.
+        "ray" scores the parts of a folder on a Ray cluster, one model per actor, for when one machine is not enough.
+        All machines must reach source and target by the same paths.
     address : str, optional
-        Of the Ray cluster; None starts one here.
+        Address of the Ray cluster. None: one is started on this machine.
     batch_rows : int, default=20_000
-        Rows in memory at a time.
+        Number of rows in memory at a time.
     encoding, delimiter : str, optional
-        Of a text file. None: found.
+        Encoding and delimiter of a text file. None: detected.
     sheet : str or int, default=0
-        Of an Excel file.
+        Sheet of an Excel file.
     progress : callable, optional
-        Called as ``progress(rows, share)`` after each batch (Ray: each part): rows scored so far, and which part of
-        the source that is, from 0 to 1.
+        Called as ``progress(rows, share)`` after each batch (Ray: each part): rows scored so far, and the share
+        of the source read so far, from 0 to 1.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def score_file(
 def _plan(
     model: Any, place: Path, files: list[Path], scratch: Path, to_folder: bool, options: dict[str, Any]
 ) -> tuple[list[Part], list[str]]:
-    """Return what is to be done, after a look at the columns of every part."""
+    """Return the parts to score and the ignored columns, after a check of every part's columns."""
     schema, id = schema_of(model), options["id"]
     left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
     parts, first, ignored = [], 0, []
@@ -152,28 +152,28 @@ def _others(names: Iterable[str], id: str | None) -> list[str]:
 
 
 def _check_target(source: Path, goal: Path, to_folder: bool) -> None:
-    """Raise if the result would replace anything but an earlier result."""
+    """Raise if the result would overwrite anything but an earlier result."""
     here, there = source.resolve(), goal.resolve()
     if here == there:
         raise DataError(f"source and target are both {goal}. Name another target.")
     if here in there.parents or there in here.parents:
-        raise DataError(f"the source {source} and the target {goal} lie in each other. Name a target elsewhere.")
+        raise DataError(f"the source {source} and the target {goal} contain one another. Name a target elsewhere.")
     if not goal.exists():
         return
     if goal.is_dir() is not to_folder:
         raise DataError(f"the target {goal} is a {'folder' if goal.is_dir() else 'file'}. Name another target.")
-    strange = (
+    others = (
         [file for file in sorted(goal.rglob("*")) if not file.is_dir() and not is_result(file)] if to_folder else []
     )
-    if strange:
+    if others:
         raise DataError(
-            f"the target {goal} exists and holds more than Parquet parts of an earlier scoring: "
-            f"{strange[0].relative_to(goal)}. Name another folder, or empty it."
+            f"the target {goal} holds files that are not parts of an earlier scoring, such as "
+            f"{others[0].relative_to(goal)}. Name another folder, or empty it."
         )
 
 
 def _move(scratch: Path, goal: Path) -> None:
-    """Put the result in its place; a folder of an earlier run makes way."""
+    """Move the result into place, replacing the folder of an earlier run."""
     if not scratch.is_dir():
         os.replace(scratch, goal)
         return
@@ -190,7 +190,7 @@ def _move(scratch: Path, goal: Path) -> None:
 
 
 class _Report:
-    """Adds up the progress over parts."""
+    """Sums the progress over all parts."""
 
     def __init__(self, parts: list[Part], progress: Progress | None) -> None:
         self.rows, self.progress = 0, progress

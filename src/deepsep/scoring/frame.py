@@ -1,4 +1,4 @@
-"""What a fitted model says about the rows of a frame: label, probabilities and confidence of each."""
+"""Predict the label, the class probabilities and the confidence of every row of a DataFrame."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ BLOCK = 1_024
 def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int = 0) -> pd.DataFrame:
     """Return the label, the probability of each class and the confidence of every row.
 
-    The one function that every engine calls. Rows go to the model in blocks of one size, the last filled up with
-    copies: matrix products of other shapes round differently, and a row should get the same bits in whatever company
-    it is scored. (With a kernel the last digit may still differ.)
+    All engines call this function. Rows go to the model in blocks of equal size, the last padded with copies: matrix
+    products of other shapes round differently, and a row should get the same bits in any batch. (With a kernel the last
+    digit may still differ.)
 
     Parameters
     ----------
     model : fitted classifier
         For example from :func:`deepsep.for_table` or :func:`deepsep.load`.
     frame : DataFrame
-        Rows, of pandas, polars or Arrow.
+        Rows of pandas, polars or Arrow.
     id : str, optional
-        The column that tells the rows apart, kept in the result. None: ``row``, the number of the row.
+        The column of identifiers, kept in the result. None: ``row``, the row number.
     first_row : int, default=0
         Number of the first row.
 
@@ -38,7 +38,7 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
     -------
     pandas.DataFrame
         Columns ``<id>`` (or ``row``), ``label``, ``probability_<class>`` for each class, and ``confidence``, the
-        largest of them. A model without probabilities gives the label only.
+        largest of them. A model without probabilities gives only the label.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def _in_blocks(model: Any, rows: Any, method: str) -> Any:
 
 
 def schema_of(model: Any) -> dict[str, ColumnType]:
-    """Return the columns that a model needs and their types; empty if it takes any matrix."""
+    """Return the columns that a model needs, with their types; empty if it takes any matrix."""
     first = model[0] if isinstance(model, Pipeline) else model
     if isinstance(first, UsefulColumns):
         return first.schema_

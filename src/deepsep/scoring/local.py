@@ -18,17 +18,17 @@ from deepsep.errors import DataError
 from deepsep.scoring.frame import score_frame
 from deepsep.scoring.parts import Part, Report
 
-MARK = {b"deepsep": b"scores"}  # in the metadata of a Parquet file: ours, to be replaced by the next scoring
+MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
 
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Counter[Any]]:
-    """Score the parts in order and return how many rows of each got which label."""
+    """Score the parts in order and return the number of rows per label in each."""
     id, counts = options["id"], []
     for target, together in groupby(parts, key=lambda part: part.target):
         group = list(together)
         with Writer(target, _types(model, group, id)) as writer:
             counts += [score_part(model, part, writer, options, report) for part in group]
-            if writer.empty:  # a table without rows gives one without rows
+            if writer.empty:  # a table without rows gives a result without rows
                 writer.write(score_frame(model, pd.DataFrame(columns=_columns(group[0], id)), id=id))
     return counts
 
@@ -38,7 +38,7 @@ def _columns(part: Part, id: str | None) -> list[str]:
 
 
 def _types(model: Any, parts: Sequence[Part], id: str | None) -> dict[str, Any]:
-    """Return the Arrow types of the columns for which the first rows do not tell."""
+    """Return the Arrow types of the columns that the first rows do not determine."""
     types = {"label": pa.array(np.asarray(model.classes_).tolist()).type}
     if id is not None:
         schemas = [pa.schema({id: part.source.id_type(id)}) for part in parts]
@@ -46,12 +46,14 @@ def _types(model: Any, parts: Sequence[Part], id: str | None) -> dict[str, Any]:
             types[id] = pa.unify_schemas(schemas, promote_options="permissive").field(id).type
         except pa.ArrowException:
             kinds = sorted({str(schema.field(id).type) for schema in schemas})
-            raise DataError(f"the id column {id!r} is {' in one part and '.join(kinds)} in another.") from None
+            raise DataError(
+                f"the id column {id!r} is {' in one part and '.join(kinds)} in another. Use one type in all parts."
+            ) from None
     return types
 
 
 def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Counter[Any]:
-    """Score one file and return how many rows got which label."""
+    """Score one file and return the number of rows per label."""
     id, counts, row = options["id"], Counter[Any](), part.first_row
     for frame, share in part.source.batches(options["batch_rows"], _columns(part, id), part.types, id):
         scored = score_frame(model, frame, id=id, first_row=row)
@@ -78,7 +80,7 @@ class Writer:
         return self
 
     def write(self, frame: pd.DataFrame) -> None:
-        """Add rows; the first ones set the types of the columns, where these are not given."""
+        """Append rows; the first ones set the types of columns for which none is given."""
         table = pa.Table.from_pandas(frame, preserve_index=False)
         if self._writer is None:
             self._schema = pa.schema(
@@ -101,7 +103,7 @@ class Writer:
 
 
 def is_result(path: Path) -> bool:
-    """Whether a file is a Parquet file that was written here."""
+    """Whether a file is a Parquet file that this module wrote."""
     try:
         metadata = pq.read_schema(path).metadata or {}
     except (pa.ArrowException, OSError):

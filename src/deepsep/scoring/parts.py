@@ -1,4 +1,4 @@
-"""One file to score, as every engine is given it."""
+"""The unit of work of every scoring engine: one file to score."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
 
-Report = Callable[[int, float], None]  # rows that were scored, and which share of the source has been
+Report = Callable[[int, float], None]  # rows just scored, and the share of the source read so far
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Part:
     """One file to score."""
 
     source: TableFile
-    target: Path  # several parts with one target follow each other in it
+    target: Path  # parts with the same target are written to it one after another
     first_row: int
     n_rows: int | None
-    types: Mapping[str, ColumnType]  # the columns that are read
+    types: Mapping[str, ColumnType]  # of the columns to read

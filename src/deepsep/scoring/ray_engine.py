@@ -14,16 +14,16 @@ from deepsep.scoring.parts import Part, Report
 def score_parts(
     model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, address: str | None = None
 ) -> list[Counter[Any]]:
-    """Score the parts on a cluster and return how many rows of each got which label.
+    """Score the parts on a cluster and return the number of rows per label in each.
 
-    A cluster that this process is already connected to is used; otherwise one is joined (``address``) or started here,
-    and left at the end.
+    Uses the cluster that this process is connected to, if any; otherwise joins the one at ``address``, or starts one
+    here, and disconnects at the end.
     """
     try:
         ray: Any = import_module("ray")
         pool: Any = import_module("ray.util").ActorPool
     except ImportError as error:
-        raise ImportError('engine="ray" needs Ray. Install it: pip install "deepsep[ray]"') from error
+        raise ImportError('engine="ray" needs Ray. Install it with: pip install "deepsep[ray]"') from error
 
     ours = not ray.is_initialized()
     if ours:
@@ -47,7 +47,7 @@ def score_parts(
 
 
 class Scorer:
-    """An actor: holds one model and scores the parts that it is given."""
+    """A Ray actor that holds one model and scores parts with it."""
 
     def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         self.model, self.options = model, options

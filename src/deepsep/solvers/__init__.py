@@ -1,1 +1,1 @@
-"""The exact TSVM: ``tsvm`` (the two paths), ``newton`` (the convex problem), ``_rows`` (the pass over the rows)."""
+"""The exact TSVM: the paths ``cccp`` and ``single_loop``, which rest on ``newton``, which rests on ``rows``."""

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
-from deepsep.solvers.rows import WIDE, Factor, RowPass
+from deepsep.solvers.curvature import WIDE, Factor
+from deepsep.solvers.rows import RowPass
 
 Array = NDArray[Any]
 

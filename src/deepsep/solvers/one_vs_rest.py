@@ -12,9 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.solvers.cccp import cccp
+from deepsep.solvers.problem import Problem, Result
 from deepsep.solvers.rows import Rows
+from deepsep.solvers.single_loop import single_loop
 from deepsep.solvers.spaces import Kernel, Separator, open_space
-from deepsep.solvers.tsvm import Problem, Result, cccp, single_loop, supervised_svm
+from deepsep.solvers.supervised_svm import supervised_svm
 
 Array = NDArray[Any]
 Algorithm = Literal["single-loop", "cccp", "supervised"]

@@ -1,8 +1,8 @@
 """The pass over the rows: everything the Newton method needs to know about the data.
 
 One :meth:`Rows.sweep` reads every row once and returns sums, one entry a problem. Sums over disjoint sets of
-rows add up, so a pass can run in chunks, on shards or on another device: whatever offers the methods of
-:class:`RowPass` can be given to :func:`deepsep.solvers.newton.minimise`.
+rows add up, so a pass can run in chunks, on shards or on another device, with whatever array library knows that device:
+see :mod:`deepsep.solvers.array_library`.
 
 Row i of problem k adds ``C_i * loss(f)`` with ``f = w_k . x_i + offset_k``. With t = margin - p f each loss is a
 hinge max(0, t), where p = 1 or -1 is the side of the row:
@@ -28,46 +28,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+
+from deepsep.errors import ParameterError
+from deepsep.solvers.array_library import ArrayLibrary, NumpyArrays
+from deepsep.solvers.curvature import Factor
 
 Array = NDArray[Any]
-
-CHUNK = 4096  # most rows in flight
-CHUNK_BYTES = 80_000  # and most of their scores: small enough for the cache, and for malloc to reuse
-WIDE = 256  # above this many features the curvature is returned as a factor, not as a matrix
-
-
-@dataclass
-class Factor:
-    """The curvature R'R of rows with many features, kept as R = diag(scale) (x - centre)."""
-
-    x: Any  # (j, m) dense or CSR
-    scale: Array  # (j,)
-    centre: Array | None  # (m,)
-
-    def times(self, v: Array) -> Array:
-        """Return R v."""
-        shift = 0.0 if self.centre is None else self.centre @ v
-        product: Array = self.scale * (self.x @ v - shift)
-        return product
-
-    def transposed(self, v: Array) -> Array:
-        """Return R'v."""
-        scaled = self.scale * v
-        product: Array = self.x.T @ scaled
-        return product if self.centre is None else product - scaled.sum() * self.centre
-
-    def gram(self, ridge: Array) -> Array:
-        """Return R diag(1 / ridge) R'."""
-        divided = self.x @ sparse.diags_array(1 / ridge) if sparse.issparse(self.x) else self.x / ridge
-        inner = divided @ self.x.T
-        if sparse.issparse(inner):
-            inner = inner.toarray()
-        if self.centre is not None:
-            shift = divided @ self.centre
-            inner = inner - shift[:, None] - shift + self.centre @ (self.centre / ridge)
-        product: Array = self.scale[:, None] * inner * self.scale
-        return product
 
 
 @dataclass
@@ -122,19 +88,41 @@ class TransductivePass(RowPass, Protocol):
 
 
 @dataclass
+class _Block:
+    """The labelled or the unlabelled rows; arrays of the library."""
+
+    x: Any  # (n, m)
+    cost: Any  # (n,)
+    multiplier: Any  # (c, n)
+    labels: Any  # (c, n); None for unlabelled rows
+
+
+@dataclass
+class _Points:
+    """Where a pass evaluates which problems; arrays of the library."""
+
+    w: Any  # (m, c)
+    offset: Any  # (c, 1)
+    kappa: Any  # (c, 1)
+    problems: Any  # (c,); every problem in its order: a slice
+    dtype: Any
+
+
+@dataclass
 class _Chunk:
     """Some rows, and what the problems make of them."""
 
     x: Any  # (n, m)
-    cost: Array  # (n,)
-    f: Array  # (c, n)
-    a: Array  # (c, n)
-    labels: Array | None  # (c, n); None for unlabelled rows
-    home: tuple[Array, slice]  # where the multipliers live
+    cost: Any  # (n,)
+    f: Any  # (c, n)
+    a: Any  # (c, n)
+    labels: Any  # (c, n); None for unlabelled rows
+    block: _Block
+    place: slice  # where the rows stand in their block
 
 
 class Rows:
-    """Labelled and unlabelled rows in memory, swept in chunks with NumPy.
+    """Labelled and unlabelled rows in memory, swept in chunks.
 
     Parameters
     ----------
@@ -151,141 +139,154 @@ class Rows:
     s : float in (-1, 0]
         The loss of an unlabelled row with |f| <= -s is the constant 1 + s: it is undecided.
     centre : array (m,), optional
-        Subtracted from every row without being stored, so that sparse rows stay sparse.
+        Subtracted from every row without being stored, so that sparse rows stay sparse. NumPy only.
+    library : ArrayLibrary, optional
+        Whose arrays rows and multipliers are. NumPy's by default.
     """
 
     def __init__(
         self,
         labelled: Any,
         signs: Array,
-        cost_labelled: Array,
+        cost_labelled: Any,
         unlabelled: Any,
-        cost_unlabelled: Array,
+        cost_unlabelled: Any,
         *,
         offset: Array,
         free_bias: bool = False,
         s: float = 0.0,
         centre: Array | None = None,
+        library: ArrayLibrary | None = None,
     ) -> None:
-        dtype = labelled.dtype
-        if free_bias:
-            labelled, unlabelled = _with_ones(labelled), _with_ones(unlabelled)
-            centre = None if centre is None else np.append(centre, 0.0)
-        self.centre = centre
-        self.n_features = labelled.shape[1]
+        if library is not None and centre is not None:
+            raise ParameterError("rows on a device must be dense and centred: centre must be None.")
+        self.library = NumpyArrays() if library is None else library
         self.free_bias = free_bias
-        self.double = dtype == np.float64
         self.s = s
         self.offset = offset
-        self._dtype = dtype
-        self._signs = signs.astype(dtype)
-        c = len(signs)
-        # Half-way multipliers: the first sweep takes every row near its kink for undecided.
-        self._blocks = [
-            (labelled, cost_labelled.astype(dtype), np.full((c, labelled.shape[0]), 0.5, dtype)),
-            (unlabelled, cost_unlabelled.astype(dtype), np.full((c, unlabelled.shape[0]), 0.5, dtype)),
-        ]
+        self.centre = np.append(centre, 0.0) if free_bias and centre is not None else centre
+        self._dtype = self.library.precision(labelled)
+        self.double = bool(self._dtype == self.library.xp.float64)
+        with self.library.exactly():
+            self._blocks = [
+                self._block(labelled, cost_labelled, signs, len(signs)),
+                self._block(unlabelled, cost_unlabelled, None, len(signs)),
+            ]
+        self.n_features = int(self._blocks[0].x.shape[1])
         # Collobert's step: sum of C sigma x, of C sigma and of C |sigma|. None: the single loop.
         self._linear: tuple[Array, Array, Array] | None = None
 
+    def _block(self, x: Any, cost: Any, labels: Array | None, c: int) -> _Block:
+        library, dtype = self.library, self._dtype
+        x = library.rows(x, dtype, self.free_bias)
+        return _Block(
+            x,
+            library.load(cost, dtype),
+            # Half-way multipliers: the first sweep takes every row near its kink for undecided.
+            library.zeros((c, x.shape[0]), dtype) + 0.5,
+            None if labels is None else library.load(labels, dtype),
+        )
+
     def scores(self, w: Array, *, labelled: bool) -> Array:
         """Return f of the labelled rows, in double precision, or of the unlabelled ones, in their own: (c, n)."""
-        x = self._blocks[0 if labelled else 1][0]
-        dtype = np.dtype(np.float64) if labelled else x.dtype
+        library = self.library
+        x = self._blocks[0 if labelled else 1].x
+        dtype = library.xp.float64 if labelled else x.dtype
         offset = self.offset if self.centre is None else self.offset - w @ self.centre
-        return np.asarray((x.astype(dtype, copy=False) @ w.T.astype(dtype)).T + offset[:, None])
+        with library.exactly():
+            (f,) = library.host(library.cast(x, dtype) @ library.load(w.T, dtype))
+        return np.asarray(f.T + offset[:, None])
 
     # -- Collobert's step ----------------------------------------------------------------------------------
 
     def decide(self, w: Array, problems: Array) -> Array:
         """Return the sign of f for every unlabelled row, 0 where it is undecided: (problems, u) of int8."""
-        sigma = np.empty((len(problems), self._blocks[1][0].shape[0]), np.int8)
-        for chunk in self._chunks(w, problems, np.float64):
-            if chunk.labels is None:
-                sigma[:, chunk.home[1]] = np.where(np.abs(chunk.f) > -self.s, np.sign(chunk.f), 0)
+        library, xp = self.library, self.library.xp
+        sigma = np.empty((len(problems), self._blocks[1].x.shape[0]), np.int8)
+        with library.exactly():
+            for chunk in self._chunks(self._points(w, problems), self._blocks[1:]):
+                signs = xp.where(abs(chunk.f) > -self.s, xp.sign(chunk.f), 0)
+                (sigma[:, chunk.place],) = library.host(library.cast(signs, xp.int8))
         return sigma
 
     def transductive_loss(self, w: Array, problems: Array) -> Array:
         """Return sum C H(y f) + sum C* min(1 + s, H(|f|)), the loss of the TSVM itself, in double precision."""
-        losses = np.zeros(len(problems))
-        for chunk in self._chunks(w, problems, np.float64):
-            if chunk.labels is not None:
-                loss = np.maximum(1 - chunk.labels * chunk.f, 0)
-            else:
-                loss = np.clip(1 - np.abs(chunk.f), 0, 1 + self.s)
-            losses += loss @ chunk.cost
-        return losses
+        library, xp = self.library, self.library.xp
+        with library.exactly():
+            losses = library.zeros((len(problems),), xp.float64)
+            for chunk in self._chunks(self._points(w, problems), self._blocks):
+                if chunk.labels is not None:
+                    loss = (1 - chunk.labels * chunk.f).clip(0, None)
+                else:
+                    loss = (1 - abs(chunk.f)).clip(0, 1 + self.s)
+                losses += library.totals(loss, chunk.cost)
+            (out,) = library.host(losses)
+        return out
 
     def linearise(self, sigma: Array, problems: Array) -> None:
         """Turn the unlabelled losses of these problems into Collobert's step with signs sigma (0: undecided)."""
-        x, cost, multiplier = self._blocks[1]
-        if self._linear is None:
-            c, m = len(multiplier), self.n_features
-            self._linear = (np.zeros((c, m)), np.zeros(c), np.zeros(c))
-            multiplier[:] = 0.0  # now signed, in [-1, 1]
-        pull, tilt, constant = self._linear
-        weighted = sigma * cost.astype(np.float64)
-        pull[problems] = 0.0
-        for start in range(0, x.shape[0], CHUNK):
-            rows = slice(start, start + CHUNK)
-            pull[problems] += self._pull(weighted[:, rows], x[rows].astype(np.float64))
-        tilt[problems] = weighted.sum(axis=1)
-        constant[problems] = np.abs(weighted).sum(axis=1)
+        library, double = self.library, self.library.xp.float64
+        block = self._blocks[1]
+        n, m = block.x.shape
+        with library.exactly():
+            if self._linear is None:
+                c = len(block.multiplier)
+                self._linear = (np.zeros((c, m)), np.zeros(c), np.zeros(c))
+                block.multiplier[:] = 0.0  # now signed, in [-1, 1]
+            weighted = library.load(sigma) * library.cast(block.cost, double)
+            sums = library.zeros((len(problems), m), double)
+            for place in library.places(n, 1, m, double):
+                sums += self._pull(weighted[:, place], library.cast(block.x[place], double))
+            pull, tilt, constant = self._linear
+            pull[problems], tilt[problems], constant[problems] = library.host(
+                sums, weighted.sum(axis=1), abs(weighted).sum(axis=1)
+            )
 
     # -- the pass --------------------------------------------------------------------------------------------
 
     def promote(self) -> None:
-        """Go on in double precision."""
-        self.double = True
-        self._dtype = np.dtype(np.float64)
-        self._signs = self._signs.astype(np.float64)
-        self._blocks = [(x, cost.astype(np.float64), a.astype(np.float64)) for x, cost, a in self._blocks]
+        """Go on in double precision; the rows themselves are converted chunk by chunk."""
+        library, double = self.library, self.library.xp.float64
+        self.double, self._dtype = True, double
+        for block in self._blocks:
+            block.cost, block.multiplier = library.cast(block.cost, double), library.cast(block.multiplier, double)
+            block.labels = None if block.labels is None else library.cast(block.labels, double)
 
     def sweep(
         self, w: Array, kappa: Array, problems: Array, commit: Array | None = None, curvature: bool = True
     ) -> Sums:
         """Pass over all rows once; see :class:`RowPass`."""
+        library, double = self.library, self.library.xp.float64
         c, m = w.shape
-        pull, slack, misfit, losses = np.zeros((c, m)), np.zeros(c), np.zeros(c), np.zeros(c)
-        wide = m > WIDE or self.centre is not None
-        matrices = np.zeros((0 if wide or not curvature else c, m, m))
-        near: list[list[tuple[Any, Array]]] = [[] for _ in range(c)]
-        k = kappa.astype(self._dtype)[:, None]
-        for chunk in self._chunks(w, problems, self._dtype):
-            x, cost = chunk.x, chunk.cost
-            if commit is not None:
-                self._commit(chunk, commit, problems)
-            t, a, alpha = self._hinge(chunk, k)
-            loss = self._loss(chunk, t)
-            alpha_t = alpha * t
-            shift = alpha - a
-            if self.s < 0 and chunk.labels is None and self._linear is None:
-                undecided = np.abs(chunk.f) <= -self.s
-                for term in (alpha, alpha_t, loss, shift):
-                    term[undecided] = 0
-                losses += (1 + self.s) * (undecided @ cost)
-            losses += loss @ cost
-            loss -= alpha_t
-            slack += loss @ cost
-            if curvature:
-                inside = (alpha > 0) & (alpha < 1)
-                for i in range(c):
-                    rows = inside[i].nonzero()[0]
-                    scale = np.sqrt(k[i] * cost[rows])
-                    if wide:
-                        near[i].append((x[rows], scale))
-                    elif rows.size:
-                        root = x[rows]
-                        root *= scale[:, None]
-                        matrices[i] += root.T @ root  # NumPy sees that it is symmetric and does half the work
-            shift *= shift
-            misfit += shift @ cost
-            alpha *= cost
-            pull += self._pull(self._sided(chunk, alpha, k), x)
+        with library.exactly():
+            points = self._points(w, problems, kappa, self._dtype)
+            update = None if commit is None else self._update(commit, problems)
+            pull, sums = library.zeros((c, m), double), library.zeros((3, c), double)
+            near = library.curvature(points.kappa, m, self.centre) if curvature else None
+            for chunk in self._chunks(points, self._blocks):
+                cost = chunk.cost
+                if update is not None:
+                    self._commit(chunk, points, *update)
+                t, a, alpha = self._hinge(chunk, points.kappa)
+                loss = self._loss(chunk, t)
+                alpha_t = alpha * t
+                shift = alpha - a
+                if self._capped(chunk):
+                    undecided = abs(chunk.f) <= -self.s
+                    for term in (alpha, alpha_t, loss, shift):
+                        term[undecided] = 0
+                    sums[0] += (1 + self.s) * library.totals(undecided, cost)
+                if near is not None:
+                    near.add(chunk.x, cost, alpha)
+                shift *= shift
+                library.add_totals(sums, (loss, loss - alpha_t, shift), cost)
+                alpha *= cost
+                pull += self._pull(self._sided(chunk, alpha, points.kappa), chunk.x)
+            pull, (loss, slack, misfit) = library.host(pull, sums)
+            curves = [] if near is None else near.result()
         linear_pull, linear_loss = self._linear_part(w, problems)
-        losses += linear_loss
-        curves = [self._factor(parts) for parts in near] if wide and curvature else list(matrices)
-        return Sums(pull + linear_pull, slack, losses - slack - misfit / (2 * kappa), losses, curves)
+        loss = loss + linear_loss
+        return Sums(pull + linear_pull, slack, loss - slack - misfit / (2 * kappa), loss, curves)
 
     def certificate(self, w: Array, kappa: float, problem: int) -> tuple[float, float]:
         """Return the duality gap and the loss of one problem, in double precision.
@@ -293,21 +294,25 @@ class Rows:
         With a free bias, alpha is feasible only if the sum of C p alpha vanishes: alpha is first shrunk on the
         side that is too heavy.
         """
+        library, xp = self.library, self.library.xp
         problems = np.array([problem])
-        pulls, alpha_t = np.zeros((2, self.n_features)), np.zeros(2)
-        losses = 0.0
-        for chunk in self._chunks(w[None], problems, np.float64):
-            stiffness = np.full((1, 1), kappa)
-            t, _, alpha = self._hinge(chunk, stiffness)
-            loss = self._loss(chunk, t)
-            if self.s < 0 and chunk.labels is None and self._linear is None:
-                undecided = np.abs(chunk.f) <= -self.s
-                alpha[undecided] = loss[undecided] = 0
-            losses += float((loss @ chunk.cost)[0])
-            signed = self._sided(chunk, alpha * chunk.cost, stiffness)
-            for side, part in enumerate((np.maximum(signed, 0), np.minimum(signed, 0))):
-                pulls[side] += self._pull(part, chunk.x)[0]
-                alpha_t[side] += np.abs(part[0]) @ t[0]
+        with library.exactly():
+            points = self._points(w[None], problems, np.array([kappa]))
+            shapes = (2, self.n_features), (2,), (1,)
+            pulls, alpha_t, total = (library.zeros(shape, xp.float64) for shape in shapes)
+            for chunk in self._chunks(points, self._blocks):
+                t, _, alpha = self._hinge(chunk, points.kappa)
+                loss = self._loss(chunk, t)
+                if self._capped(chunk):
+                    undecided = abs(chunk.f) <= -self.s
+                    alpha[undecided] = loss[undecided] = 0
+                total += library.totals(loss, chunk.cost)
+                signed = self._sided(chunk, alpha * chunk.cost, points.kappa)
+                for side, part in enumerate((signed.clip(0, None), signed.clip(None, 0))):
+                    pulls[side] += self._pull(part, chunk.x)[0]
+                    alpha_t[side] += abs(part[0]) @ t[0]
+            pulls, alpha_t, total = library.host(pulls, alpha_t, total)
+        losses = float(total[0])
         linear_pull, linear_loss = self._linear_part(w[None], problems)
         shrink = np.ones(2)
         penalised = slice(None)
@@ -323,62 +328,75 @@ class Rows:
         residual = (w - shrink @ pulls - linear_pull[0])[penalised]
         return losses - float(shrink @ alpha_t) + 0.5 * float(residual @ residual), losses + float(linear_loss[0])
 
-    def _chunks(self, w: Array, problems: Array, dtype: Any) -> Iterator[_Chunk]:
-        offset = self.offset[problems]
-        if self.centre is not None:
-            offset = offset - w @ self.centre
-        w_columns, offset = np.ascontiguousarray(w.T, dtype), offset.astype(dtype)[:, None]
-        size = max(256, min(CHUNK, CHUNK_BYTES // (len(w) * np.dtype(dtype).itemsize)))
-        every = len(problems) == len(self._signs) and bool((problems == np.arange(len(problems))).all())
-        for labelled, (x_all, cost, multiplier) in zip((True, False), self._blocks, strict=True):
-            for start in range(0, x_all.shape[0], size):
-                rows = slice(start, min(start + size, x_all.shape[0]))
-                pick: Any = (slice(None), rows) if every else (problems, rows)
-                x = x_all[rows].astype(dtype, copy=False)
-                f = np.ascontiguousarray((x @ w_columns).T)  # faster than w @ x.T
-                f += offset
-                labels = self._signs[pick] if labelled else None
-                yield _Chunk(x, cost[rows], f, multiplier[pick], labels, (multiplier, rows))
+    def _points(self, w: Array, problems: Array, kappa: Array | None = None, dtype: Any = None) -> _Points:
+        """Send where to evaluate; in double precision, if no other is named."""
+        library = self.library
+        dtype = library.xp.float64 if dtype is None else dtype
+        kappa = np.ones(len(w)) if kappa is None else kappa
+        offset = self.offset[problems] if self.centre is None else self.offset[problems] - w @ self.centre
+        every = len(problems) == len(self.offset) and bool((problems == np.arange(len(problems))).all())
+        columns, offset, kappa = library.send(w.T, offset[:, None], kappa[:, None], dtype=dtype)
+        return _Points(columns, offset, kappa, slice(None) if every else library.load(problems), dtype)
 
-    def _hinge(self, chunk: _Chunk, kappa: Array) -> tuple[Array, Array, Array]:
+    def _chunks(self, points: _Points, blocks: list[_Block]) -> Iterator[_Chunk]:
+        library, which, dtype = self.library, points.problems, points.dtype
+        m, c = points.w.shape
+        for block in blocks:
+            for place in library.places(block.x.shape[0], c, m, dtype):
+                x = library.cast(block.x[place], dtype)
+                cost = library.cast(block.cost[place], dtype)
+                labels = None if block.labels is None else block.labels[which, place]
+                f = library.scores(x, points.w, points.offset)
+                yield _Chunk(x, cost, f, block.multiplier[which, place], labels, block, place)
+
+    def _hinge(self, chunk: _Chunk, kappa: Any) -> tuple[Any, Any, Any]:
         """Return t, the multipliers and alpha, all of them for the side that each row is on."""
+        xp = self.library.xp
         f, a = chunk.f, chunk.a
         if chunk.labels is not None:
             t = 1 - chunk.labels * f
         elif self._linear is None:
-            t = 1 - np.abs(f)
+            t = 1 - abs(f)
         else:
-            p = self._sided(chunk, np.ones_like(f), kappa)
+            p = self._sided(chunk, xp.ones_like(f), kappa)
             t = -1 - p * f
             a = -p * a
-        alpha = kappa * t
-        alpha += a
-        np.clip(alpha, 0, 1, out=alpha)
-        return t, a, alpha
+        return t, a, self.library.multiply_add(a, kappa, t).clip(0, 1)
 
-    def _sided(self, chunk: _Chunk, alpha: Array, kappa: Array) -> Array:
+    def _sided(self, chunk: _Chunk, alpha: Any, kappa: Any) -> Any:
         """Return p alpha, in place."""
+        xp = self.library.xp
         if chunk.labels is not None:
             alpha *= chunk.labels
             return alpha
         if self._linear is None:
-            return np.copysign(alpha, chunk.f, out=alpha)
-        np.copysign(alpha, kappa * chunk.f + chunk.a, out=alpha)
-        return np.negative(alpha, out=alpha)
+            return xp.copysign(alpha, chunk.f, out=alpha)
+        xp.copysign(alpha, self.library.multiply_add(chunk.a, kappa, chunk.f), out=alpha)
+        return xp.negative(alpha, out=alpha)
 
-    def _loss(self, chunk: _Chunk, t: Array) -> Array:
+    def _capped(self, chunk: _Chunk) -> bool:
+        """Whether the loss of the rows is constant around f = 0."""
+        return self.s < 0 and chunk.labels is None and self._linear is None
+
+    def _loss(self, chunk: _Chunk, t: Any) -> Any:
         outer = chunk.labels is None and self._linear is not None
-        return np.asarray(np.maximum(np.abs(chunk.f) - 1 if outer else t, 0))
+        return (abs(chunk.f) - 1 if outer else t).clip(0, None)
 
-    def _commit(self, chunk: _Chunk, commit: Array, problems: Array) -> None:
+    def _update(self, commit: Array, problems: Array) -> tuple[Any, Any, Any]:
+        """Return which points set multipliers, those of which problems, and with which stiffness."""
+        library = self.library
         which = np.flatnonzero(commit)
-        kappa = np.maximum(commit, 1e-30).astype(chunk.f.dtype)[:, None]
+        (kappa,) = library.send(np.maximum(commit, 1e-30)[:, None], dtype=self._dtype)
+        places, of = library.send(which, problems[which])
+        return places, of, kappa
+
+    def _commit(self, chunk: _Chunk, points: _Points, which: Any, problems: Any, kappa: Any) -> None:
         _, _, alpha = self._hinge(chunk, kappa)
         if chunk.labels is None and self._linear is not None:
             alpha = -self._sided(chunk, alpha, kappa)
-        multiplier, rows = chunk.home
-        multiplier[problems[which], rows] = alpha[which]
-        chunk.a = multiplier[problems, rows]
+        multiplier = chunk.block.multiplier
+        multiplier[problems, chunk.place] = alpha[which]
+        chunk.a = multiplier[points.problems, chunk.place]
 
     def _linear_part(self, w: Array, problems: Array) -> tuple[Array, Array]:
         if self._linear is None:
@@ -386,17 +404,6 @@ class Rows:
         pull, tilt, constant = (part[problems] for part in self._linear)
         return pull, constant - self.offset[problems] * tilt - np.sum(w * pull, axis=1)
 
-    def _pull(self, alpha: Array, x: Any) -> Array:
-        pull: Array = alpha @ x
+    def _pull(self, alpha: Any, x: Any) -> Any:
+        pull = self.library.products(alpha, x)
         return pull if self.centre is None else pull - alpha.sum(axis=1, keepdims=True) * self.centre
-
-    def _factor(self, parts: list[tuple[Any, Array]]) -> Factor:
-        stack = sparse.vstack if sparse.issparse(parts[0][0]) else np.concatenate
-        x = stack([x for x, _ in parts])
-        return Factor(x, np.concatenate([scale for _, scale in parts]), self.centre)
-
-
-def _with_ones(x: Any) -> Any:
-    """Return x with a column of ones behind it."""
-    ones = np.ones((x.shape[0], 1), x.dtype)
-    return sparse.hstack([x, ones], format="csr") if sparse.issparse(x) else np.hstack([x, ones])

@@ -1,4 +1,4 @@
-"""Answers to segments: one-hot answers, latent Dirichlet allocation, profiles and names."""
+"""Find segments in survey answers: one-hot encoding, latent Dirichlet allocation, profiles and names."""
 
 from deepsep.survey.names import read_names, write_names
 from deepsep.survey.questions import Question

@@ -1,4 +1,4 @@
-"""What tells a segment from everyone else: its most telling answers, and a name suggested from them."""
+"""Find the answers that set a segment apart, and suggest a name from them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from deepsep.survey.questions import Question
 
 Array = NDArray[Any]
 
-PARTS = 2  # telling answers in a name
-LENGTH = 36  # characters of a question and its answer in a name
+PARTS = 2  # answers in a name
+LENGTH = 36  # most characters of a question and its answer in a name
 
 
 def count_answers(X: Any, labels: Array, questions: Sequence[Question], n_segments: int) -> tuple[Array, Array]:
-    """Count, in each segment, the respondents who gave an answer, and those who answered its question at all.
+    """Count, per segment, the respondents who gave each answer, and those who answered its question at all.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def count_answers(X: Any, labels: Array, questions: Sequence[Question], n_segmen
 
 
 def make_profiles(gave: Array, answered: Array, questions: Sequence[Question]) -> pd.DataFrame:
-    """Return one row a segment and answer, the most telling first.
+    """Return one row per segment and answer, the most telling first.
 
     ``share`` is the share of the segment's respondents who gave the answer, among those who answered the question;
-    ``overall`` that of all respondents; ``lift`` the first over the second. An answer is the more telling, the more
-    it says about a member of the segment: ``telling`` = share · log(lift), a term of the Kullback–Leibler divergence
-    between the answers of the segment and of all. It is negative where the segment gives an answer less often.
+    ``overall`` is the same share among all respondents; ``lift`` is the first divided by the second. ``telling`` =
+    share · log(lift) measures how well an answer sets the segment apart: it is a term of the Kullback–Leibler
+    divergence between the answers of the segment and those of everyone, negative for answers that are rarer in it.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def make_profiles(gave: Array, answered: Array, questions: Sequence[Question]) -
 
 
 def suggest_names(profiles: pd.DataFrame, n_segments: int) -> list[str]:
-    """Return a short, distinct name for each segment, from its two most telling answers to different questions.
+    """Return a short, unique name for each segment, made of its two most telling answers to different questions.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def suggest_names(profiles: pd.DataFrame, n_segments: int) -> list[str]:
 
 
 def _phrase(question: str, answer: str) -> str:
-    """Return a question and its answer in few words: "sport", "sport: no", "smokes: every day"."""
+    """Return a question and its answer in a few words: "sport", "sport: no", "smokes: every day"."""
     question, short = question.strip().rstrip("?:."), answer.strip().lower()
     if short in ("yes", "true", "selected", "checked"):
         return _cut(_lower(question))
@@ -125,12 +125,12 @@ def _sentence(phrases: Sequence[str]) -> str:
 
 
 def _lower(text: str) -> str:
-    """Return the text with a small first letter, unless its first word is an abbreviation or a single letter."""
+    """Return the text with its first letter in lower case, unless it starts with an abbreviation or single letter."""
     return text[0].lower() + text[1:] if text[1:2].islower() else text
 
 
 def _cut(text: str, length: int = LENGTH) -> str:
-    """Return at most so many characters, cut between words where there is room for one."""
+    """Return at most ``length`` characters, cut between words where possible."""
     if len(text) <= length:
         return text
     head = text[: length - 1]

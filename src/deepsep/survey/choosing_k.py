@@ -1,4 +1,4 @@
-"""How many segments: held-out perplexity and stability over refits, and a rule that weighs them."""
+"""Choose the number of segments by held-out perplexity and stability over refits."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sklearn.metrics import adjusted_rand_score
 from deepsep.survey.lda import AnswersLDA, fit_lda
 
 REFITS = 4
-TRAINED = 0.8  # share of the respondents that a refit sees; the others are held out
-ROWS = 3_000  # most respondents compared, drawn at random: more change the figures little
+TRAINED = 0.8  # share of the respondents used in a refit; the others are held out
+ROWS = 3_000  # most respondents used, drawn at random: more would change the figures little
 GAIN = 0.9  # share of the best gain in perplexity that a number of segments must reach
 
 
-OnStep = Callable[[int, int, str], object]  # steps done, steps in all, what comes next
+OnStep = Callable[[int, int, str], object]  # steps done, total steps, what comes next
 
 
 def compare_k(
@@ -30,15 +30,15 @@ def compare_k(
     rng: np.random.Generator,
     on_step: OnStep | None = None,
 ) -> pd.DataFrame:
-    """Compare numbers of segments by refits on random parts of the respondents.
+    """Compare numbers of segments by refitting on random subsets of the respondents.
 
-    Each of four refits sees 80 % of the respondents, drawn afresh, with a seed of its own. ``perplexity`` is that of
-    the held-out 20 %: half of each one's answers, drawn at random, place the respondent, and the model has to foretell
-    the others. It is as unsure of them as of so many equally likely answers; lower is better. (scikit-learn's
-    ``perplexity`` is a bound that charges for every segment; with few held-out rows it grows with k, whatever the
-    data.)
-    ``stability`` compares what the refits say of *all* respondents: the adjusted Rand index of their segments,
-    averaged over the pairs of refits; 1 is the same segments whatever the sample and the seed, 0 is chance.
+    Each of four refits uses a new random 80 % of the respondents and its own seed. ``perplexity`` is measured on the
+    held-out 20 %: a random half of each respondent's answers gives the mix of segments, from which the model predicts
+    the other half. A perplexity of p means that it is as unsure as between p equally likely answers; lower is better.
+    (scikit-learn's ``perplexity`` is a bound with a penalty for every segment; with few held-out rows it grows with k
+    on any data.)
+    ``stability`` compares the segments that the refits give to *all* respondents: the adjusted Rand index, averaged
+    over the pairs of refits. 1 means the same segments for every sample and seed, 0 means chance.
 
     Returns
     -------
@@ -54,18 +54,18 @@ def compare_k(
     hidden = [halve(X[split[cut:]], rng) for split in splits]
     rows = {}
     tried = (1, *ks)
-    done, total = 0, sum(tried) * REFITS  # time goes with the number of segments
+    done, total = 0, sum(tried) * REFITS  # time is proportional to the number of segments
     for k in tried:
-        found, held_out = [], []
+        assignments, held_out = [], []
         for split, halves in zip(splits, hidden, strict=True):
             if on_step is not None:
                 on_step(done, total, f"k = {k}")
             seeds = rng.integers(2**31 - 1, size=1 if k == 1 else n_init)
             lda = fit_lda(X[split[:cut]], k, seeds=seeds, max_iter=1 if k == 1 else max_iter)
             held_out.append(completion_perplexity(lda, *halves))
-            found.append(lda.transform(X).argmax(axis=1))
+            assignments.append(lda.transform(X).argmax(axis=1))
             done += k
-        stability = np.mean([adjusted_rand_score(a, b) for a, b in combinations(found, 2)])
+        stability = np.mean([adjusted_rand_score(a, b) for a, b in combinations(assignments, 2)])
         rows[k] = {
             "perplexity": float(np.mean(held_out)),
             "perplexity_std": float(np.std(held_out, ddof=1)),
@@ -81,7 +81,7 @@ def compare_k(
 
 
 def halve(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return two matrices that share the answers of each row between them, at random."""
+    """Return two matrices between which the answers of each row are divided at random."""
     first = rng.random(X.nnz) < 0.5
     parts = []
     for mine in (first, ~first):
@@ -93,7 +93,7 @@ def halve(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
 
 
 def completion_perplexity(lda: AnswersLDA, known: Any, asked: Any) -> float:
-    """Return exp(−mean log p) of the answers asked for, with the proportions of the segments from those known."""
+    """Return exp(−mean log p) of the ``asked`` answers, given the segment proportions from the ``known`` ones."""
     answers = lda.components_ / lda.components_.sum(axis=1, keepdims=True)
     rows, columns = asked.nonzero()
     probability = np.einsum("ik,ki->i", lda.transform(known)[rows], answers[:, columns])
@@ -101,10 +101,10 @@ def completion_perplexity(lda: AnswersLDA, known: Any, asked: Any) -> float:
 
 
 def choose_k(table: pd.DataFrame) -> int:
-    """Return the most stable k among those with at least 90 % of the best gain in perplexity; the smaller of equals.
+    """Return the most stable k with at least 90 % of the best gain in perplexity; on a tie the smaller one.
 
-    Perplexity alone would go on asking for more segments, each a little better and less certain than the last;
-    stability alone would take two.
+    Perplexity alone would keep asking for more segments, each a little better but less certain than the last; stability
+    alone would choose two.
     """
     enough = table[table["gain"] >= GAIN]
     return int((enough if len(enough) else table)["stability"].round(2).idxmax())

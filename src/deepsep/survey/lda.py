@@ -1,4 +1,4 @@
-"""Latent Dirichlet allocation on one-hot answers: scikit-learn's, with the rows of its E-step taken together."""
+"""scikit-learn's latent Dirichlet allocation for one-hot answers, with an E-step that handles many rows at once."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
-CHUNK = 2_048  # rows at a time: their answers as a dense matrix stay in the cache
-INNER = 5  # steps of the E-step between two M-steps, from where the last E-step stopped
-SURE = 0.75  # weight of the cluster in which a respondent starts; the rest is spread over all segments
+CHUNK = 2_048  # rows at a time, so that the dense matrix of their answers stays in the cache
+INNER = 5  # iterations of the E-step between two M-steps, continuing from the previous E-step
+SURE = 0.75  # initial weight of a respondent's cluster; the rest is spread over all segments
 
 
 class AnswersLDA(LatentDirichletAllocation):
-    """scikit-learn's estimator, with thousands of respondents in one matrix product.
+    """scikit-learn's estimator, with thousands of respondents per matrix product.
 
-    The model, the priors, the M-step and the bound are scikit-learn's, and so are the results of ``transform``, to its
-    tolerance. Two things differ while learning:
+    The model, the priors, the M-step and the bound are scikit-learn's, and so are the results of ``transform``, within
+    its tolerance. Two things differ in fitting:
 
-    - The E-step iterates over blocks of rows, not over one respondent after the other in Python, and it goes on where
-      the pass before stopped, so that a few steps do.
-    - The start is a clustering of the respondents (k-means on their first singular vectors): from noise, an E-step that
-      goes on where it was settles too early.
+    - The E-step works on blocks of rows instead of one respondent at a time in Python, and continues where the previous
+      pass stopped, so that a few iterations suffice.
+    - The start is a clustering of the respondents (k-means on their first singular vectors): started from noise, an
+      E-step that continues would settle too early.
 
     On 1,200 respondents of NHANES a fit took a twentieth of scikit-learn's time and ended at a perplexity about 1 %
-    above its; seeds agreed as far among themselves with one as with the other.
+    higher; different seeds agreed with each other as well as scikit-learn's do.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to one-hot answers in a CSR matrix."""
         self._start, self._gamma = first_guess(X, self.n_components, self.random_state)
         super().fit(X)
-        del self._start, self._gamma  # of use while fitting only
+        del self._start, self._gamma  # only needed while fitting
         return self
 
     def _init_latent_vars(self, n_features: int, dtype: Any = np.float64) -> None:
@@ -62,7 +62,7 @@ class AnswersLDA(LatentDirichletAllocation):
         return gamma, None if statistics is None else statistics * topics
 
     def _settle(self, answers: Array, gamma: Array, topics: Array, steps: int) -> Array:
-        """Return the variational parameters of the rows; a row that no longer moves is not touched again."""
+        """Return the variational parameters of the rows; a row that has converged is not updated again."""
         gamma = gamma.copy()
         rows = np.arange(len(gamma))
         moving = np.ones(len(gamma), bool)
@@ -81,7 +81,7 @@ class AnswersLDA(LatentDirichletAllocation):
 
 
 def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int) -> AnswersLDA:
-    """Return the fit with the lowest perplexity on its own rows, with its segments in order of size.
+    """Return the fit with the lowest perplexity on the training rows, its segments sorted by size.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int) -> AnswersL
     n_segments : int
         k, the number of segments.
     seeds : array of int
-        One start each.
+        One per start.
     max_iter : int
         Passes over the rows.
     """
@@ -108,10 +108,10 @@ def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int) -> AnswersL
 
 
 def first_guess(X: Any, n_segments: int, seed: int) -> tuple[Array, Array]:
-    """Return where learning starts: answers per segment (k, answers), and segments per respondent (n, k)."""
+    """Return the starting values: answers per segment (k, answers), and segments per respondent (n, k)."""
     n, d = X.shape
     if n < n_segments:
-        raise DataError(f"there are {n} respondents, too few for {n_segments} segments. Ask for fewer segments.")
+        raise DataError(f"{n} respondents are too few for {n_segments} segments. Ask for fewer segments.")
     dimensions = min(max(8, n_segments), d - 1)
     points = TruncatedSVD(dimensions, random_state=seed).fit_transform(X) if dimensions > 1 else X.toarray()
     cluster = KMeans(n_segments, n_init=1, random_state=seed).fit_predict(points)

@@ -1,4 +1,4 @@
-"""Names of segments, in a small file that people edit: JSON, segment number to name."""
+"""Read and write the names of segments as a small JSON file for people to edit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from deepsep.errors import DataError, ParameterError
 def read_names(path: str | os.PathLike[str]) -> dict[int, str]:
     """Read the names of segments from a JSON file such as ``{"0": "Night owls", "1": "Early birds"}``.
 
-    Segments that the file leaves out keep their suggested names.
+    Segments that are not in the file keep their suggested names.
 
     Parameters
     ----------
     path : str or path
-        The file, as :func:`write_names` writes it.
+        The file, in the format of :func:`write_names`.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def read_names(path: str | os.PathLike[str]) -> dict[int, str]:
     Raises
     ------
     DataError
-        If the file is no such JSON, names a segment twice, or gives one name to two segments.
+        If the file is not such JSON, names a segment twice, or gives two segments the same name.
 
     Examples
     --------
@@ -46,13 +46,13 @@ def read_names(path: str | os.PathLike[str]) -> dict[int, str]:
     except OSError as error:
         raise DataError(f"{place} cannot be read: {error.strerror}.") from error
     except ValueError as error:
-        raise DataError(f"{place} is no JSON file: {error}. It should look like {_EXAMPLE}.") from error
+        raise DataError(f"{place} is not a JSON file: {error}. It should look like {_EXAMPLE}.") from error
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-        raise DataError(f"{place} holds no object with segments and names. It should look like {_EXAMPLE}.")
+        raise DataError(f"{place} does not map segments to names. It should look like {_EXAMPLE}.")
     names: dict[int, str] = {}
     for key, name in pairs:
         if not (key.isascii() and key.isdigit()):
-            raise DataError(f"{place}: {key!r} is no segment; write its number. It should look like {_EXAMPLE}.")
+            raise DataError(f"{place}: {key!r} is not the number of a segment. It should look like {_EXAMPLE}.")
         if int(key) in names:
             raise DataError(f"{place}: segment {key} is named twice, {names[int(key)]!r} and {name!r}. Keep one.")
         if not isinstance(name, str) or not name.strip():
@@ -66,26 +66,26 @@ def read_names(path: str | os.PathLike[str]) -> dict[int, str]:
 
 
 def write_names(names: Sequence[str] | Mapping[int, str], path: str | os.PathLike[str]) -> None:
-    """Write the names of segments to a JSON file to edit; :func:`read_names` reads it.
+    """Write the names of segments to a JSON file that people can edit; :func:`read_names` reads it.
 
     Parameters
     ----------
     names : sequence of str, or dict of int to str
         In the order of the segments, or by their number.
     path : str or path
-        The file; it is replaced if it exists.
+        The file; an existing one is replaced.
     """
     Path(path).write_text(dump_names(names), encoding="utf-8")
 
 
 def dump_names(names: Sequence[str] | Mapping[int, str]) -> str:
-    """Return the text of a file of names."""
+    """Return names as the text of a JSON file."""
     pairs = names.items() if isinstance(names, Mapping) else enumerate(names)
     return json.dumps({str(k): str(name) for k, name in pairs}, indent=2, ensure_ascii=False) + "\n"
 
 
 def apply_names(suggested: Sequence[str], names: Any) -> list[str]:
-    """Return the suggested names with those of the user in their place, or raise."""
+    """Return the suggested names, replaced by the user's where given, or raise."""
     if not isinstance(names, Mapping):
         names = dict(enumerate(names))
     known = range(len(suggested))

@@ -1,4 +1,4 @@
-"""What the columns of a survey are: questions with their answers, or something else, which is left out."""
+"""Recognise which columns of a survey are questions, and encode their answers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
-SEPARATORS = (";", "|", ",")  # of a cell with several answers, the likeliest first
-LEVELS = 20  # distinct numbers up to which they are a scale
-IDENTIFIERS = 20  # answers, all different, from which on they are taken for identifiers
+SEPARATORS = (";", "|", ",")  # between several answers in a cell, the most likely first
+LEVELS = 20  # most distinct numbers of a scale
+IDENTIFIERS = 20  # most answers that may all differ before they count as identifiers
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Question:
     name : str
         Name of the column.
     kind : {"choice", "several", "scale"}
-        One answer out of a list; any number of them; one step of an ordered scale.
+        One answer from a list; any number of answers; one step of an ordered scale.
     answers : tuple of str
-        The answers that count: on a scale in its order, otherwise the most frequent first.
+        The answers that count: in the order of the scale, otherwise the most frequent first.
     separator : str or None
-        What stands between several answers in a cell.
+        The text between several answers in a cell.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Question:
     separator: str | None = None
 
     def one_hot(self, column: Column) -> Any:
-        """Return a CSR matrix (n, answers) of zeros and ones; answers that do not count have no column."""
+        """Return a CSR matrix (n, answers) of zeros and ones; answers that do not count get no column."""
         place = {answer: j for j, answer in enumerate(self.answers)}
         parts = [_split(level, self.separator) for level in column.levels]
         cells = [(i, place[part]) for i, given in enumerate(parts) for part in given if part in place]
         rows, answers = np.array(cells, dtype=np.int64).reshape(-1, 2).T
-        # One row a level, and an empty last one, which the code -1 of a missing answer finds.
+        # One row per level, and an empty last row, which the code -1 of a missing answer selects.
         shape = (len(parts) + 1, len(self.answers))
         levels = sparse.csr_array((np.ones(len(rows)), (rows, answers)), shape=shape)
         return levels[column.codes]
@@ -58,7 +58,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of cells as codes: index into the distinct ``levels``, as text; -1 where there is no answer."""
+    """A column of cells as codes: indices into the distinct ``levels`` (text), -1 for a missing answer."""
 
     name: str
     codes: Array
@@ -89,7 +89,7 @@ def read_column(name: str, cells: pd.Series) -> Column | None:
     except TypeError as error:
         raise DataError(
             f"column {name!r} holds lists or other containers ({error}). Write several answers as text with a "
-            'separator, such as "tea; milk".'
+            'separator between them, such as "tea; milk".'
         ) from None
     if any(isinstance(level, date) for level in levels):
         return None
@@ -103,7 +103,7 @@ def read_column(name: str, cells: pd.Series) -> Column | None:
 def read_question(
     name: str, column: Column | None, n: int, *, separator: str | None, detect: bool, min_count: int
 ) -> Question | str:
-    """Return the question that a column is, or why it is none."""
+    """Return the question in a column, or the reason why the column is not one."""
     if column is None:
         return "dates"
     counts = column.counts
@@ -113,9 +113,9 @@ def read_question(
     if len(column.levels) == 1 and given == n:
         return f"everyone gave the same answer, {column.levels[0]!r}"
     if len(column.levels) == given > IDENTIFIERS:
-        return "all answers differ: an identifier"
+        return "all answers differ: it looks like an identifier"
     if column.numeric and len(column.levels) > LEVELS:
-        return f"{len(column.levels)} different numbers: a measurement; cut it into classes to use it"
+        return f"{len(column.levels)} different numbers: a measurement; bin it to use it"
     if column.ordered:
         separator = None
     elif detect:
@@ -136,10 +136,10 @@ def read_question(
 
 
 def find_separator(levels: Sequence[str]) -> str | None:
-    """Return what separates several answers in a cell, or None if the cells are answers as they stand.
+    """Return the separator between several answers in a cell, or None if each cell is one answer.
 
-    Cells are combinations where taking them apart leaves fewer different answers than there were cells, and where
-    most of the parts of a combination also occur in other cells. A sentence with a comma passes neither test.
+    Cells are combinations if splitting them leaves fewer different answers than there were different cells, and if most
+    parts of a combination also occur in other cells. A sentence with a comma passes neither test.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def encode(columns: Mapping[str, Column | None], questions: Sequence[Question], 
     blocks = []
     for question in questions:
         column = columns[question.name]
-        if column is None:  # dates now, where there were answers
+        if column is None:  # dates where the training table had answers
             blocks.append(sparse.csr_array((n, len(question.answers))))
         else:
             blocks.append(question.one_hot(column))
@@ -175,7 +175,7 @@ def encode(columns: Mapping[str, Column | None], questions: Sequence[Question], 
 
 
 def _split(cell: str, separator: str | None) -> list[str]:
-    """Return the answers in a cell, each once."""
+    """Return the distinct answers in a cell."""
     if separator is None:
         return [cell]
     return list(dict.fromkeys(part.strip() for part in cell.split(separator) if part.strip()))

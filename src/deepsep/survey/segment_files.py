@@ -1,4 +1,4 @@
-"""The folder of a segmentation: who is in which segment, what the segments are, and the model."""
+"""Write the result of a segmentation to a folder: respondents, profiles, names and the model."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from deepsep.survey.answer_profiles import suggest_names
 from deepsep.survey.names import dump_names
 from deepsep.survey.survey_segments import SurveySegments
 
-COLUMNS = ("segment", "probability")  # of respondents, before the probability of each segment
-TELLING = 5  # answers of a segment in the summary
+COLUMNS = ("segment", "probability")  # of the respondents table, before one probability per segment
+TELLING = 5  # answers per segment in the summary
 SUMMARY, RESPONDENTS, PROFILES, NAMES, MODEL = (
     *("summary.json", "respondents.parquet", "profiles.csv", "names.json", "model"),
 )
@@ -31,41 +31,41 @@ SUMMARY, RESPONDENTS, PROFILES, NAMES, MODEL = (
 def write_segments(
     model: SurveySegments, answers: Any, folder: str | os.PathLike[str], *, ids: Any = None, id_name: str = "row"
 ) -> dict[str, Any]:
-    """Write all that ``deepsep segments`` leaves behind, and return the summary.
+    """Write the files of ``deepsep segments`` to a folder, and return the summary.
 
     =====================  ======================================================================================
-    respondents.parquet    the identifier, ``segment`` (its name; null without any answer), ``probability`` of that
+    respondents.parquet    the identifier, ``segment`` (its name; null without any answers), ``probability`` of that
                            segment, and ``probability_<name>`` for each segment
-    profiles.csv           every answer of every segment: share, share overall, lift; the most telling first
-    names.json             the names, to edit; see :func:`deepsep.survey.read_names`
+    profiles.csv           every answer of every segment: share, overall share, lift; the most telling first
+    names.json             the names, for you to edit; see :func:`deepsep.survey.read_names`
     model/                 the fitted model, for :func:`deepsep.load`
     summary.json           sizes, most telling answers, columns left out, and what "auto" compared
     =====================  ======================================================================================
 
-    The folder appears complete or not at all; what an earlier run wrote is replaced, other files in it stay.
+    The folder is written completely or not at all; files of an earlier run are replaced, other files stay.
 
     Parameters
     ----------
     model : SurveySegments
-        Fitted.
+        A fitted model.
     answers : DataFrame or array
         The respondents to write, with the columns that the model was fitted to.
     folder : str or path
-        New, empty, or the result of an earlier run.
+        A new or empty folder, or the result of an earlier run.
     ids : array-like, optional
-        Identifiers of the respondents, each once; by default the row numbers.
+        Unique identifiers of the respondents; by default the row numbers.
     id_name : str, default="row"
-        Name of their column.
+        Name of the column of identifiers.
 
     Returns
     -------
     dict
-        What summary.json holds.
+        The content of summary.json.
 
     Raises
     ------
     DataError
-        If the folder holds other files than those of an earlier run, or is the current one: nothing is touched.
+        If the folder holds anything but an earlier run, or is the current folder. Nothing is changed then.
     """
     target = check_folder(folder)
     respondents = respondents_table(model, answers, ids=ids, id_name=id_name)
@@ -91,22 +91,26 @@ def write_segments(
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
-    """Return the resolved path, if segments may be written there."""
+    """Return the resolved path, or raise if segments must not be written there."""
     target, here = Path(folder).resolve(), Path.cwd()
-    if target == here or target in here.parents:  # it is replaced as a whole, and a shell in it would stand nowhere
-        raise DataError(f"{target} is the current folder or holds it. Write to a folder of its own, such as segments.")
+    if (
+        target == here or target in here.parents
+    ):  # the folder is replaced, and a shell in it would be left in a deleted one
+        raise DataError(
+            f"{target} is the current folder or a parent of it. Write to a separate folder, such as segments."
+        )
     if target.exists() and not target.is_dir():
         raise DataError(f"{target} is a file, which deepsep does not overwrite. Write to another folder.")
     if target.is_dir() and any(target.iterdir()) and read_summary(target) is None:
         raise DataError(
-            f"{target} holds files that are no segments of deepsep, which does not overwrite them. Write to another "
-            "folder, or empty this one."
+            f"{target} holds files that `deepsep segments` did not write, and they are not overwritten. Write to "
+            "another folder, or empty this one."
         )
     return target
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
-    """Return the summary that an earlier run left in a folder; None if there was none."""
+    """Return the summary of an earlier run in a folder, or None if there is none."""
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -120,13 +124,13 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
     proportions, labels = np.asarray(model.transform(answers)), model.predict(answers)
     ids = pd.Series(np.arange(len(labels)) if ids is None else ids).reset_index(drop=True)
     if len(ids) != len(labels):
-        raise DataError(f"there are {len(ids)} identifiers and {len(labels)} respondents; pass one for each.")
+        raise DataError(f"there are {len(ids)} identifiers for {len(labels)} respondents; pass one for each.")
     check_id_name(id_name, [*COLUMNS, *(f"probability_{name}" for name in model.segment_names_)])
     repeated = ids.duplicated()
     if repeated.any():
         raise DataError(
-            f"{id_name}={ids[repeated].iloc[0]} stands for several respondents. Drop the duplicates, or "
-            "choose another identifier."
+            f"{id_name}={ids[repeated].iloc[0]} identifies several respondents. Drop the duplicates, or choose another "
+            "identifier."
         )
     segment = np.array([*model.segment_names_, None], dtype=object)[labels]
     table = pd.DataFrame({id_name: ids, "segment": segment, "probability": proportions.max(axis=1)})
@@ -136,7 +140,7 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
 
 
 def summarize_segments(model: SurveySegments) -> dict[str, Any]:
-    """Return the segments in plain values: what a command line shows and what summary.json holds."""
+    """Return the segments as plain values, for the command line and summary.json."""
     segments, suggested = [], suggest_names(model.profiles_, model.n_segments_)
     for k, name in enumerate(model.segment_names_):
         top = model.profiles_[model.profiles_["segment"] == k].head(TELLING)

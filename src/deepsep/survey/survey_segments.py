@@ -1,4 +1,4 @@
-"""SurveySegments: from the answers of a survey to segments of its respondents."""
+"""SurveySegments finds segments of respondents in their answers to a survey."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from deepsep.core.arrays import take
+from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, private_generator, require
 from deepsep.core.threads import one_blas_thread
 from deepsep.errors import DataError, DeepSepWarning
@@ -27,42 +27,41 @@ Array = NDArray[Any]
 
 
 class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
-    """Segments of respondents, from their answers to a questionnaire, by latent Dirichlet allocation.
+    """Find segments of respondents in their answers to a questionnaire, by latent Dirichlet allocation.
 
-    Every answer becomes a column of zeros and ones, as the paper's company did it; a respondent is a bag of the
-    answers given. Latent Dirichlet allocation (scikit-learn's) finds k segments, each a distribution over the answers,
-    and the proportions in which each respondent is a mixture of them. The segment of a respondent is the one with the
-    largest proportion.
+    Every answer becomes a column of zeros and ones, as in the paper; a respondent is a bag of answers. Latent Dirichlet
+    allocation (scikit-learn's) finds k segments, each a distribution over the answers, and describes each respondent as
+    a mixture of them. The segment of a respondent is the one with the largest proportion.
 
     The columns of the table may be:
 
-    - *one choice* out of a list: text, true/false, or categories;
-    - *several choices* in a cell, with a separator: "tea; milk". It is found where cells are combinations of answers
-      that recur, or named with ``separator``;
+    - *one choice* from a list: text, true/false, or categories;
+    - *several choices* in a cell, with a separator: "tea; milk". The separator is detected if cells combine answers
+      that recur, or set with ``separator``;
     - *scales*: numbers with at most 20 different values, and ordered categories. Each step counts as an answer.
 
-    A missing answer (None, NaN, blank) contributes nothing, and so does an answer that ``fit`` has not seen.
-    Identifiers, free text, dates, measurements and questions to which all gave the same answer are left out, with a
-    warning; see ``left_out_``.
+    Missing answers (None, NaN, blank) are ignored, and so are answers that ``fit`` has not seen. Identifiers, free
+    text, dates, measurements and questions that everyone answered alike are left out, with a warning; see
+    ``left_out_``.
 
     Parameters
     ----------
     n_segments : int or "auto", default=5
-        Number of segments. "auto" compares those in ``k_range`` and takes the most stable k of those that reach 90 %
-        of the best gain in held-out perplexity; see :meth:`compare_k`.
+        Number of segments. "auto" compares those in ``k_range`` and takes the most stable k that reaches 90 % of the
+        best gain in held-out perplexity; see :meth:`compare_k`.
     k_range : tuple of two int, default=(2, 8)
         Smallest and largest number of segments for "auto" and :meth:`compare_k`.
     separator : "auto", str, None or dict, default="auto"
-        What stands between several answers in a cell: found for each column, the same for all columns, none, or by
+        The text between several answers in a cell: detected for each column, the same for all columns, none, or by
         column name (columns not in the dict have none).
     min_count : int, default=5
-        Answers that fewer respondents gave are not counted.
+        Answers given by fewer respondents do not count.
     n_init : int, default=3
-        Number of starts, of which the one with the lowest perplexity is kept.
+        Number of starts; the one with the lowest perplexity is kept.
     max_iter : int, default=30
         Passes over the respondents in each start.
     names : dict of int to str, or sequence of str, optional
-        Names of the segments by number; others get a name suggested from their most telling answers. See
+        Names of segments by number; the others get a name made of their most telling answers. See
         :func:`deepsep.survey.read_names`.
     random_state : int, RandomState or None, default=None
         Seed of the starts.
@@ -70,26 +69,26 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : array (n,) of int
-        Segment of each respondent, 0 to k − 1, the largest segment first; -1 for one without any answer that counts.
+        Segment of each respondent, 0 to k − 1, the largest segment first; -1 without any answer that counts.
     probability_ : array (n,)
-        Proportion of that segment.
+        Proportion of that segment in the respondent's mixture.
     segment_names_ : array (k,) of str
         Names of the segments.
     sizes_ : array (k,) of int
-        Number of respondents in each.
+        Number of respondents in each segment.
     profiles_ : DataFrame
-        For each segment, every answer with its share in the segment, its share overall and the lift between them, the
-        most telling first.
+        For each segment, every answer with its share in the segment, its overall share and the ratio of the two (lift),
+        the most telling first.
     questions_ : list of Question
         The questions, with the answers that count.
     left_out_ : dict of str to str
-        Columns that are no questions, and why.
+        Columns that are not questions, and why.
     n_segments_ : int
         k.
     perplexity_ : float
         Perplexity on the training rows; lower is better.
     k_scores_ : DataFrame or None
-        What "auto" compared.
+        The comparison behind "auto"; see :meth:`compare_k`.
     n_iter_ : int
         Passes over the respondents.
     lda_ : LatentDirichletAllocation
@@ -97,12 +96,12 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : array of str
-        Their names, where the table had names.
+        Their names, if the table had names.
 
     Notes
     -----
-    The segments do not depend on the order of the answers' names, but they do on the seed: read :meth:`compare_k` for
-    how much. On one machine the same seed gives the same segments; on others the sums may round differently, which
+    The segments do not depend on the order of the answers' names, but they do depend on the seed; :meth:`compare_k`
+    shows how much. The same seed gives the same segments on one machine; on others, sums may round differently, which
     can move a respondent who is exactly between two segments.
 
     Examples
@@ -150,10 +149,10 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame (pandas, polars) or array of shape (n, questions)
-            One row a respondent, one column a question.
+            One row per respondent, one column per question.
         y : ignored
         on_step : callable, optional
-            Called as ``on_step(done, total, what)`` while "auto" compares: steps done, steps in all, what comes next.
+            Called as ``on_step(done, total, what)`` while "auto" compares: steps done, total steps, what comes next.
 
         Returns
         -------
@@ -180,11 +179,11 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """Return the proportions in which each respondent is a mixture of the segments, an array (n, k)."""
+        """Return the proportions of the segments in each respondent's mixture, an array (n, k)."""
         return self._proportions(X)[1]
 
     def predict(self, X: Any) -> Array:
-        """Return the segment of each respondent, 0 to k − 1; -1 for one without any answer that counts."""
+        """Return the segment of each respondent, 0 to k − 1; -1 without any answer that counts."""
         return _labels(*self._proportions(X))
 
     def compare_k(self, X: Any) -> pd.DataFrame:
@@ -197,10 +196,11 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         DataFrame
-            Indexed by k. ``perplexity``: of half the answers of held-out respondents, given the other half, the mean
-            over four refits on random 80 % of the rows (lower is better), with its standard deviation; ``gain``: the
-            fall in perplexity from one segment, as a share of the largest; ``stability``: how far the refits agree on
-            the segments of all respondents (mean adjusted Rand index: 1 the same segments, 0 chance).
+            Indexed by k. ``perplexity`` is measured on half the answers of held-out respondents, given the other half:
+            the mean over four refits on a random 80 % of the rows (lower is better), with its standard deviation;
+            ``gain`` is the fall in perplexity from one segment to k, as a share of the largest fall; ``stability`` is
+            how far the refits agree on the segments of all respondents (mean adjusted Rand index: 1 for the same
+            segments, 0 for chance).
         """
         self._check_settings()
         fresh = type(self)(**self.get_params())
@@ -209,19 +209,19 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
             return self._compare(rows, private_generator(self.random_state))
 
     def rename(self, names: Any) -> Self:
-        """Give names to segments, by number; others keep theirs.
+        """Rename segments by number; the others keep their names.
 
         Parameters
         ----------
         names : dict of int to str, or sequence of str
-            For example what :func:`deepsep.survey.read_names` returns.
+            For example from :func:`deepsep.survey.read_names`.
         """
         check_is_fitted(self)
         self.segment_names_ = np.array(apply_names(self.segment_names_.tolist(), names), dtype=object)
         return self
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the names of the columns of ``transform``: those of the segments."""
+        """Return the names of the columns of ``transform``, which are the names of the segments."""
         check_is_fitted(self)
         return self.segment_names_.copy()
 
@@ -253,7 +253,9 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
                 raise DataError(f"the table has several columns named {twice[0]!r}. Give each column its own name.")
             validate_data(self, X, reset=reset, skip_check_array=True)
             if not len(X):
-                raise DataError(f"Found array with 0 sample(s) (shape={X.shape}): the table has no rows.")
+                raise DataError(
+                    f"Found array with 0 sample(s) (shape={X.shape}): the table has no rows. Pass at least two."
+                )
         else:
             X = pd.DataFrame(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False))
             names = [str(name) for name in X.columns]
@@ -268,7 +270,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         self.left_out_: dict[str, str] = {}
         by_column = isinstance(self.separator, dict)
         for name, column in columns.items():
-            found = read_question(
+            question = read_question(
                 name,
                 column,
                 n,
@@ -276,10 +278,10 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
                 detect=self.separator == "auto",
                 min_count=self.min_count,
             )
-            if isinstance(found, str):
-                self.left_out_[name] = found
+            if isinstance(question, str):
+                self.left_out_[name] = question
             else:
-                self.questions_.append(found)
+                self.questions_.append(question)
         reasons = [f"{name!r} ({why})" for name, why in self.left_out_.items()]
         shown = "; ".join(reasons[:5]) + (f"; and {len(reasons) - 5} more, see left_out_" if len(reasons) > 5 else "")
         if not self.questions_:
@@ -314,7 +316,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         )
 
     def _describe(self) -> None:
-        """Set what follows from the counts and the labels."""
+        """Set the attributes that follow from the counts and the labels."""
         self.sizes_ = np.bincount(self.labels_[self.labels_ >= 0], minlength=self.n_segments_)
         self.profiles_ = make_profiles(self._gave, self._answered, self.questions_)
         self.perplexity_ = float(self.lda_.bound_)
@@ -334,7 +336,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     # -- saving ----------------------------------------------------------------------------------------------
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what a saved model holds beside settings and columns: plain values, and arrays."""
+        """Return what a saved model holds besides its settings and columns: plain values, and arrays."""
         state = {
             "questions": [{**asdict(question), "answers": list(question.answers)} for question in self.questions_],
             "left_out_": self.left_out_,
@@ -356,7 +358,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
 
     @classmethod
     def _from_parts(cls, params: dict[str, Any], state: dict[str, Any], arrays: dict[str, Any]) -> Self:
-        """Return the fitted model that ``_to_parts`` took apart; ``state`` also has the columns."""
+        """Rebuild the fitted model from what ``_to_parts`` returned; ``state`` also holds the columns."""
         model = cls(**params)
         model.questions_ = [Question(**{**q, "answers": tuple(q["answers"])}) for q in state.pop("questions")]
         perplexity, scores = state.pop("perplexity"), state.pop("k_scores", None)
@@ -364,16 +366,16 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         k, d = len(model.segment_names_), sum(len(question.answers) for question in model.questions_)
         model.n_segments_ = k
         lda = AnswersLDA(k, learning_method="batch", max_iter=model.max_iter)
-        lda.components_ = take(arrays, "components", (k, d), "f")
-        lda.exp_dirichlet_component_ = take(arrays, "exp_expectation", (k, d), "f")
+        lda.components_ = checked_array(arrays, "components", (k, d), "f")
+        lda.exp_dirichlet_component_ = checked_array(arrays, "exp_expectation", (k, d), "f")
         lda.doc_topic_prior_ = lda.topic_word_prior_ = 1.0 / k
         lda.n_features_in_, lda.bound_, lda.n_iter_ = d, perplexity, model.max_iter
         model.lda_ = lda
-        model._gave, model._answered = (take(arrays, name, (k, d), "f") for name in ("gave", "answered"))
-        model.labels_ = take(arrays, "labels_", (None,), "i")
-        model.probability_ = take(arrays, "probability_", (len(model.labels_),), "f")
+        model._gave, model._answered = (checked_array(arrays, name, (k, d), "f") for name in ("gave", "answered"))
+        model.labels_ = checked_array(arrays, "labels_", (None,), "i")
+        model.probability_ = checked_array(arrays, "probability_", (len(model.labels_),), "f")
         model.k_scores_ = scores and pd.DataFrame(
-            take(arrays, "k_scores", (len(scores["k"]), len(scores["columns"])), "f"),
+            checked_array(arrays, "k_scores", (len(scores["k"]), len(scores["columns"])), "f"),
             index=pd.Index(scores["k"], name="k"),
             columns=scores["columns"],
         )

@@ -1,4 +1,4 @@
-"""Tables: read them from files, look for what would go wrong, and bring them to an estimator.
+"""Read tables from files, check them for problems, and prepare them for an estimator.
 
 Names load on first use, since pandas, pyarrow and skrub take seconds to import.
 """

@@ -1,4 +1,4 @@
-"""A table on disk, batch by batch, in flat memory."""
+"""Read a table from disk batch by batch, in constant memory."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from deepsep.table.column_types import WHOLE, ColumnType, identifiers_of, trimme
 from deepsep.table.dates import DateColumn
 from deepsep.table.locations import Kind, kind_of, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
-from deepsep.table.reading import damaged, plain, read_table, text_frame, to_frame
+from deepsep.table.reading import damaged, read_table, text_frame, to_frame, without_dictionary
 from deepsep.table.text import TextFormat, check_unique, stream_text
 
-PIECE = 100_000  # rows that are looked at together, at most
-CELLS = 1_000_000  # likewise: a wide table must not take more memory here than batch by batch
+PIECE = 100_000  # most rows examined at a time
+CELLS = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
 
 
 class TableFile:
-    """One file of rows: its columns at once, its rows when asked for.
+    """A file of rows: its columns are read at once, its rows on request.
 
     Attributes
     ----------
     names : list of str
         The columns.
     n_rows : int or None
-        None for a text file, where counting would mean reading.
+        None for a text file, whose rows cannot be counted without reading it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TableFile:
         self._frame: pd.DataFrame | None = None
         self._schema: Any = None
         self._integers: dict[str, bool] = {}
-        self._counted = 0  # rows of a text file, once they have been looked at
+        self._counted = 0  # rows of a text file, once they have been examined
         with readable(path):
             try:
                 if self.kind == "text":
@@ -73,13 +73,13 @@ class TableFile:
     def batches(
         self, rows: int, columns: Sequence[str], types: Mapping[str, ColumnType], id: str | None = None
     ) -> Iterator[tuple[pd.DataFrame, float]]:
-        """Yield DataFrames of so many rows (the last may be shorter), and the part of the file that has been read.
+        """Yield DataFrames of ``rows`` rows (the last may be shorter), each with the share of the file read so far.
 
-        The cells of a text file are read as ``types`` says, and numbers as the whole file writes them, so that a row
-        does not depend on the batch that it is in. What is doubtful about a column is said once, before the first.
+        The cells of a text file are read as ``types`` says, and numbers in the style of the whole file, so that a row
+        does not depend on its batch. Warnings about a column come once, before the first batch.
         """
         try:
-            known = self._look_at({name: types[name] for name in columns if name in types and name != id})
+            known = self._examine({name: types[name] for name in columns if name in types and name != id})
             done = 0
             for table, share in self._tables(rows, columns):
                 if self._form is not None:
@@ -94,47 +94,47 @@ class TableFile:
             raise damaged(self.path, error) from error
 
     def id_type(self, name: str) -> Any:
-        """Return the Arrow type of a column of identifiers: of the whole file, whatever its first rows look like."""
+        """Return the Arrow type of a column of identifiers, which holds for the whole file, not only its first rows."""
         if self._form is not None:
             return pa.int64() if self._plain_integers(name) else pa.string()
         if self._frame is not None:
             return pa.Schema.from_pandas(self._frame[[name]]).field(name).type
-        return plain(self._schema.empty_table()[name]).type
+        return without_dictionary(self._schema.empty_table()[name]).type
 
     def _plain_integers(self, name: str) -> bool:
-        """Whether a whole column of a text file holds plain integers, so that every batch has them as such."""
+        """Whether every cell of a column of a text file is a plain integer, so that all batches have the same type."""
         if name not in self._integers:
             self._integers[name] = all(
                 pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(table[name]), WHOLE)).as_py()
-                for table in self._look([name])
+                for table in self._pieces([name])
             )
         return self._integers[name]
 
-    def _look_at(self, types: Mapping[str, ColumnType]) -> dict[str, NumberStyle | DateColumn]:
-        """Return the columns of numbers and dates of a text file, after a look at all rows."""
+    def _examine(self, types: Mapping[str, ColumnType]) -> dict[str, NumberStyle | DateColumn]:
+        """Return how each column of numbers or dates in a text file is read, after a pass over all rows."""
         if self._form is None:
             return {}
         numbers = {name: NumberStyle(name, self._form.delimiter) for name in types if types[name] == "number"}
         dates = {name: DateColumn(name) for name in types if types[name] == "date"}
         doubtful: list[str] = []
         self._counted = 0
-        for table in self._look([*numbers, *dates]):
+        for table in self._pieces([*numbers, *dates]):
             self._counted += len(table)
             for name, column in dates.items():
-                column.look(trimmed(table[name]))
-            others = [name for name in numbers if name not in doubtful]  # plain numbers, as most are, are quickly found
+                column.examine(trimmed(table[name]))
+            others = [name for name in numbers if name not in doubtful]  # most are plain numbers, which is quick to see
             doubtful += [name for name in others if plain_numbers(trimmed(table[name])) is None]
-        for table in self._look(doubtful):
+        for table in self._pieces(doubtful):
             for name in doubtful:
-                numbers[name].look(trimmed(table[name]))
+                numbers[name].examine(trimmed(table[name]))
         known = numbers | dates
         for name in types:
             if name in known:
-                known[name].tell(wanted=True)
+                known[name].report(wanted=True)
         return known
 
-    def _look(self, columns: list[str]) -> Iterator[Any]:
-        """Yield some columns of a text file, piece by piece."""
+    def _pieces(self, columns: list[str]) -> Iterator[Any]:
+        """Yield some columns of a text file, a piece at a time."""
         if columns and self._form is not None:
             rows = max(min(PIECE, CELLS // len(columns)), 1)
             yield from stream_text(self._form, rows, columns, lambda done: None)

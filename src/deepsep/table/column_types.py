@@ -1,4 +1,4 @@
-"""Cells of text to columns of numbers, truth values, dates or text; and the columns of labels and identifiers."""
+"""Turn columns of text cells into numbers, booleans, dates or text, and read columns of labels and identifiers."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from deepsep.table.numbers import NumberStyle, plain_numbers
 
 ColumnType = Literal["number", "boolean", "date", "text"]
 
-# What means a missing value in a feature: the words of pandas. In a column of labels only an empty cell does.
+# Words that mean a missing value in a feature (those of pandas). In a column of labels only an empty cell does.
 MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-MOSTLY = 0.9  # a column with at least this part of numbers is one of numbers; other words in it are missing values
+MOSTLY = 0.9  # a column with at least this share of numbers is numeric; its other cells are missing values
 LEADING_ZERO = r"^[+-]?0\d"
 WHOLE = r"^-?(0|[1-9]\d{0,17})$"
 WHOLE_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.0+)?$"
 
 
 def trimmed(cells: Any) -> Any:
-    """Return cells without blanks around them; null where a word stands for a missing value."""
+    """Return cells without surrounding blanks, and null for words that mean a missing value."""
     cells = pc.utf8_trim_whitespace(cells)
     return pc.if_else(pc.is_in(cells, pa.array(MISSING)), pa.scalar(None, pa.string()), cells)
 
 
 def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str) -> Any:
-    """Return a column of text as what it holds, or as what is wanted.
+    """Return a column of text converted to the type it holds, or to the one that is wanted.
 
     Parameters
     ----------
     cells : ChunkedArray of string
     name : str
-        Of the column, for messages.
+        Name of the column, for messages.
     wanted : "number", "boolean", "date", "text" or None
-        None: what the cells look like.
+        None: the type that the cells look like.
     delimiter : str
-        Between the values of the file: it tells a decimal comma from one between thousands.
+        The file's delimiter, which tells a decimal comma from a thousands separator.
     """
     cells = trimmed(cells)
     given = pc.drop_null(cells)
@@ -53,9 +53,9 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str) -
             return pc.equal(lower, "true")
     if wanted == "date" or (wanted is None and _all(pc.match_substring_regex(given, ISO_DATE))):
         dates = DateColumn(name)
-        dates.look(cells)
-        if wanted is not None or dates.strays < dates.given:  # else no day of the calendar: text
-            dates.tell(wanted=wanted is not None)
+        dates.examine(cells)
+        if wanted is not None or dates.n_unreadable < dates.n_values:  # otherwise no cell is a real date: text
+            dates.report(wanted=wanted is not None)
             return dates.read(cells)
     if wanted in (None, "number"):
         numbers = _numbers(cells, name, wanted, delimiter)
@@ -72,18 +72,18 @@ def _numbers(cells: Any, name: str, wanted: str | None, delimiter: str) -> Any:
     if numbers is not None:
         return numbers
     style = NumberStyle(name, delimiter)
-    style.look(cells)
-    if wanted is None and style.strays > (1 - MOSTLY) * style.given:
+    style.examine(cells)
+    if wanted is None and style.n_unreadable > (1 - MOSTLY) * style.n_values:
         return None
-    style.tell(wanted=wanted is not None)
+    style.report(wanted=wanted is not None)
     return style.read(cells)
 
 
 def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:
-    """Return a column of labels: empty cells as missing, whole numbers as integers, all else as it is.
+    """Return a column of labels: empty cells as missing, whole numbers as integers, everything else unchanged.
 
     "NA", "None" and "nan" are names like any other. Whole numbers that were written as 1.0 because some labels are
-    missing are integers again. Text stays text where the file itself says that it is (``typed``).
+    missing become integers again. Text stays text if the file stores types (``typed``).
 
     Examples
     --------
@@ -111,7 +111,7 @@ def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:
 
 
 def identifiers_of(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column of identifiers: integers if all are plain ones, otherwise the text as it stands, as in "007"."""
+    """Return a column of identifiers: integers if all of them are plain integers, otherwise text, such as "007"."""
     if not pd.api.types.is_string_dtype(column) or column.isna().any():
         return column
     text = column.str.strip()

@@ -1,4 +1,4 @@
-"""Which columns of a table a model uses, of which type they are, and the same columns again when rows are scored."""
+"""Choose the columns of a table that a model uses, with their types, and find them again when rows are scored."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import LEADING_ZERO, MISSING, ColumnType
 from deepsep.table.locations import closest, find_column
 
-ENOUGH = 20  # values from which on "all different" says something
+ENOUGH = 20  # number of values from which "all different" is informative
 NEARLY_ALL = 0.95
-WORDS = 5  # a text with at least so many is a text, and no name
-COUNTER = 2.0  # integers that are all different and fill at least half their range are numbers of rows
+WORDS = 5  # values of at least this many words are text, not names
+COUNTER = 2.0  # distinct integers that fill at least half their range are row numbers
 ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|key|idx|index|rowid|row|nr|no|number)$|[a-z](Id|ID|Key|Nr|No)$", re.IGNORECASE
 )
@@ -30,29 +30,29 @@ SHOWN = 8  # names in a message
 class UsefulColumns(TransformerMixin, BaseEstimator):
     """Keep the columns from which something can be learned, and remember their types.
 
-    Left out, with one warning that names them: columns with one value only, and identifiers. An identifier is
+    Columns with a single value, and identifiers, are left out, with one warning that names them. An identifier is
 
-    * text of which (nearly) every value differs, unless the values are dates or of several words;
+    * text in which (nearly) every value differs, unless the values are dates or several words long;
     * text of e-mail addresses, UUIDs or hashes;
-    * integers that are all different and have no gaps to speak of, like numbers of rows, in whatever order;
-    * integers that are all different, in a column that is named like an identifier ("user_id", "customerNr").
+    * integers that are all different with few gaps between them, like row numbers, in any order;
+    * integers that are all different, in a column named like an identifier ("user_id", "customerNr").
 
-    Numbers with a fraction never are, nor are integers such as an income.
+    Numbers with a fraction are never identifiers, nor are integers such as an income.
 
-    When rows are scored, the same columns are taken by name. Further ones are ignored. Missing ones, and values that
-    cannot be read as the type of the column, are refused with a list of the differences.
+    When rows are scored, the same columns are taken by name. Extra columns are ignored. Missing columns, and values
+    that cannot be read as the type of their column, raise an error that lists the differences.
 
     Parameters
     ----------
     keep : sequence of str, default=()
-        Columns that are used whatever they look like.
+        Columns to use whatever they look like.
 
     Attributes
     ----------
     schema_ : dict {column: "number", "boolean", "date" or "text"}
-        What is used, in the order of the table.
+        The columns used, in the order of the table.
     left_out_ : dict {column: reason}
-        What is not.
+        The columns left out.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         self.keep = keep
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn which columns are useful, and of which type they are."""
+        """Learn which columns are useful, and their types."""
         self.fit_transform(X)
         return self
 
@@ -106,7 +106,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
             raise DataError(f"no column can be used: {_reasons(self.left_out_)}. Add columns that differ between rows.")
         if self.left_out_:
             warn(
-                f"left out {_reasons(self.left_out_)}. To use one of them all the same, pass {{keep}}.",
+                f"left out {_reasons(self.left_out_)}. To use one of them anyway, pass {{keep}}.",
                 keep=Setting("keep", [next(iter(self.left_out_))]),
             )
         return pd.DataFrame(columns)
@@ -127,7 +127,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         return pd.DataFrame(columns)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Return the names of the columns that are used."""
+        """Return the names of the columns used."""
         check_is_fitted(self, "schema_")
         return np.asarray(list(self.schema_), dtype=object)
 
@@ -138,7 +138,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
 
 
 def as_frame(X: Any) -> pd.DataFrame:
-    """Return a table of any library (pandas, polars, Arrow ...) or a matrix as a DataFrame with text as names."""
+    """Return a table of any library (pandas, polars, Arrow ...), or a matrix, as a DataFrame with column names."""
     if isinstance(X, pd.DataFrame):
         frame = X
     elif hasattr(X, "__arrow_c_stream__"):
@@ -148,7 +148,9 @@ def as_frame(X: Any) -> pd.DataFrame:
     else:
         values = np.asarray(X)
         if values.ndim != 2:
-            raise DataError(f"a table has rows and columns; this has {values.ndim} dimensions. Pass a DataFrame.")
+            raise DataError(
+                f"expected a table with rows and columns, but got {values.ndim} dimensions. Pass a DataFrame."
+            )
         frame = pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
     names = [str(name) for name in frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
@@ -170,7 +172,7 @@ def check_names(schema: dict[str, ColumnType], left_out: dict[str, str], names: 
 
 
 def type_of(column: pd.Series[Any]) -> ColumnType | None:
-    """Return what a column holds, or None for lists and other things that are no values."""
+    """Return the type of a column, or None for lists and other objects."""
     api = pd.api.types
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "text"
@@ -182,7 +184,7 @@ def type_of(column: pd.Series[Any]) -> ColumnType | None:
         return "date"
     given = column.dropna()
     if column.dtype != object:
-        given = pd.Series(given.unique(), dtype="str")  # text: its distinct values tell, and are fewer
+        given = pd.Series(given.unique(), dtype="str")  # text: its distinct values suffice, and are fewer
     kinds = pd.api.types.infer_dtype(given, skipna=True)
     if kinds == "boolean":
         return "boolean"
@@ -199,7 +201,7 @@ def type_of(column: pd.Series[Any]) -> ColumnType | None:
 
 
 def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
-    """Return a column as the type, or raise with what stands against it."""
+    """Return a column converted to the type, or raise TypeError with a value that does not fit."""
     api = pd.api.types
     if kind == "text":
         return _text(column)
@@ -209,7 +211,7 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
         if isinstance(column.dtype, pd.PeriodDtype):
             column = column.dt.to_timestamp()
         dates = pd.to_datetime(column, errors="coerce", utc=True).dt.tz_localize(None)
-        _refuse(column, dates)
+        _check_converted(column, dates)
         return dates
     if api.is_datetime64_any_dtype(column):
         raise TypeError("dates here")
@@ -218,16 +220,16 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
     if kind == "boolean" and not api.is_bool_dtype(column):
         words = _text(column).str.lower()
         truth = words.map({"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0})
-        _refuse(words, truth)
+        _check_converted(words, truth)
         return truth.astype(float)
     cells = column if api.is_numeric_dtype(column) else _text(column)
     numbers = pd.to_numeric(cells, errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
     values = pd.Series(numbers, index=column.index)
-    _refuse(cells, values)
+    _check_converted(cells, values)
     return values.where(np.isfinite(values))
 
 
-def _refuse(given: pd.Series[Any], converted: pd.Series[Any]) -> None:
+def _check_converted(given: pd.Series[Any], converted: pd.Series[Any]) -> None:
     wrong = given.notna() & converted.isna()
     if wrong.any():
         some = given[wrong].iloc[0]
@@ -235,7 +237,7 @@ def _refuse(given: pd.Series[Any], converted: pd.Series[Any]) -> None:
 
 
 def _text(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column as text; whole numbers without a fraction, missing words as missing."""
+    """Return a column as text: whole numbers without a fraction, and words that mean a missing value as missing."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         names = _text(pd.Series(column.cat.categories))
         values = names.to_numpy(object)[column.cat.codes] if len(names) else np.full(len(column), None)
@@ -249,7 +251,7 @@ def _text(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def key_text(value: Any) -> str | None:
-    """Return a value as the text that identifies it; None for a gap."""
+    """Return a value as the text that identifies it; None for a missing value."""
     if value is None or value is pd.NA or value is pd.NaT or value != value:
         return None
     if isinstance(value, float | np.floating) and float(value).is_integer():
@@ -258,7 +260,7 @@ def key_text(value: Any) -> str | None:
 
 
 def _for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
-    """Return a column as skrub takes it for what it is: truth values and codes of digits are categories."""
+    """Return a column in a form that skrub reads correctly: booleans and codes of digits as categories."""
     if kind == "boolean":
         return column.map({1: "true", 0: "false"}).astype("str")
     if kind == "text" and not column.str.contains(r"[^\d.,+\-\s]").any():
@@ -270,7 +272,10 @@ def _for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
 
 
 def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) -> str:
-    """Return why nothing can be learned from a column, also given as converted: "constant", "identifier", "empty"."""
+    """Return why nothing can be learned from a column ("constant", "identifier", "empty"), or "" if something can.
+
+    ``values`` are the cells of the column converted to its type.
+    """
     given = values.dropna()
     if not len(given):
         return "empty"

@@ -1,4 +1,4 @@
-"""A column of text as dates: with the year first, since the order of day and month is otherwise a guess."""
+"""Read a column of text as dates, which must have the year first: otherwise day and month would be a guess."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deepsep.errors import DataError
-from deepsep.table.strays import Strays
+from deepsep.table.unreadable import UnreadableCells
 
 ISO_DATE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
-OTHER_DATE = re.compile(  # than ISO's: 31/12/2025, 2025/12/31, 31 Dec 2025
+OTHER_DATE = re.compile(  # dates not in ISO format: 31/12/2025, 2025/12/31, 31 Dec 2025
     r"(\d{1,2}([./-])\d{1,2}\2(\d{4}|\d{2})|\d{4}([./])\d{1,2}\4\d{1,2}"
     r"|\d{1,2}[ -][A-Za-z]{3,9}\.?[ -](\d{4}|\d{2}))\b",
     re.ASCII,  # as Arrow reads \d
@@ -21,22 +21,22 @@ OTHER_DATE = re.compile(  # than ISO's: 31/12/2025, 2025/12/31, 31 Dec 2025
 
 
 class DateColumn:
-    """A column of dates: look at all of its cells, then read them, in one piece or in many.
+    """A column of dates: examine all of its cells, then read them, all at once or piece by piece.
 
-    What is no date, or no day of the calendar, is a missing value. A date that is written otherwise is an error: a
-    guess at day and month would depend on which rows come together, and to leave such dates out would lose them.
+    A cell that is not a date, or not a day in the calendar, is a missing value. A date in another format is an error:
+    guessing day and month would depend on the other rows of the batch, and dropping such dates would lose them.
 
     Parameters
     ----------
     name : str
-        Of the column, for messages.
+        Name of the column, for messages.
 
     Examples
     --------
     >>> column = DateColumn("joined")
     >>> cells = pa.chunked_array([["2024-01-31", "unknown", None]])
-    >>> column.look(cells)
-    >>> column.strays
+    >>> column.examine(cells)
+    >>> column.n_unreadable
     1
     >>> column.read(cells).to_pandas().dt.year.tolist()
     [2024.0, nan, nan]
@@ -44,38 +44,38 @@ class DateColumn:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.given = 0
+        self.n_values = 0
         self._rows = 0
-        self._strays = Strays()
-        self._other: str | None = None
+        self._unreadable = UnreadableCells()
+        self._other_format: str | None = None
 
     @property
-    def strays(self) -> int:
-        """How many cells are no dates."""
-        return self._strays.count
+    def n_unreadable(self) -> int:
+        """How many cells are not dates."""
+        return self._unreadable.count
 
-    def look(self, cells: Any) -> None:
-        """Take note of the next cells: trimmed text, null where a value is missing."""
+    def examine(self, cells: Any) -> None:
+        """Examine the next cells: trimmed text, null where a value is missing."""
         start = self._rows + 1
         self._rows += len(cells)
-        self.given += len(cells) - cells.null_count
+        self.n_values += len(cells) - cells.null_count
         dates = self.read(cells)
         if dates.null_count == cells.null_count:
             return
         wrong = pc.and_(pc.is_valid(cells), pc.is_null(dates))
-        self._strays.note(cells, wrong, start)
-        if self._other is None:
+        self._unreadable.add(cells, wrong, start)
+        if self._other_format is None:
             words = pc.unique(cells.filter(wrong)).to_pylist()
-            self._other = next((word for word in words if OTHER_DATE.match(word)), None)
+            self._other_format = next((word for word in words if OTHER_DATE.match(word)), None)
 
-    def tell(self, *, wanted: bool) -> None:
-        """Say what is doubtful about the column; raise if dates are written otherwise, or if there are none."""
-        if self._other is not None:
+    def report(self, *, wanted: bool) -> None:
+        """Warn about cells that are not dates; raise if dates are in another format, or if there are none."""
+        if self._other_format is not None:
             raise DataError(
-                f"column {self.name!r} must hold dates such as 2024-01-31, and has {self._other!r}, whose order of day "
-                "and month is a guess. Write its dates with the year first."
+                f"column {self.name!r} must hold dates such as 2024-01-31, but has {self._other_format!r}, where day "
+                "and month would be a guess. Write its dates with the year first."
             )
-        self._strays.tell(self.name, "dates", self.given, wanted=wanted)
+        self._unreadable.report(self.name, "dates", self.n_values, wanted=wanted)
 
     def read(self, cells: Any) -> Any:
         """Return cells of the column as dates."""

@@ -1,4 +1,4 @@
-"""Statistics of single columns: which give the label away, and which differ between labelled and unlabelled rows."""
+"""Find columns that give the label away, and columns that differ between labelled and unlabelled rows."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from deepsep.core.labels import Labels
 Array = NDArray[Any]
 
 FOLDS = 5
-ENOUGH = 20  # labelled rows below which nothing is said about leaks
-MOST_ROWS = 5_000  # labelled rows on which leaks are looked for
-LEAKS = 0.97  # balanced accuracy of one column alone
-CLASS_ROWS = 10  # labelled rows below which a class is not looked at by itself
-LEVELS = 50  # of a category, in the test of drift
-SIGNIFICANT = 0.01  # after Bonferroni's correction
-LARGE = 0.1  # smallest difference between distributions that is worth a word
+ENOUGH = 20  # fewest labelled rows for a search for leaks
+MOST_ROWS = 5_000  # most labelled rows used in it
+LEAKS = 0.97  # balanced accuracy from which a single column is a leak
+CLASS_ROWS = 10  # fewest labelled rows of a class for a search for leaks of that class alone
+LEVELS = 50  # most levels of a category in the test for drift
+SIGNIFICANT = 0.01  # after the Bonferroni correction
+LARGE = 0.1  # smallest difference between distributions that is reported
 
 
 @dataclass(frozen=True)
 class Leak:
-    """A column that tells the label, or one class from all others (``code``), by itself."""
+    """A column that predicts the label by itself, or one class (``code``) against all others."""
 
     column: str
     share: float  # balanced accuracy on held-out rows
@@ -42,30 +42,30 @@ class Drift:
     """A column whose distribution differs between labelled and unlabelled rows."""
 
     column: str
-    distance: float  # largest difference of the distribution functions, or half the sum of differences of shares
+    distance: float  # largest difference of the distribution functions, or half the sum of differences in shares
     how: str
 
 
 def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
-    """Return the columns that give the label, or one class, away: out of fold, each alone."""
+    """Return the columns that predict the label, or one class, by themselves on held-out rows."""
     at = np.flatnonzero(labels.labelled)
     if len(at) > MOST_ROWS:
         at = np.sort(np.random.default_rng(0).choice(at, MOST_ROWS, replace=False))
     codes = labels.codes[at]
     counts = np.bincount(codes, minlength=len(labels.classes))
-    usable = counts[codes] >= 2  # of the others, none is left to learn from
+    usable = counts[codes] >= 2  # a class with one row leaves nothing to learn from
     at, codes = at[usable], codes[usable]
     if len(at) < ENOUGH or len(np.unique(codes)) < 2:
         return []
     folds = min(FOLDS, int(np.bincount(codes)[np.unique(codes)].min()))
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(codes, codes))
-    found = []
+    leaking = []
     for name, column in values.items():
         guess = _out_of_fold(column.iloc[at], codes, splits)
         right = guess == codes
         recall = np.array([right[codes == k].mean() for k in np.unique(codes)])
         if recall.mean() >= LEAKS:
-            found.append(Leak(name, float(recall.mean()), len(codes)))
+            leaking.append(Leak(name, float(recall.mean()), len(codes)))
             continue
         for k in np.flatnonzero(counts >= CLASS_ROWS):
             own = codes == k
@@ -74,8 +74,8 @@ def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
             share = ((guess == k)[own].mean() + (guess != k)[~own].mean()) / 2
             precise = own[guess == k].mean() if (guess == k).any() else 0.0
             if share >= LEAKS and precise >= LEAKS and len(np.unique(codes)) > 2:
-                found.append(Leak(name, float(share), len(codes), int(k)))
-    return sorted(found, key=lambda leak: -leak.share)
+                leaking.append(Leak(name, float(share), len(codes), int(k)))
+    return sorted(leaking, key=lambda leak: -leak.share)
 
 
 def _out_of_fold(column: pd.Series[Any], codes: Array, splits: list[tuple[Array, Array]]) -> Array:
@@ -108,9 +108,10 @@ def _numbers(column: pd.Series[Any]) -> Array | None:
 def drift(values: Mapping[str, pd.Series[Any]], labelled: Array) -> list[Drift]:
     """Return the columns that differ between labelled and unlabelled rows, the most different first.
 
-    Numbers and dates: the two-sample test of Kolmogorov and Smirnov. Text: chi-squared over the most frequent levels.
-    Missing values are a level of their own, or tested beside the numbers. The significance is corrected for the number
-    of tests, and small differences, which many rows make significant, are passed over.
+    Numbers and dates are compared with a two-sample Kolmogorov–Smirnov test, text with a chi-squared test over its most
+    frequent levels. Missing values are a level of their own; in numeric columns they get a test of their own.
+    Significance is corrected for the number of tests, and small differences, which many rows make significant, are
+    ignored.
     """
     if labelled.all() or labelled.sum() < ENOUGH or (~labelled).sum() < ENOUGH:
         return []
@@ -130,11 +131,11 @@ def drift(values: Mapping[str, pd.Series[Any]], labelled: Array) -> list[Drift]:
             if pd.api.types.is_datetime64_any_dtype(column):
                 middle = "earlier" if np.median(a) < np.median(b) else "later"
             tests.append((name, float(test.pvalue), float(test.statistic), middle))
-    found: dict[str, Drift] = {}
+    drifts: dict[str, Drift] = {}
     for name, p, distance, how in sorted(tests, key=lambda test: -test[2]):
         if p * len(tests) < SIGNIFICANT and distance > LARGE:
-            found.setdefault(name, Drift(name, distance, how))
-    return list(found.values())
+            drifts.setdefault(name, Drift(name, distance, how))
+    return list(drifts.values())
 
 
 def _compare_levels(column: pd.Series[Any], labelled: Array) -> tuple[float, float, str]:

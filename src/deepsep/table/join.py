@@ -1,4 +1,4 @@
-"""The labels of a few, joined to the table of everyone."""
+"""Join the labels of a few rows to the table of all rows."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.locations import find_column
 
-USUAL = ("segment", "label", "class")  # names that a column of labels has
+USUAL = ("segment", "label", "class")  # usual names of a column of labels
 
 
 def join_labels(
     population: Any, labels: Any, *, on: str, label: str | None = None, weight: str | None = None
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return the population with the labels of those who have one, and what did not fit.
+    """Join labels to the table of a population by identifier, and report what did not match.
 
-    Identifiers that are numbers in one table and text in the other are compared as text: 7, 7.0 and "7" are the same,
-    "007" is another unless all of them are numbers with leading zeros.
+    Identifiers that are numbers in one table and text in the other are compared as text: 7, 7.0 and "7" are equal.
+    "007" equals 7 only if all identifiers in the text column are digits that stay distinct without leading zeros.
 
     Parameters
     ----------
     population : DataFrame
-        One row a unit; its order is kept.
+        One row per person or other unit; the order of the rows is kept.
     labels : DataFrame
-        Who has which label, for example from a survey.
+        Identifiers and labels, for example from a survey.
     on : str
-        The column of identifiers, in both.
+        The column of identifiers, in both tables.
     label : str, optional
         The column of labels. None: ``segment``, ``label`` or ``class``, or else the only other column.
     weight : str, optional
-        A column of ``labels`` with the weight of each, such as the certainty of the segment. It is joined too, and is
+        A column of ``labels`` with a weight for each, such as the probability of the segment. It is joined too, and is
         1 for rows without a label.
 
     Returns
     -------
     frame : pandas.DataFrame
-        The population and the column of labels, missing where there is none (and that of weights).
+        The population with the column of labels, missing for unlabelled rows (and the column of weights).
     summary : dict
-        ``label`` and ``weight`` (names of the new columns), ``rows``, ``labelled`` (rows that have got a label),
-        ``unmatched`` (labels without a row) with ``unmatched_examples``, and ``duplicate_ids`` (rows of the population
-        that share their identifier with an earlier one).
+        ``label`` and ``weight`` (names of the new columns), ``rows``, ``labelled`` (rows with a label), ``unmatched``
+        (labels without a row) with ``unmatched_examples``, and ``duplicate_ids`` (rows of the population that repeat
+        an earlier identifier).
 
     Raises
     ------
     DataError
-        If no identifier matches, one has two labels, or a column is missing.
+        If no identifier matches, an identifier has two labels, or a column is missing.
 
     Warns
     -----
@@ -77,11 +77,13 @@ def join_labels(
     for name in added:
         if name in people.columns:
             raise DataError(
-                f"the population has a column {name!r} already. Rename or drop it before joining the labels."
+                f"the population already has a column {name!r}. Rename or drop it before joining the labels."
             )
     given = given[_is_label(given[label])]
     if not len(given):
-        raise DataError(f"the labels have no label in column {label!r}.")
+        raise DataError(
+            f"the labels table has no label in column {label!r}. Name another column, or fill in the labels."
+        )
     left, right = _keys(people[on], given[on])
     if right.isna().any():
         warn(f"{int(right.isna().sum())} labels have no {on!r} and are left out.")
@@ -90,30 +92,33 @@ def join_labels(
     several = by_id.groupby("_key", sort=False)[label].nunique()
     if (several > 1).any():
         name = several.index[several > 1][0]
-        has = by_id.loc[by_id["_key"] == name, label].unique().tolist()[:3]
+        conflicting = by_id.loc[by_id["_key"] == name, label].unique().tolist()[:3]
         raise DataError(
-            f"{int((several > 1).sum())} identifiers in the labels have more than one label: {on} {name!r} has {has}. "
-            "Keep one row for each."
+            f"{int((several > 1).sum())} identifiers in the labels have more than one label, such as {on} {name!r} "
+            f"with {conflicting}. Keep one row per identifier."
         )
     repeated = int(by_id["_key"].duplicated().sum())
     if repeated:
-        warn(f"{repeated} rows of the labels repeat an identifier with the same label; the first is taken.")
+        warn(f"{repeated} rows of the labels repeat an identifier with the same label; the first is used.")
     by_id = by_id.drop_duplicates("_key").set_index("_key")
     known = by_id.index.isin(left)
     if not known.any():
         raise DataError(
-            f"none of the {len(by_id)} identifiers in the labels is in the population: {on!r} is "
-            f"{_some(given[on])} there and {_some(people[on])} here. Is it the right column?"
+            f"none of the {len(by_id)} identifiers in the labels is in the population: {on!r} holds "
+            f"{_some(given[on])} in the labels and {_some(people[on])} in the population. Is it the right column?"
         )
-    lost = by_id.loc[~known, on].tolist()
-    if lost:
-        warn(f"{len(lost)} of {len(by_id)} labels have no row in the population, such as {on} {_some(lost)}.")
+    unmatched = by_id.loc[~known, on].tolist()
+    if unmatched:
+        warn(f"{len(unmatched)} of {len(by_id)} labels have no row in the population, such as {on} {_some(unmatched)}.")
     frame = people.copy()
     frame[label] = labels_of(left.map(by_id[label]), typed=True)
     duplicates = int((left.duplicated() & left.notna()).sum())
     if duplicates:
         example = people.loc[left.duplicated() & left.notna(), on].iloc[0]
-        warn(f"{duplicates} rows of the population repeat an identifier, such as {on} {example!r}; all get its label.")
+        warn(
+            f"{duplicates} rows of the population repeat an identifier, such as {on} {example!r}; all of them get its "
+            "label."
+        )
     if weight is not None:
         frame[weight] = left.map(_weights(by_id[weight])).where(frame[label].notna(), 1.0)
     return frame, {
@@ -121,14 +126,14 @@ def join_labels(
         "weight": weight,
         "rows": len(frame),
         "labelled": int(frame[label].notna().sum()),
-        "unmatched": len(lost),
-        "unmatched_examples": [_plain(value) for value in lost[:5]],
+        "unmatched": len(unmatched),
+        "unmatched_examples": [_python_value(value) for value in unmatched[:5]],
         "duplicate_ids": duplicates,
     }
 
 
 def _is_label(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Whether each cell holds a label: -1 among integers is the mark of none."""
+    """Whether each cell holds a label; -1 among integers means unlabelled."""
     tidy = labels_of(column, typed=True)
     return tidy.notna() & (tidy != -1) if pd.api.types.is_integer_dtype(tidy) else tidy.notna()
 
@@ -137,9 +142,9 @@ def _weights(column: pd.Series[Any]) -> pd.Series[Any]:
     numbers = pd.to_numeric(column, errors="coerce").astype(float)
     if numbers.isna().any():
         raise DataError(
-            f"column {column.name!r} of the labels must hold the weight of every label, but "
-            f"{int(numbers.isna().sum())} of {len(numbers)} are no numbers, such as {_some(column[numbers.isna()])}. "
-            "Fill them in."
+            f"column {column.name!r} of the labels must hold a weight for every label, but "
+            f"{int(numbers.isna().sum())} of {len(numbers)} are not numbers, such as "
+            f"{_some(column[numbers.isna()])}. Fill them in."
         )
     return numbers
 
@@ -152,13 +157,14 @@ def _label_column(labels: pd.DataFrame, on: str, label: str | None, weight: str 
     if len(usual) == 1 or len(others) == 1:
         return (usual or others)[0]
     raise DataError(
-        f"which column of the labels has the label? It has {', '.join(map(repr, others))}. Name it with {{label}}.",
+        f"which column of the labels table holds the label? It has {', '.join(map(repr, others))}. "
+        "Name it with {label}.",
         label=Setting("label"),
     )
 
 
 def _keys(left: pd.Series[Any], right: pd.Series[Any]) -> tuple[pd.Series[Any], pd.Series[Any]]:
-    """Return identifiers of both tables as text that can be compared."""
+    """Return the identifiers of both tables as comparable text."""
     keys = [
         pd.Series([key_text(v) for v in column], index=column.index, dtype="str").str.strip()
         for column in (left, right)
@@ -174,8 +180,8 @@ def _keys(left: pd.Series[Any], right: pd.Series[Any]) -> tuple[pd.Series[Any], 
 
 
 def _some(values: Any) -> str:
-    return ", ".join(repr(_plain(value)) for value in list(values)[:3])
+    return ", ".join(repr(_python_value(value)) for value in list(values)[:3])
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value

@@ -1,4 +1,4 @@
-"""What lies at a path: which kind of table, compressed or not, of how many bytes; or why it cannot be read."""
+"""Inspect a path: which kind of table it holds, its compression and size, or why it cannot be read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kind = Literal["text", "parquet", "feather", "excel", "parts"]
 
 PARTS = "*.parquet"
 NAMED = {".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"}
-# What a file starts with, and what it then is. The content decides, not the name.
+# First bytes of each kind of file. The content decides, not the name.
 TABLES: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"}
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 FOREIGN = {
@@ -34,14 +34,14 @@ FOREIGN = {
     b"<!DOCTYPE": "a web page; was the download refused?",
     b"<html": "a web page; was the download refused?",
 }
-# Bytes of memory that a table needs while it is read, for one byte of its file (text: of the text itself).
+# Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
 GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0}
 UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 LIMIT = "DEEPSEP_MAX_BYTES"
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what kind of table lies at the path, or raise an error that says what lies there instead."""
+    """Return the kind of table at a path, or raise an error that says what is there instead."""
     if not path.exists():
         raise DataError(f"{path} does not exist{_similar(path)}")
     with readable(path):
@@ -61,26 +61,26 @@ def kind_of(path: Path) -> Kind:
     named = NAMED.get(path.suffix.lower(), kind)
     if named != kind and kind == "text":
         raise DataError(
-            f"{path} is no {named.title()} file, although it is named so: it starts with {head[:8]!r}. Write it again, "
-            "or rename it if it is a text file."
+            f"{path} is not a {named.title()} file, despite its name: it starts with {head[:8]!r}. Write it again, or "
+            "rename it if it is a text file."
         )
     return kind
 
 
 def part_files(folder: Path) -> list[Path]:
-    """Return the Parquet files below a folder in the order of their names."""
-    found = sorted(
+    """Return the Parquet files in a folder and its subfolders, sorted by name."""
+    parts = sorted(
         file
         for file in folder.rglob(PARTS)
         if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
     )
-    if found:
-        return found
+    if parts:
+        return parts
     if (folder / "manifest.json").exists():
-        raise DataError(f"{folder} is a saved model, not a table. Name the file with the rows.")
+        raise DataError(f"{folder} is a saved model, not a table. Name the file that holds the rows.")
     names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
     has = f"it has {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}" if names else "it is empty"
-    raise DataError(f"{folder} is a folder without Parquet files ({has}). Name a file, or a folder of .parquet parts.")
+    raise DataError(f"{folder} is a folder without Parquet files ({has}). Name a file, or a folder of .parquet files.")
 
 
 def compression_of(path: Path) -> str | None:
@@ -113,13 +113,13 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn what the system says of an unreadable file into a DataError."""
+    """Turn the system's errors about an unreadable file into a DataError."""
     try:
         yield
     except PermissionError as error:
         raise DataError(
             f"{path} cannot be read: permission denied. If another program such as Excel has it open, close it there; "
-            "otherwise ask for the right to read it."
+            "otherwise ask for permission to read it."
         ) from error
     except (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise DataError(f"{path} is damaged: it cannot be decompressed ({error}). Copy it again.") from error
@@ -129,27 +129,27 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def check_memory(path: Path, needed: float, limit: int | None) -> float:
-    """Return how many bytes of memory reading may take, or raise if a table needs more."""
+    """Return how many bytes of memory reading may use, or raise if a table needs more."""
     allowed, why = _allowed(limit)
     if needed > allowed:
         raise DataError(
-            f"{path} needs about {_size(needed)} of memory and {_size(allowed)} are allowed ({why}). Scoring takes "
-            "files of any size, batch by batch. To fit, take a sample of the rows, or leave out columns; or allow more "
-            "with {max_bytes}.",
+            f"{path} needs about {_size(needed)} of memory, but only {_size(allowed)} are allowed ({why}). Scoring "
+            "handles files of any size, batch by batch. To fit, take a sample of the rows, leave out columns, or allow "
+            "more with {max_bytes}.",
             max_bytes=Setting("max_bytes"),
         )
     return allowed
 
 
 def closest(wanted: object, known: Iterable[object]) -> str | None:
-    """Return the most similar of some names, if one is similar at all."""
+    """Return the most similar of the known names, or None if none is similar."""
     names = {str(name).lower(): str(name) for name in known}
     close = difflib.get_close_matches(str(wanted).lower(), names, n=1, cutoff=0.6)
     return names[close[0]] if close else None
 
 
 def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, setting: str | None = None) -> str:
-    """Return the name if it is among the columns, or raise an error with the most similar one.
+    """Return the name if it is among the columns, or raise an error that suggests the most similar one.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def _similar(path: Path) -> str:
 
 
 def _only_member(path: Path) -> str | None:
-    """Return the one text file in a zip archive; None for an Excel file, which is a zip archive too."""
+    """Return the name of the only file in a zip archive; None for an Excel file, which is a zip archive too."""
     with readable(path), zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
     if "xl/workbook.xml" in names:
@@ -197,12 +197,14 @@ def _allowed(limit: int | None) -> tuple[float, str]:
         try:
             return float(text), f"{LIMIT} in the environment"
         except ValueError:
-            raise DataError(f"{LIMIT}={text!r} in the environment is no number of bytes.") from None
-    return 0.6 * free_memory(), "60 % of what is free"
+            raise DataError(
+                f"{LIMIT}={text!r} in the environment is not a number of bytes. Set it to a number such as 8e9."
+            ) from None
+    return 0.6 * free_memory(), "60 % of the free memory"
 
 
 def free_memory() -> float:
-    """Return the bytes of memory that are free here, or infinity where the system does not tell."""
+    """Return the free memory in bytes, or infinity if the system does not say."""
     free = []
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Numbers of any distribution to a normal one, by their ranks."""
+"""Map numbers of any distribution to normal scores by rank."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 Array = NDArray[Any]
 
 KNOTS = 1_000
-FARTHEST = 3.0  # no row is farther out than this many deviations
+FARTHEST = 3.0  # largest score, in standard deviations
 
 
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Give every value the normal quantile of its mean rank, at most 3 from the middle.
+    """Replace every value with the normal quantile of its mean rank, between -3 and 3.
 
-    Outliers and skew lose their weight, which suits networks and linear models. It differs from scikit-learn's
-    ``QuantileTransformer`` where values repeat: a column with many zeros has them at their mean rank and not at the
-    far end, and a column of two values stays a moderate one. Missing values stay missing.
+    Outliers and skew lose their influence, which suits networks and linear models. Unlike scikit-learn's
+    ``QuantileTransformer``, it puts repeated values at their mean rank: many zeros do not end up at the far end, and a
+    column with two values keeps moderate ones. Missing values stay missing.
 
     Attributes
     ----------
     values_, scores_ : lists of arrays, one per column
-        Values, ascending, and their scores; between two values it is linear, beyond the last it is flat.
+        Values in ascending order, and their scores; linear between two values, constant beyond the last.
 
     Examples
     --------

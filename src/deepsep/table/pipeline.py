@@ -1,4 +1,4 @@
-"""From a table with categories, dates, text and gaps to a matrix."""
+"""Encode a table with categories, dates, text and gaps as a matrix."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from sklearn.preprocessing import OneHotEncoder
 from deepsep.table.columns import UsefulColumns
 from deepsep.table.normal_scores import NormalScores
 
-LEVELS = 40  # columns that a category becomes at most; rarer levels share one
-RARE = 0.003  # of the rows
-NAMES = 100  # levels from which on a category is a text
+LEVELS = 40  # most columns that a category becomes; rarer levels share one
+RARE = 0.003  # share of the rows below which a level is rare
+NAMES = 100  # number of levels from which a category is encoded as text
 
 
 def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
-    """Return a pipeline that takes a DataFrame as it is: useful columns, skrub's encoding of them, the estimator.
+    """Return a pipeline that takes any DataFrame: it selects useful columns, encodes them with skrub, and fits.
 
-    Numbers go to normal scores by their ranks, so that outliers do not matter, and gaps in them are filled and marked;
-    categories become one column a level, rare levels and those not seen in training one together; dates become their
-    parts; texts, and names with a hundred levels or more, become 30 numbers by the letters they are made of. For
-    forests and boosted trees, numbers stay as they are and categories become codes. Identifiers and constant columns
-    are left out, with one warning that names them (see ``model[0].left_out_``).
+    Numbers become normal scores by rank, so that outliers do not matter, and their gaps are filled and marked.
+    Categories become one column per level; rare levels, and levels not seen in training, share one. Dates are split
+    into their parts. Texts, and categories with a hundred levels or more, become 30 numbers computed from their
+    letters. For forests and boosted trees, numbers stay as they are and categories become codes. Identifiers and
+    constant columns are left out, with one warning that names them (see ``model[0].left_out_``).
 
-    The columns and their types travel with the model: rows to score need the same columns in any order. Further columns
-    are ignored; what is missing or has become something else is listed in the error.
+    The model remembers its columns and their types: rows to score need the same columns, in any order. Extra columns
+    are ignored; missing columns and changed types are listed in the error.
 
     ``y`` may hold None for unlabelled rows, as everywhere. The pipeline can be saved with :func:`deepsep.save`. Its
-    ``classes_``, ``predict``, ``predict_proba`` and ``transform`` are those of the estimator; what else the estimator
-    has is reached through ``model[-1]``, for example ``model[-1].transduction_`` or
+    ``classes_``, ``predict``, ``predict_proba`` and ``transform`` are those of the estimator; use ``model[-1]`` for
+    everything else, for example ``model[-1].transduction_`` or
     ``model[-1].round_proba(model[:-1].transform(table))``.
 
     Parameters
@@ -40,7 +40,7 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
     estimator : estimator
         :class:`deepsep.DeepSep`, :class:`deepsep.TSVM`, or any scikit-learn classifier.
     keep : sequence of str, default=()
-        Columns that are used even if they look like identifiers.
+        Columns to use even if they look like identifiers.
 
     Returns
     -------
@@ -69,8 +69,8 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
     vectorizer.set_params(high_cardinality=StringEncoder(random_state=0))
     if "squashingscaler" not in pipeline.named_steps:
         return pipeline  # trees, which skrub knows by name: categories as codes, nothing scaled
-    # skrub scales all that it made, at the end. Only numbers and dates should be: a rare level, or one of the thirty
-    # numbers of a text, would get the weight of a measurement.
+    # skrub scales all of its output at the end. Only numbers and dates should be scaled: otherwise a rare level, or one
+    # of the thirty numbers of a text, would count as much as a measurement.
     pipeline.steps = [step for step in pipeline.steps if step[0] != "squashingscaler"]
     vectorizer.set_params(
         cardinality_threshold=NAMES,
@@ -90,11 +90,11 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
 
 
 def source_columns(encoder: Any, names: Sequence[str]) -> list[list[int]] | None:
-    """Return which columns of the encoded table come from each column of the table; None if that cannot be told.
+    """Return which columns of the encoded table come from each column of the table; None if that is unknown.
 
-    The encoding of ``for_table`` is made column by column and row by row. So what it makes of a shuffled column is what
-    it makes of the column, shuffled, and a table need not be encoded again for each column. Other steps may mix columns
-    though they keep their names, so they are not looked into.
+    ``for_table`` encodes each column and each row by itself. The encoding of a shuffled column is therefore the
+    shuffled encoding of the column, and a table need not be encoded again for each column. Other steps may mix columns
+    even if they keep their names, so the answer for them is None.
     """
     from skrub import TableVectorizer
 
@@ -105,7 +105,7 @@ def source_columns(encoder: Any, names: Sequence[str]) -> list[list[int]] | None
     vectorizer = steps[1]
     made = list(vectorizer.get_feature_names_out())
     for imputer in steps[2:]:
-        # Indicators of gaps come last. Their names are no help: a column may have such a name by itself.
+        # The indicators of gaps come last. Their names do not help: an ordinary column may have the same name.
         gaps = [] if imputer.indicator_ is None else imputer.indicator_.features_
         filled = list(imputer.get_feature_names_out())
         made = filled[: len(filled) - len(gaps)] + [made[i] for i in gaps]
@@ -113,7 +113,7 @@ def source_columns(encoder: Any, names: Sequence[str]) -> list[list[int]] | None
     sources = [vectorizer.output_to_input_[name] for name in made]
     if not place.keys() >= set(sources):
         return None
-    found: list[list[int]] = [[] for _ in names]
+    encoded: list[list[int]] = [[] for _ in names]
     for i, source in enumerate(sources):
-        found[place[source]].append(i)
-    return found
+        encoded[place[source]].append(i)
+    return encoded

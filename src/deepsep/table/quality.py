@@ -1,4 +1,4 @@
-"""What would go wrong if a model were fitted to a table."""
+"""Check a table for what would go wrong if a model were fitted to it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from deepsep.table.locations import find_column
 RARE = 5  # labels below which a class is rare
 MANY_LEVELS = 100
 MOSTLY_MISSING = 0.5
-MIXED = 0.5  # part of numbers from which on a column of text is a suspicious mixture
+MIXED = 0.5  # share of numbers from which a column of text is suspicious
 SHOWN = 5
-NEARLY_ALL = 0.95  # of the values
+NEARLY_ALL = 0.95
 
 
 def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int = 50_000) -> dict[str, Any]:
-    """Return what a table holds, and what would go wrong if a model were fitted to it.
+    """Describe a table, and list what would go wrong if a model were fitted to it.
 
     Parameters
     ----------
@@ -33,22 +33,22 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
     label : str
         The column of labels.
     id : str, optional
-        The column of identifiers, which is no feature.
+        The column of identifiers, which is not a feature.
     max_rows : int, default=50_000
-        Above so many rows, columns are examined on the labelled rows and a sample of the others.
+        In a larger table, columns are examined on the labelled rows and a sample of the others.
 
     Returns
     -------
     dict
         Plain values only:
 
-        * ``rows``, and ``sampled``, the rows that were examined, or None for all;
-        * ``columns``: for each its ``name``, ``type``, share of ``missing`` values, number of ``distinct`` ones, and
-          why it is ``left_out`` ("" if it is not);
+        * ``rows``, and ``sampled``, the number of rows examined, or None for all;
+        * ``columns``: for each its ``name``, ``type``, share of ``missing`` values, number of ``distinct`` values, and
+          why it is ``left_out`` ("" if it is used);
         * ``labels``: ``column``, ``labelled``, ``unlabelled``, and ``classes`` with their counts;
         * ``findings``: each with ``severity`` ("error", "warning" or "note"), ``code``, ``columns``, a ``message``, and
-          what to do ``next``; the most severe first;
-        * ``fit_would_work``: whether none of them is an error.
+          the ``next`` step; the most severe first;
+        * ``fit_would_work``: whether there are no errors.
 
     Examples
     --------
@@ -97,16 +97,16 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
 
 
 class Findings(list[dict[str, Any]]):
-    """What was found, in the order in which it was."""
+    """List of problems, in the order in which they were found."""
 
     def add(
         self, severity: Literal["error", "warning", "note"], code: str, message: str, next: str, *columns: str
     ) -> None:
-        """Note something."""
+        """Add a finding."""
         self.append({"severity": severity, "code": code, "columns": list(columns), "message": message, "next": next})
 
     def sorted(self) -> list[dict[str, Any]]:
-        """Return the most severe first."""
+        """Return the findings, the most severe first."""
         return sorted(self, key=lambda finding: ("error", "warning", "note").index(finding["severity"]))
 
 
@@ -124,7 +124,7 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         try:
             labels = read_labels(table[label])
         except LabelError as error:
-            findings.add("error", "labels", str(error), "Mend the column of labels.", label)
+            findings.add("error", "labels", str(error), "Fix the column of labels.", label)
             return None
         except ValueError as error:
             text = f"the labels cannot be used: {str(error).splitlines()[0]}"
@@ -146,32 +146,32 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
     for name in names:
         if name.strip().lower() in DISGUISED:
-            text = f"the class {name!r} is named as if it meant that there is no label. It is taken for a class."
-            findings.add("warning", "missing-class", text, "If it means unlabelled, empty these cells.", label)
+            text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
+            findings.add("warning", "missing-class", text, "If it means unlabelled, leave these cells empty.", label)
     if labels.labelled.all():
-        text = "every row has a label. A fit works, but there is nothing to predict, and nothing to learn from others."
+        text = "every row has a label. A fit works, but there are no other rows to learn from or to predict."
         findings.add("note", "all-labelled", text, "Add the unlabelled rows to the table.", label)
     return labels
 
 
 def _count(table: pd.DataFrame, label: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"column": label, "labelled": 0, "unlabelled": len(table), "classes": {}}
+    counted: dict[str, Any] = {"column": label, "labelled": 0, "unlabelled": len(table), "classes": {}}
     if label not in table.columns:
-        return found
+        return counted
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             labels = read_labels(table[label])
     except ValueError:
         counts = table[label].value_counts()
-        found["classes"] = {str(name): int(count) for name, count in counts[:50].items()}
-        found["labelled"] = int(table[label].notna().sum())
+        counted["classes"] = {str(name): int(count) for name, count in counts[:50].items()}
+        counted["labelled"] = int(table[label].notna().sum())
     else:
         counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
-        found["classes"] = {str(name): int(count) for name, count in zip(labels.classes, counts, strict=True)}
-        found["labelled"] = int(labels.labelled.sum())
-    found["unlabelled"] = len(table) - found["labelled"]
-    return found
+        counted["classes"] = {str(name): int(count) for name, count in zip(labels.classes, counts, strict=True)}
+        counted["labelled"] = int(labels.labelled.sum())
+    counted["unlabelled"] = len(table) - counted["labelled"]
+    return counted
 
 
 # -- columns ---------------------------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
         if kind == "text":
             _check_text(name, cells, distinct, findings)
     _group(described, "identifier", "note", "identifier", "left out as identifiers", findings)
-    _group(described, "constant", "note", "constant", "left out, since there is one value only", findings)
-    _group(described, "empty", "note", "empty", "left out, being empty", findings)
+    _group(described, "constant", "note", "constant", "left out, since they have only one value", findings)
+    _group(described, "empty", "note", "empty", "left out, since they are empty", findings)
     _group(
         described,
         "lists or other objects",
@@ -222,14 +222,16 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
     if gaps:
         names = [c["name"] for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING]
         text = f"missing in more than half of the rows: {_some(gaps)}."
-        findings.add("note", "mostly-missing", text, "Check that they are missing for everybody alike.", *names)
+        findings.add("note", "mostly-missing", text, "Check that they are missing for all kinds of rows alike.", *names)
     return described, values
 
 
 def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
     levels = cells.dropna().unique()[:1_000]
     if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > NEARLY_ALL:
-        text = f"column {name!r} holds dates such as {levels[0]!r}, whose day and month are unsure: taken as text."
+        text = (
+            f"column {name!r} holds dates such as {levels[0]!r}, where day and month are ambiguous; it is read as text."
+        )
         findings.add("warning", "dates", text, "Write dates as 2025-12-31; models then see year, month and day.", name)
 
 
@@ -238,11 +240,11 @@ def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findi
     numbers = pd.to_numeric(levels, errors="coerce").notna().mean()
     if MIXED <= numbers < 1 and distinct > 10:
         word = levels[pd.to_numeric(levels, errors="coerce").isna()].iloc[0]
-        text = f"column {name!r} mixes numbers with text such as {word!r}, and is taken as text."
-        findings.add("warning", "mixed-types", text, "Empty the cells that hold no number, if it is a quantity.", name)
+        text = f"column {name!r} mixes numbers with text such as {word!r}, and is read as text."
+        findings.add("warning", "mixed-types", text, "If it is a quantity, empty the cells that are not numbers.", name)
     if distinct > MANY_LEVELS:
-        text = f"column {name!r} has {distinct:,} different values, and is read by their letters."
-        findings.add("note", "many-levels", text, "Group them, if there are groups that matter.", name)
+        text = f"column {name!r} has {distinct:,} different values, and is encoded by their letters."
+        findings.add("note", "many-levels", text, "Group them, if there are meaningful groups.", name)
 
 
 def _group(
@@ -256,7 +258,7 @@ def _group(
     names = [column["name"] for column in described if column["left_out"] == reason]
     if names:
         text = f"{what}: {_some(map(repr, names))}."
-        next = "Nothing, unless a model should use them: then keep them by name."
+        next = "Nothing, unless a model should use them; then name them in keep."
         findings.add(severity, code, text, next if code == "identifier" else "Nothing.", *names)
 
 
@@ -268,7 +270,7 @@ def _check_ids(ids: pd.Series[Any], findings: Findings) -> None:
     twice = ids[ids.duplicated() & ids.notna()]
     if len(twice):
         text = f"{len(twice):,} rows repeat an identifier in {name!r}, such as {_some(map(str, twice.unique()))}."
-        findings.add("warning", "duplicate-ids", text, "Keep one row for each, or name another column.", name)
+        findings.add("warning", "duplicate-ids", text, "Keep one row per identifier, or name another column.", name)
 
 
 def _check_duplicates(features: pd.DataFrame, labels: Labels, findings: Findings) -> None:
@@ -280,30 +282,30 @@ def _check_duplicates(features: pd.DataFrame, labels: Labels, findings: Findings
         findings.add(severity, "duplicate-rows", text, "Drop them, unless they are different people.")
     known = pd.Series(labels.codes[labels.labelled]).groupby(key.to_numpy()[labels.labelled]).nunique()
     if (known > 1).any():
-        text = f"{int((known > 1).sum()):,} groups of labelled rows have the same values and different labels."
+        text = f"{int((known > 1).sum()):,} groups of labelled rows have the same values but different labels."
         findings.add("warning", "contradictions", text, "Check these labels; no model can tell such rows apart.")
 
 
 # -- evidence --------------------------------------------------------------------------------------------------
 
 
-def _check_leaks(found: list[Leak], labels: Labels, findings: Findings) -> None:
-    for leak in found:
+def _check_leaks(leaking: list[Leak], labels: Labels, findings: Findings) -> None:
+    for leak in leaking:
         whose = "the label" if leak.code is None else f"the class {str(labels.classes[leak.code])!r}"
         text = f"column {leak.column!r} alone gives {whose} away ({leak.share:.0%} right on held-out rows)."
-        next = "If it is known only once the label is, drop it: the model would learn nothing else."
+        next = "If it is only known once the label is, drop it: the model would learn nothing else."
         findings.add("warning", "leak", text, next, leak.column)
 
 
 def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, findings: Findings) -> None:
-    found = drift(values, labels.labelled)
-    if found:
-        shown = [f"{one.column!r} ({one.how})" for one in found]
-        text = f"labelled and unlabelled rows differ in {len(found)} of {len(values)} columns, most in {_some(shown)}."
+    drifts = drift(values, labels.labelled)
+    if drifts:
+        shown = [f"{one.column!r} ({one.how})" for one in drifts]
+        text = f"labelled and unlabelled rows differ in {len(drifts)} of {len(values)} columns, most in {_some(shown)}."
         next = (
-            "Label rows drawn at random if you can; otherwise trust the accuracy on labelled rows less, or weight them."
+            "Label randomly drawn rows if you can; otherwise trust the accuracy on labelled rows less, or weight them."
         )
-        findings.add("warning", "drift", text, next, *(one.column for one in found))
+        findings.add("warning", "drift", text, next, *(one.column for one in drifts))
 
 
 def _some(names: Any) -> str:

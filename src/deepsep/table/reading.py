@@ -1,4 +1,4 @@
-"""Read a table from a file: whole, or batch by batch."""
+"""Read a whole table from a file."""
 
 from __future__ import annotations
 
@@ -42,9 +42,8 @@ def read_table(
     r"""Read a table from a CSV, TSV, Parquet, Feather or Excel file, or from a folder of Parquet parts.
 
     The content decides what a file is, not its name. Text files may be compressed (gzip, bz2, xz, zstd, zip); their
-    encoding (UTF-8, UTF-16, cp1252) and delimiter (comma, semicolon, tab, bar) are found. A column of a text file is
-    one of numbers, of truth values, of ISO dates, or of text; codes with leading zeros stay text, and decimal commas
-    are understood.
+    encoding (UTF-8, UTF-16, cp1252) and delimiter (comma, semicolon, tab, bar) are detected. A column of a text file
+    holds numbers, booleans, ISO dates or text; codes with leading zeros stay text, and decimal commas are understood.
 
     In features, the usual words ("", "NA", "None", "null", "nan", "N/A" ...) are missing values. **In the column of
     labels only an empty cell is one**, so that a class may be called "NA", "None" or "nan"; and -1 among integers
@@ -57,18 +56,18 @@ def read_table(
     label : str, optional
         The column of labels.
     id : str, optional
-        The column of identifiers, kept as it stands: "007" stays "007", and text of a Parquet, Feather or Excel file
-        stays text.
+        The column of identifiers, kept as it is: "007" stays "007", and text in a Parquet, Feather or Excel file stays
+        text.
     types : dict {column: "number", "boolean", "date" or "text"}, optional
-        Where a column of a text file or of Excel is not what it looks like. "text" goes for every kind of file: codes
-        that look like numbers become categories.
+        Types of columns in a text or Excel file that are not what they look like. "text" works for every kind of file:
+        codes that look like numbers become categories.
     encoding, delimiter : str, optional
-        Of a text file. None: found.
+        Encoding and delimiter of a text file. None: detected.
     sheet : str or int, default=0
-        Of an Excel file.
+        Sheet of an Excel file.
     max_bytes : int, optional
-        Most memory that reading may take. None: ``DEEPSEP_MAX_BYTES`` of the environment, or else 60 % of what is
-        free.
+        Most memory that reading may use. None: the environment variable ``DEEPSEP_MAX_BYTES``, or else 60 % of the free
+        memory.
 
     Returns
     -------
@@ -84,8 +83,8 @@ def read_table(
     Warns
     -----
     DeepSepWarning
-        If the file is not in UTF-8, or a column of numbers or dates has a few other words, which are then missing
-        values.
+        If the file is not in UTF-8, or a column of numbers or dates has a few other values, which are then taken as
+        missing.
 
     Examples
     --------
@@ -112,13 +111,13 @@ def read_table(
             frame = _read_arrow(place, kind, id, max_bytes)
     check_unique(place, frame.columns.astype(str).tolist())
     if not len(frame):
-        raise DataError(f"{place} has {frame.shape[1]} columns and no rows.")
+        raise DataError(f"{place} has {frame.shape[1]} columns but no rows. Write the table again.")
     if label is not None:
         find_column(frame.columns, label, "label column")
         frame[label] = labels_of(frame[label], typed=kind not in ("text", "excel"))
     if id is not None:
         find_column(frame.columns, id, "id column")
-        if kind == "text":  # elsewhere the file says what is a number, and what is text
+        if kind == "text":  # other formats store the types
             frame[id] = identifiers_of(frame[id])
     for name, wanted in types.items():
         find_column(frame.columns, name, setting="types")
@@ -128,17 +127,18 @@ def read_table(
 
 
 def _categories(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column as text that nobody takes for numbers again, even if it is one of digits."""
+    """Return a column as categories of text, so that digits are not read as numbers later."""
     return convert(column, "text").astype("category")
 
 
 def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]:
-    """Return the types that the user wants, or raise if one is unknown."""
+    """Return the requested types, or raise if one is unknown."""
     wanted = dict(types or {})
     for name, kind in wanted.items():
         if kind not in TYPES:
             raise DataError(
-                f"{{types}}: a column is one of {', '.join(map(repr, TYPES))}.", types=Setting("types", {name: kind})
+                f"{{types}}: the type of a column must be one of {', '.join(map(repr, TYPES))}.",
+                types=Setting("types", {name: kind}),
             )
     return wanted
 
@@ -157,7 +157,7 @@ def _read_text(
 ) -> pd.DataFrame:
     allowed = check_memory(path, path.stat().st_size * GROWTH["text"], max_bytes)
     data = load_bytes(path, allowed / GROWTH["text"])
-    if data is None:  # it is compressed, and large
+    if data is None:  # a large compressed file
         check_memory(path, allowed * 1.01, max_bytes)
     form = TextFormat.of(path, encoding, delimiter)
     for name, role in ((label, "label column"), (id, "id column")):
@@ -174,17 +174,17 @@ def text_frame(
     table: Any,
     delimiter: str,
     types: Mapping[str, ColumnType],
-    as_it_stands: Sequence[str | None],
+    unconverted: Sequence[str | None],
     *,
     known: Mapping[str, NumberStyle | DateColumn] | None = None,
 ) -> pd.DataFrame:
     """Return a table of text cells as a DataFrame of typed columns.
 
-    Where the table is a part of a file, ``known`` are the columns that have been looked at as a whole.
+    If the table is part of a file, ``known`` holds the columns that were examined over the whole file.
     """
     columns = {}
     for name in table.column_names:
-        if name in as_it_stands:
+        if name in unconverted:
             columns[name] = table[name]
         elif known is not None and name in known:
             columns[name] = known[name].read(trimmed(table[name]))
@@ -201,20 +201,20 @@ def _read_excel(
     path: Path, label: str | None, id: str | None, types: Mapping[str, ColumnType], sheet: str | int
 ) -> pd.DataFrame:
     if find_spec("openpyxl") is None:
-        raise ImportError(f'{path} is an Excel file. To read it, install: pip install "deepsep[excel]"')
+        raise ImportError(f'{path} is an Excel file. Reading it needs an extra: pip install "deepsep[excel]"')
     try:
         cells = pd.read_excel(path, sheet, header=None, dtype=object, keep_default_na=False, engine="openpyxl")
     except (ValueError, KeyError, IndexError) as error:
         with pd.ExcelFile(path, engine="openpyxl") as book:
             names = book.sheet_names
-        raise DataError(f"{path}: sheet {sheet!r} cannot be read ({error}). It has the sheets {names}.") from error
+        raise DataError(f"{path}: sheet {sheet!r} cannot be read ({error}). Its sheets are {names}.") from error
     cells = cells.mask((cells == "") | cells.isna(), None).dropna(how="all").dropna(how="all", axis=1)
     if cells.empty:
         raise DataError(f"{path}: sheet {sheet!r} is empty. Name another one with {{sheet}}.", sheet=Setting("sheet"))
     names = [f"unnamed_{i}" if value is None else str(value).strip() for i, value in enumerate(cells.iloc[0], start=1)]
     check_unique(path, names)
     if len(cells) < 2:
-        raise DataError(f"{path}: sheet {sheet!r} has a header ({', '.join(names[:5])}) and no rows.")
+        raise DataError(f"{path}: sheet {sheet!r} has a header ({', '.join(names[:5])}) but no rows.")
     body = cells.iloc[1:].reset_index(drop=True).set_axis(names, axis=1)
     for name in names:
         column = body[name]
@@ -249,7 +249,8 @@ def _read_arrow(path: Path, kind: str, id: str | None, max_bytes: int | None) ->
                 if part.column_names != tables[0].column_names:
                     differ = sorted(set(part.column_names) ^ set(tables[0].column_names))[:5]
                     raise DataError(
-                        f"{file} has other columns than {files[0].name}: {differ}. The parts of a table must agree."
+                        f"{file} and {files[0].name} have different columns: {differ}. All parts of a table need the "
+                        "same ones."
                     )
             table = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
@@ -259,7 +260,7 @@ def _read_arrow(path: Path, kind: str, id: str | None, max_bytes: int | None) ->
 
 
 def damaged(path: Path, error: Exception) -> DataError:
-    """Return the error for a Parquet or Feather file that Arrow refuses."""
+    """Return the error for a Parquet or Feather file that Arrow cannot read."""
     reason = str(error).splitlines()[0][:200]
     return DataError(f"{path} is damaged or incomplete ({reason}). Write it again.")
 
@@ -271,10 +272,10 @@ def to_frame(table: Any, id: str | None = None) -> pd.DataFrame:
         frame = frame.reset_index()
     frame = frame.reset_index(drop=True)
     if id in table.column_names:  # integers with gaps would become floats, and lose digits
-        frame[id] = plain(table[id]).to_pandas(types_mapper=NULLABLE.get)
+        frame[id] = without_dictionary(table[id]).to_pandas(types_mapper=NULLABLE.get)
     return frame
 
 
-def plain(column: Any) -> Any:
-    """Return an Arrow column without a dictionary of its values."""
+def without_dictionary(column: Any) -> Any:
+    """Return an Arrow column decoded, if it is dictionary-encoded."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -1,4 +1,4 @@
-"""Text files of rows: which encoding, which delimiter, which columns; all cells as text."""
+"""Read text files: detect encoding, delimiter and columns, and return every cell as text."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from deepsep.errors import DataError, Setting
 from deepsep.table.locations import compression_of, open_bytes, readable
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-UNUSUAL = "^~:#\x01 "  # delimiters that are named in messages but never assumed
-HEAD = 1 << 18  # bytes from which the delimiter is told
+UNUSUAL = "^~:#\x01 "  # delimiters suggested in messages but never assumed
+HEAD = 1 << 18  # bytes read to detect the delimiter
 CHUNK = 1 << 20
 BLOCK = 1 << 24  # bytes; no row may be longer
 CONTROL = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
-UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # no characters of cp1252
+UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
 NOT_ASCII = bytes(range(0x80, 0x100))
 LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-BYTEWISE = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is a byte of its own
-WESTERN = 0.3  # largest part of letters beyond ASCII in a text of a Western language
+BYTEWISE = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is always the same single byte
+WESTERN = 0.3  # largest share of non-ASCII letters in a text of a Western language
 BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -43,7 +43,7 @@ BOMS = {
 
 @dataclass(frozen=True)
 class TextFormat:
-    """How a text file is to be read."""
+    """Encoding, delimiter and header of a text file."""
 
     path: Path
     encoding: str
@@ -53,7 +53,7 @@ class TextFormat:
 
     @classmethod
     def of(cls, path: Path, encoding: str | None = None, delimiter: str | None = None) -> Self:
-        """Find encoding and delimiter where they are not given, and read the header."""
+        """Detect encoding and delimiter if they are not given, and read the header."""
         encoding = _find_encoding(path) if encoding is None else _check_encoding(path, encoding)
         with open_bytes(path) as file:
             start = file.read(HEAD)
@@ -61,18 +61,18 @@ class TextFormat:
         if len(start) == HEAD:
             text = text[: max(text.rfind("\n"), 0) or None]
         if not text.strip("\ufeff \r\n\t"):
-            raise DataError(f"{path} is empty: it holds only blank lines. Write the table again.")
+            raise DataError(f"{path} is empty: it has only blank lines. Write the table again.")
         skip = 0
-        if told := re.match(r"\ufeff?sep=(.)\r?\n", text):
-            skip, text = 1, text[told.end() :]
-            delimiter = delimiter or told[1]
+        if excel_line := re.match(r"\ufeff?sep=(.)\r?\n", text):
+            skip, text = 1, text[excel_line.end() :]
+            delimiter = delimiter or excel_line[1]
         delimiter = _find_delimiter(path, text, delimiter)
         header = next(row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row)
         return cls(path, encoding, delimiter, _check_header(path, header), skip)
 
     @property
     def options(self) -> dict[str, Any]:
-        """How pyarrow reads such a file: every cell as text, the header as the first row."""
+        """Options for pyarrow: every cell as text, the header as the first row."""
         encoding = "utf8" if self.encoding in ("utf-8", "utf-8-sig") else self.encoding
         return {
             "read_options": pacsv.ReadOptions(
@@ -82,7 +82,7 @@ class TextFormat:
         }
 
     def parse(self, bad: list[Any]) -> pacsv.ParseOptions:
-        """Return options under which rows of another length than the header are collected."""
+        """Return options that collect in ``bad`` the lengths of rows that do not match the header."""
 
         def note(row: Any) -> str:
             bad.append(row.actual_columns)
@@ -105,8 +105,8 @@ def read_text(form: TextFormat, data: bytes) -> pa.Table:
         last = next(iter(table.slice(len(table) - 1).to_pylist()))
         if open_cell := next((cell for cell in last.values() if cell and "\n" in cell), None):
             raise DataError(
-                f"{form.path}: a double quote is never closed; everything behind it was read as one value, "
-                f"{open_cell[:60]!r}. Close it, or double it if it belongs to the value."
+                f"{form.path}: a double quote is never closed; everything after it was read as one value, "
+                f"{open_cell[:60]!r}. Close it, or double it if it is part of the value."
             )
     return table
 
@@ -114,7 +114,7 @@ def read_text(form: TextFormat, data: bytes) -> pa.Table:
 def stream_text(
     form: TextFormat, rows: int, columns: Sequence[str], progress: Callable[[int], None]
 ) -> Iterator[pa.Table]:
-    """Yield the rows in tables of so many, every cell as text; ``progress`` hears how many bytes have been read."""
+    """Yield tables of ``rows`` rows, every cell as text; ``progress`` is called with the number of bytes read."""
     options = form.options
     options["convert_options"].include_columns = list(columns)
     bad: list[int] = []
@@ -155,7 +155,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _find_encoding(path: Path) -> str:
-    """Return the encoding by its mark, as UTF-8 or else as cp1252; or raise."""
+    """Return the encoding given by a byte order mark, else UTF-8 or cp1252; raise if none of them fits."""
     with open_bytes(path) as file:
         head = file.read(4096)
     for mark, name in BOMS.items():
@@ -187,8 +187,8 @@ def _find_encoding(path: Path) -> str:
         undefined += len(chunk) - len(chunk.translate(None, UNDEFINED))
     if undefined or far > WESTERN * (far + near):
         raise DataError(
-            f"the encoding of {path} cannot be told: it is not UTF-8 (see byte {wrong[0]:,}, 0x{wrong[1]:02x}), nor "
-            "does it look like cp1252 (Western Windows). Name it, for example {encoding} (Cyrillic), "
+            f"cannot detect the encoding of {path}: it is not UTF-8 (see byte {wrong[0]:,}, 0x{wrong[1]:02x}) and does "
+            "not look like cp1252 (Western Windows). Name it, for example {encoding} (Cyrillic), "
             "'shift_jis' (Japanese) or 'gb18030' (Chinese), or save the file as UTF-8.",
             encoding=Setting("encoding", "cp1251"),
         )
@@ -201,7 +201,7 @@ def _find_encoding(path: Path) -> str:
 
 
 def _check_encoding(path: Path, name: str) -> str:
-    """Return the encoding if the whole file can be read in it."""
+    """Return the encoding if the whole file can be decoded with it."""
     try:
         decoder = codecs.getincrementaldecoder(name)("strict")
     except LookupError:
@@ -216,20 +216,20 @@ def _check_encoding(path: Path, name: str) -> str:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path} is not {name}: byte {done + error.start:,} (0x{error.object[error.start]:02x}) has no meaning in "
-            "it. Leave out the encoding to have it found, or name the right one."
+            f"{path} is not {name}: byte {done + error.start:,} (0x{error.object[error.start]:02x}) is not valid. "
+            "Leave out the encoding to have it detected, or name the right one."
         ) from None
     return name
 
 
 def _strange(chunk: bytes) -> bool:
-    """Whether more than one byte in a hundred is one that no text has."""
+    """Whether more than one byte in a hundred is a control character that text does not have."""
     return len(chunk) - len(chunk.translate(None, CONTROL)) > len(chunk) / 100
 
 
 def _binary(path: Path) -> DataError:
     return DataError(
-        f"{path} is a binary file, and none that deepsep knows. It reads CSV, TSV, Parquet, Feather and Excel (.xlsx)."
+        f"{path} is a binary file of an unknown kind. deepsep reads CSV, TSV, Parquet, Feather and Excel (.xlsx)."
     )
 
 
@@ -237,10 +237,10 @@ def _binary(path: Path) -> DataError:
 
 
 def _find_delimiter(path: Path, text: str, given: str | None) -> str:
-    """Return the delimiter under which the first rows have one length, more than one; or raise."""
+    """Return the delimiter that splits the first rows most evenly into several columns, or raise."""
     if given is not None and len(given) != 1:
         raise DataError(
-            "{delimiter}: it is one character, such as ',' or ';'. Use '\\t' for a tab.",
+            "{delimiter}: pass one character, such as ',' or ';', or '\\t' for a tab.",
             delimiter=Setting("delimiter", given),
         )
     widths = {mark: _width(text, mark) for mark in (*DELIMITERS, *UNUSUAL)}
@@ -258,15 +258,15 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     other = max(UNUSUAL, key=lambda mark: widths[mark])
     if widths[other][1] > 1 and widths[other][0] > 0.9:
         raise DataError(
-            f"{path} has one column, {text.splitlines()[0][:60]!r}: its values are not separated by comma, semicolon, "
-            f"tab or bar. With {{delimiter}} it has {widths[other][1]} columns; set that if it is right.",
+            f"{path} has one column, {text.splitlines()[0][:60]!r}: its values are not separated by commas, "
+            f"semicolons, tabs or bars. With {{delimiter}} it has {widths[other][1]} columns; set that if it is right.",
             delimiter=Setting("delimiter", other),
         )
     return ","  # a table of one column
 
 
 def _width(text: str, delimiter: str) -> tuple[float, int]:
-    """Return how even the first rows are (the share of the usual length, 0 for one column), and that length."""
+    """Return the share of the first rows that have the usual length (0 for a single column), and that length."""
     try:
         rows = islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), 200)
         lengths = Counter(len(row) for row in rows if row)
@@ -274,7 +274,7 @@ def _width(text: str, delimiter: str) -> tuple[float, int]:
         return 0.0, 1
     if not lengths:
         return 0.0, 1
-    # The header decides where it is as wide as most rows: one long note should not sway the choice.
+    # Take the most frequent length: a single long line should not sway the choice.
     length, count = max(lengths.items(), key=lambda item: (item[1], item[0]))
     return (round(count / lengths.total(), 2), length) if length > 1 else (0.0, 1)
 
@@ -287,14 +287,14 @@ def _check_header(path: Path, header: list[str]) -> list[str]:
 
 
 def check_unique(path: Path, names: Sequence[str]) -> None:
-    """Raise if two columns have one name."""
+    """Raise if two columns have the same name."""
     places: dict[str, list[int]] = {}
     for i, name in enumerate(names, start=1):
         places.setdefault(name, []).append(i)
     twice = [f"{name!r} (columns {', '.join(map(str, at))})" for name, at in places.items() if len(at) > 1]
     if twice:
         raise DataError(
-            f"{path} has {len(twice)} column names more than once: {', '.join(twice[:5])}"
+            f"{path} repeats {len(twice)} column names: {', '.join(twice[:5])}"
             f"{' ...' if len(twice) > 5 else ''}. Give every column its own name."
         )
 
@@ -305,12 +305,12 @@ def check_unique(path: Path, names: Sequence[str]) -> None:
 def _without_header(form: TextFormat, table: pa.Table) -> pa.Table:
     if len(table) < 2:
         shown = ", ".join(form.names[:5]) + (" ..." if len(form.names) > 5 else "")
-        raise DataError(f"{form.path} has a header ({shown}) and no rows.")
+        raise DataError(f"{form.path} has a header ({shown}) but no rows.")
     return table.slice(1)
 
 
 def _ragged(form: TextFormat, bad: list[int]) -> DataError:
-    """Say which line is of another length than the header."""
+    """Return an error that names the first line whose length differs from the header's."""
     width, wrong, rows = len(form.names), [], 0
     with open_bytes(form.path) as file:
         text = io.TextIOWrapper(file, form.encoding, newline="")
@@ -324,29 +324,30 @@ def _ragged(form: TextFormat, bad: list[int]) -> DataError:
             if len(wrong) >= 1000:
                 break
     if not wrong:
-        return DataError(f"{form.path}: some rows have {bad[0]} values where the header has {width}. Check the quotes.")
+        return DataError(f"{form.path}: some rows have {bad[0]} values but the header has {width}. Check the quotes.")
     line, row = wrong[0]
     start = form.delimiter.join(row)[:60]
     many = f" ({len(wrong)}{' or more' if len(wrong) >= 1000 else ''} lines are like this)" if len(wrong) > 1 else ""
     if len(wrong) >= min(rows - 1, 1000) and all(len(row) == width + 1 for _, row in wrong):
-        advice = "Every row has one value more than the header: name the first column too (are these row names?)."
+        advice = "Every row has one more value than the header: name the first column too (are these row names?)."
     elif len(row) > width:
-        advice = f"If a value contains {form.delimiter!r}, put it in double quotes; otherwise remove what is too much."
+        advice = f"If a value contains {form.delimiter!r}, put it in double quotes; otherwise remove the extra values."
     else:
-        advice = "Is it cut off, or a note below the table? Complete the line or remove it."
-    found = f"{len(row)} values where the header has {width}"
-    return DataError(f"{form.path}, line {line}: {found}{many}: {start!r}. {advice}")
+        advice = "Is the line cut off, or a note below the table? Complete it or remove it."
+    return DataError(
+        f"{form.path}, line {line}: {len(row)} values, but the header has {width}{many}: {start!r}. {advice}"
+    )
 
 
 def _unparsed(form: TextFormat, error: Exception) -> DataError:
     return DataError(
-        f"{form.path} cannot be read as rows ({str(error).splitlines()[0][:200]}). A double quote that is "
-        "never closed is the usual cause: look for it, or double it inside a value."
+        f"{form.path} cannot be read as rows ({str(error).splitlines()[0][:200]}). The usual cause is a double quote "
+        "that is never closed: close it, or double it inside a value."
     )
 
 
 def load_bytes(path: Path, most: float) -> bytes | None:
-    """Return the whole file, decompressed; None if that is more than so many bytes."""
+    """Return the whole file, decompressed; None if that is more than ``most`` bytes."""
     parts, total = [], 0
     with readable(path):
         for chunk in _chunks(path):

@@ -1,4 +1,4 @@
-"""The paper's story on public data: a survey of a few, a table of everyone, and the truth to check it against."""
+"""The paper's use case on public data: a small survey, a table of everyone, and the true segments to compare with."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 ID = "SEQN"
 ANSWERS, PEOPLE, SURVEY, NEWCOMERS = "answers.parquet", "people.parquet", "survey.csv", "newcomers.parquet"
 SEGMENTS, MODEL, SCORED = "segments", "model", "scored.parquet"
-LABELS, LATER = 100, 500  # people whose segment is known, and people who come later
-SUPERVISED = ("random-forest", "lightgbm-few-labels")  # what the model is compared with
+LABELS, LATER = 100, 500  # people whose segment is known, and people who arrive later
+SUPERVISED = ("random-forest", "lightgbm-few-labels")  # methods that the model is compared with
 
 
 @dataclass(frozen=True)
 class Story:
-    """What the files of the demonstration hold.
+    """Contents of the demo's files.
 
     Attributes
     ----------
     segments : SurveySegments
         The segments of the answers.
     segment : Series
-        The segment of everyone, by identifier: the truth, most of which the models are not told.
+        The true segment of everyone, by identifier; most of it is hidden from the models.
     n_people, n_columns, n_questions : int
-        People in ``people.parquet``, columns of it, and questions in the survey.
+        Number of people in ``people.parquet``, of its columns, and of questions in the survey.
     """
 
     segments: Any
@@ -46,14 +46,14 @@ class Story:
 
 
 def write_files(folder: Path, *, seed: int = 0) -> Story:
-    """Write the survey and the tables of NHANES 2017-18 for the demonstration.
+    """Write the survey and the tables of NHANES 2017-18 for the demo.
 
     ====================  ========================================================================================
-    answers.parquet       what all people said in the questionnaire
+    answers.parquet       everyone's answers to the questionnaire
     segments/             the five segments of their answers
     people.parquet        the profile of all but 500 people
-    survey.csv            the segment of 100 of these, drawn at random
-    newcomers.parquet     the profile of the 500
+    survey.csv            the segments of 100 of them, drawn at random
+    newcomers.parquet     the profile of the other 500
     ====================  ========================================================================================
     """
     nhanes = load_nhanes()
@@ -69,19 +69,19 @@ def write_files(folder: Path, *, seed: int = 0) -> Story:
     return Story(nhanes.segments, nhanes.segment, len(here), nhanes.profile.shape[1], nhanes.answers.shape[1])
 
 
-def rivals_on_hidden(
+def score_supervised(
     X: Any, y: Any, truth: Any, *, seed: int = 0, on_step: Callable[[int, int, str], object] | None = None
 ) -> dict[str, float]:
-    """Return the accuracy of methods that learn from the labelled rows alone, on the rows whose label is hidden."""
+    """Return the accuracy on the hidden rows of methods that learn from labelled rows alone."""
     hidden = y.isna().to_numpy()
     right = np.asarray(truth)[hidden]
-    found = {}
+    accuracy = {}
     for i, record in enumerate(find_method(name) for name in SUPERVISED):
         if on_step is not None:
             on_step(i, len(SUPERVISED), record.title)
         model = for_table(method(record.name, random_state=seed)).fit(X, y)
-        found[record.title] = float((model.predict(X[hidden]) == right).mean())
+        accuracy[record.title] = float((model.predict(X[hidden]) == right).mean())
     if on_step is not None:
         on_step(len(SUPERVISED), len(SUPERVISED), "done")
-    found["most frequent segment"] = float((right == y.mode()[0]).mean())
-    return found
+    accuracy["most frequent segment"] = float((right == y.mode()[0]).mean())
+    return accuracy

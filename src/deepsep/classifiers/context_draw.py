@@ -1,0 +1,86 @@
+"""Which training rows make the context of the in-context network.
+
+A weight of k is k copies of a row, where they fit. The draw does not depend on the order of the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.core.training_rows import TrainingRows
+
+Array = NDArray[Any]
+
+CHUNK = 4_096
+# The part of a context kept for unlabelled rows where labelled ones would fill it: without any, the network could only
+# take the shares of the classes from labels that were drawn evenly from them.
+RESERVE = 0.25
+
+
+def draw_context(rows: TrainingRows, size: int, rng: np.random.Generator) -> tuple[Array, int]:
+    """Return the rows of the context, labelled ones first, and the number of labelled rows that had to stay out."""
+    order = _order_by_content(rows.X, np.flatnonzero(rows.weight > 0))
+    labelled, unlabelled = order[rows.codes[order] >= 0], order[rows.codes[order] < 0]
+    reserved = min(_n_copies(rows.weight[unlabelled]), int(size * RESERVE))
+    room = max(size - reserved, rows.n_classes)
+    first, out = _draw_labelled(rows, labelled, room, rng)
+    left = min(size - len(first), _n_copies(rows.weight[unlabelled]))
+    then = unlabelled[_draw_copies(rows.weight[unlabelled], max(left, 0), rng)]
+    return np.concatenate([first, then]), out
+
+
+def _draw_labelled(rows: TrainingRows, labelled: Array, room: int, rng: np.random.Generator) -> tuple[Array, int]:
+    of_class = [labelled[rows.codes[labelled] == k] for k in range(rows.n_classes)]
+    total = rows.weight[labelled].sum()
+    wanted = _n_copies(rows.weight[labelled])
+    sizes = np.array([max(1, round(wanted * rows.weight[each].sum() / total)) for each in of_class])
+    fits = sizes.sum() <= room
+    if not fits:
+        sizes = _even(sizes, room)
+    drawn = np.concatenate(
+        [each[_draw_copies(rows.weight[each], n, rng)] for each, n in zip(of_class, sizes, strict=True)]
+    )
+    return drawn, 0 if fits else len(labelled) - len(np.unique(drawn))
+
+
+def _even(sizes: Array, room: int) -> Array:
+    """Return sizes of this sum, none above its own, and otherwise as equal as they can be."""
+    kept = np.zeros_like(sizes)
+    left = room
+    for i, k in enumerate(np.argsort(sizes, kind="stable")):
+        kept[k] = min(sizes[k], left // (len(sizes) - i))
+        left -= kept[k]
+    return kept
+
+
+def _n_copies(weight: Array) -> int:
+    """Return how many rows these are: the sum of the weights, or their number where weights are mostly below 1."""
+    return max(len(weight), round(float(weight.sum())))
+
+
+def _draw_copies(weight: Array, size: int, rng: np.random.Generator) -> Array:
+    """Return ``size`` positions in proportion to weights, each as often as expected, rounded down or up at random."""
+    if not size:
+        return np.zeros(0, int)
+    expected = weight * (size / weight.sum())
+    whole = np.floor(expected + 1e-9)
+    copies = whole.astype(int)
+    left = size - int(copies.sum())
+    if left > 0:
+        turn = rng.permutation(len(weight))
+        ends = np.cumsum(np.maximum(expected - whole, 0)[turn])
+        at = (rng.random() + np.arange(left)) * (ends[-1] / left)
+        np.add.at(copies, turn[np.minimum(np.searchsorted(ends, at, side="right"), len(weight) - 1)], 1)
+    return np.repeat(np.arange(len(weight)), copies)
+
+
+def _order_by_content(X: Array, index: Array) -> Array:
+    """Return rows, given by their index, in an order that depends on what is in them alone."""
+    parts = [index[start : start + CHUNK] for start in range(0, len(index), CHUNK)]
+    largest = np.max([np.abs(X[part]).max(axis=0) for part in parts], axis=0).astype(np.float64)
+    directions = np.random.default_rng(0).uniform(0.5, 1.5, X.shape[1]) / np.where(largest > 0, largest, 1)
+    keys = [(X[part].astype(np.float64) * directions).sum(axis=1) for part in parts]
+    return np.asarray(index[np.argsort(np.concatenate(keys), kind="stable")])

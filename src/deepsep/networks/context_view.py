@@ -1,0 +1,187 @@
+"""A context that members of an ensemble have read with the in-context network, ready for rows to be asked about.
+
+Members see the same rows, but differ in what should not matter: the columns they get where there are many, the random
+identities of the columns, and the numbering of the classes. Where there are more classes than the network knows, a
+member reads the context several times, each time with some of the classes by name and all others as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from deepsep.networks.components import LEAST_SPECTRUM, MOST_COMPONENTS, Components, find_components
+from deepsep.networks.in_context import MAX_CLASSES, UNLABELLED, InContextNetwork, Memory
+
+Array = NDArray[Any]
+
+MOST_COLUMNS = 72
+# Rows pass through the network so many at a time, the last tile filled up with zeros: with matrices of one shape a
+# row's products are summed in one order, wherever it stands and whatever stands beside it.
+TILES = {"cpu": 128, "cuda": 2048}
+
+
+@dataclass(frozen=True)
+class Member:
+    """How one member sees a table."""
+
+    columns: Array  # (k,)
+    identities: Array  # (k, sizes.identity), float32
+    # One row per reading of the context, with the network's number of each class. Only numbers from 1 on are told
+    # apart in the answer where there are several readings; 0 then stands for all classes of the other readings.
+    codings: Array  # (readings, C)
+
+    @property
+    def n_readings(self) -> int:
+        """How often the member reads the context."""
+        return len(self.codings)
+
+
+class Shares(NamedTuple):
+    """Class shares that members estimate: one Dirichlet distribution per member."""
+
+    mean: Array  # (members, C)
+    concentration: Array  # (members, C)
+
+
+def draw_member(
+    n_classes: int, columns: Array, identity: int, rng: np.random.Generator, *, most_classes: int = MAX_CLASSES
+) -> Member:
+    """Draw the identities of the columns, and the numbers of the classes."""
+    identities = rng.standard_normal((len(columns), identity), dtype=np.float32)
+    if n_classes <= most_classes:
+        return Member(columns, identities, rng.permutation(n_classes)[None])
+    size = most_classes - 1
+    groups = np.array_split(rng.permutation(n_classes), -(-n_classes // size))
+    codings = np.zeros((len(groups), n_classes), int)
+    for coding, group in zip(codings, groups, strict=True):
+        coding[group] = np.arange(1, len(group) + 1)
+    return Member(columns, identities, codings)
+
+
+def draw_columns(candidates: Array, n_members: int, rng: np.random.Generator, *, most: int = MOST_COLUMNS) -> Array:
+    """Return the columns that each member sees, (n_members, k): all, or those that fewest members before it saw."""
+    used = np.zeros(len(candidates))
+    chosen = []
+    for _ in range(n_members):
+        picked = np.argsort(used + rng.random(len(candidates)))[:most]
+        used[picked] += 1
+        chosen.append(np.sort(candidates[picked]))
+    return np.stack(chosen)
+
+
+class ContextView:
+    """A context as the columns or their principal components show it, read by every member.
+
+    Parameters
+    ----------
+    network : InContextNetwork
+        On its device.
+    context : array (c, d) of float32
+        Rows.
+    codes : array (c,)
+        Their classes, -1 where not known.
+    members : sequence of Member
+        In a view of components, their columns are numbers of components.
+    components : Components, optional
+        Of the view of components; see :func:`components_of`.
+    """
+
+    def __init__(
+        self,
+        network: InContextNetwork,
+        context: Array,
+        codes: Array,
+        members: Sequence[Member],
+        components: Components | None = None,
+    ) -> None:
+        self._network, self._members = network, members
+        self._device = next(network.parameters()).device
+        self._components = None if components is None else Components(*(part.to(self._device) for part in components))
+        with torch.inference_mode():
+            values = self._look(self._tensor(context))
+            self._memories = [
+                [self._read(values, codes, member, i) for i in range(member.n_readings)] for member in members
+            ]
+
+    @property
+    def n_classes(self) -> int:
+        """C."""
+        return int(self._members[0].codings.shape[1])
+
+    def probabilities(self, rows: Array) -> Array:
+        """Return the class probabilities of rows (n, d) of float32, each for itself: the mean over the members."""
+        tile = TILES.get(self._device.type, TILES["cpu"])
+        out = np.zeros((len(rows), self.n_classes))
+        with torch.inference_mode():
+            for start in range(0, len(rows), tile):
+                part = rows[start : start + tile]
+                values = self._tensor(np.concatenate([part, np.zeros((tile - len(part), rows.shape[1]), np.float32)]))
+                values = self._look(values)
+                for member, memories in zip(self._members, self._memories, strict=True):
+                    answers = [
+                        self._network.answer(memory, values[None][..., member.columns])[0] for memory in memories
+                    ]
+                    said = np.stack([answer.softmax(-1).double().cpu().numpy() for answer in answers])
+                    out[start : start + tile] += _by_class(said[:, : len(part)], member)
+        return np.asarray(out / out.sum(1, keepdims=True))
+
+    def shares(self) -> Shares:
+        """Return what the members say of the classes' shares among the unlabelled rows."""
+        mean, weight = [], []
+        for member, memories in zip(self._members, self._memories, strict=True):
+            said = [memory.prediction for memory in memories]
+            shares = np.stack([part.log_shares.exp().double().cpu().numpy() for part in said])
+            mean.append(_by_class(shares, member)[0])
+            own = _reading_of(member)
+            weight.append(np.array([float(part.concentration[0]) for part in said])[own])
+        return Shares(np.stack(mean), np.stack(weight))
+
+    def _tensor(self, values: Array) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values, np.float32)).to(self._device)
+
+    def _look(self, values: Tensor) -> Tensor:
+        return values if self._components is None else self._components.apply_to_each(values[None])[0]
+
+    def _read(self, values: Tensor, codes: Array, member: Member, reading: int) -> Memory:
+        coding = member.codings[reading]
+        labels = np.where(codes >= 0, coding[codes], UNLABELLED)
+        spectrum = None if self._components is None else self._components.spectrum[:, member.columns]
+        return self._network.encode(
+            values[None][..., member.columns],
+            torch.from_numpy(labels)[None].to(self._device),
+            torch.tensor([int(coding.max()) + 1], device=self._device),
+            self._tensor(member.identities)[None],
+            spectrum,
+        )
+
+
+def components_of(context: Array) -> Components:
+    """Return the first principal components of a context, in single precision but found in double.
+
+    Those that hardly vary are left out. Where columns repeat one another, or are more than the rows, they would be
+    nothing but rounding, which the network would see magnified.
+    """
+    found = find_components(torch.from_numpy(context.astype(np.float64))[None], min(MOST_COMPONENTS, *context.shape))
+    n = max(1, int((found.spectrum > LEAST_SPECTRUM).sum()))
+    found = found._replace(axes=found.axes[..., :n], spectrum=found.spectrum[..., :n])
+    return Components(*(part.float() for part in found))
+
+
+def _by_class(said: Array, member: Member) -> Array:
+    """Return (n, C) from what each reading says of the network's numbers, (readings, n, K)."""
+    classes = np.arange(member.codings.shape[1])
+    own = _reading_of(member)
+    found = said[own, :, member.codings[own, classes]].T
+    return np.asarray(found / found.sum(1, keepdims=True))
+
+
+def _reading_of(member: Member) -> Array:
+    """Return the reading in which each class goes by its own name."""
+    return np.asarray(member.codings.argmax(0)) if member.n_readings > 1 else np.zeros(member.codings.shape[1], int)
