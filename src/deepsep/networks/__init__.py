@@ -1,8 +1,8 @@
 """Networks and their training, behind one interface.
 
-``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU;
-``PackedNetwork`` trains many small networks together. ``TorchArrays`` lets the TSVM's pass over rows run on a GPU.
-Whatever needs torch loads on first use, since importing it takes seconds.
+``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU.
+``TorchArrays`` lets the TSVM's pass over rows run on a GPU. Whatever needs torch loads on first use, since importing it
+takes seconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from deepsep.networks.ladder_network import Ladder, denoising_costs
     from deepsep.networks.loop import tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
-    from deepsep.networks.packed import PackedNetwork
     from deepsep.networks.torch_arrays import TorchArrays, rows_by_size
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
     from deepsep.networks.variational import VAE, ConditionalVAE, marginal_bound
@@ -36,7 +35,6 @@ __all__ = [
     "NetworkAverage",
     "NumpyNetwork",
     "OnStep",
-    "PackedNetwork",
     "TorchArrays",
     "TorchNetwork",
     "default_encoder",
@@ -55,7 +53,6 @@ _HOME = {
     "ConditionalVAE": "deepsep.networks.variational",
     "Ladder": "deepsep.networks.ladder_network",
     "OnStep": "deepsep.networks.mixed_batches",
-    "PackedNetwork": "deepsep.networks.packed",
     "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
     "VAE": "deepsep.networks.variational",
