@@ -53,7 +53,7 @@ format: $(READY)  ## apply ruff's fixes and formatting
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-bench: $(VENV)/.installed-bench  ## time the solvers against their rivals
+bench: $(VENV)/.installed-bench  ## time the solvers against other programs
 	$(BIN)/python benchmarks/tsvm_speed.py
 
 # Resolves afresh in a throw-away environment. A local label such as "+cpu" names a build, not a version.

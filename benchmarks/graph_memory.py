@@ -38,12 +38,12 @@ def rows(n, seed=0):
 def model_of(program):
     from sklearn import semi_supervised
 
-    from deepsep import rivals
+    from deepsep import classifiers
 
     if program == "LabelSpreading":
-        return rivals.LabelSpreading(alpha=ALPHA, n_neighbors=NEIGHBOURS)
+        return classifiers.LabelSpreading(alpha=ALPHA, n_neighbors=NEIGHBOURS)
     if program == "LabelPropagation":
-        return rivals.LabelPropagation(n_neighbors=NEIGHBOURS)
+        return classifiers.LabelPropagation(n_neighbors=NEIGHBOURS)
     if program == "scikit-learn knn":
         return semi_supervised.LabelSpreading(kernel="knn", n_neighbors=NEIGHBOURS, alpha=ALPHA)
     return semi_supervised.LabelSpreading(kernel="rbf", gamma=1 / FEATURES, alpha=ALPHA)

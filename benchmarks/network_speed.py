@@ -1,4 +1,4 @@
-"""Time a training step of every network back end: one table of µs per step (per member), and ratios to torch eager.
+"""Time a training step of every network back end: one table of µs per step, and ratios to torch eager.
 
     OMP_NUM_THREADS=1 python benchmarks/network_speed.py
 
@@ -17,46 +17,29 @@ from itertools import product
 import numpy as np
 import torch
 
-from deepsep.networks import NumpyNetwork, PackedNetwork, TorchNetwork
+from deepsep.networks import NumpyNetwork, TorchNetwork
 
 L2 = (1e-4, 3e-5, 1e-5)
 EPOCHS = (1, 4)  # of the short and the long phase
 
 
-def phases(options: argparse.Namespace) -> dict[str, Callable[[int, int], int]]:
-    """Functions of (batch size, epochs) that run a phase, by name; each returns the number of members it trained."""
+def phases(options: argparse.Namespace) -> dict[str, Callable[[int, int], object]]:
+    """Functions of (batch size, epochs) that run a phase, by name."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((options.rows, options.features), dtype=np.float32)
     targets = rng.dirichlet(np.ones(options.classes), options.rows).astype(np.float32)
     shape = (options.features, options.classes)
     settings = {"loss": options.loss, "lr": 1e-3}
 
-    def single(net: NumpyNetwork | TorchNetwork) -> Callable[[int, int], int]:
-        def run(batch: int, epochs: int) -> int:
-            net.train(X, targets, epochs=epochs, batch_size=batch, rng=rng, **settings)
-            return 1
-
-        return run
-
-    def packed(members: int, device: str) -> Callable[[int, int], int]:
-        rngs = rng.spawn(members)
-        net = PackedNetwork(*shape, l2=L2, device=device, rngs=rngs)
-        many = np.broadcast_to(targets, (members, *targets.shape))
-
-        def run(batch: int, epochs: int) -> int:
-            net.train(X, many, epochs=epochs, batch_size=batch, rngs=rngs, **settings)
-            return members
-
-        return run
+    def phase_of(net: NumpyNetwork | TorchNetwork) -> Callable[[int, int], object]:
+        return lambda batch, epochs: net.train(X, targets, epochs=epochs, batch_size=batch, rng=rng, **settings)
 
     cells = {
-        "torch eager, CPU": single(TorchNetwork(*shape, l2=L2, rng=rng)),
-        "NumPy": single(NumpyNetwork(*shape, l2=L2, rng=rng)),
+        "torch eager, CPU": phase_of(TorchNetwork(*shape, l2=L2, rng=rng)),
+        "NumPy": phase_of(NumpyNetwork(*shape, l2=L2, rng=rng)),
     }
     if torch.cuda.is_available():
-        cells["torch, CUDA graph"] = single(TorchNetwork(*shape, l2=L2, device="cuda", rng=rng))
-        for members in options.members:
-            cells[f"packed, {members} on CUDA"] = packed(members, "cuda")
+        cells["torch, CUDA graph"] = phase_of(TorchNetwork(*shape, l2=L2, device="cuda", rng=rng))
     return cells
 
 
@@ -68,27 +51,25 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=100)
     parser.add_argument("--classes", type=int, default=5)
     parser.add_argument("--loss", choices=["kl", "mse"], default="kl")
-    parser.add_argument("--members", type=int, nargs="*", default=[8, 64], help="sizes of the packs on CUDA")
     parser.add_argument("--turns", type=int, default=10)
     options = parser.parse_args()
 
     torch.set_num_threads(1)
     cells = phases(options)
     seconds: dict[tuple[str, int, int], float] = {}
-    members = dict.fromkeys(cells, 1)
     for _ in range(options.turns):
         for name, batch, epochs in product(cells, options.batch, EPOCHS):
             start = time.perf_counter()
-            members[name] = cells[name](batch, epochs)
+            cells[name](batch, epochs)
             elapsed = time.perf_counter() - start
             seconds[name, batch, epochs] = min(elapsed, seconds.get((name, batch, epochs), elapsed))
 
     def cost(name: str, batch: int) -> float:
         short, long = EPOCHS
-        steps = -(-options.rows // batch) * (long - short) * members[name]
+        steps = -(-options.rows // batch) * (long - short)
         return (seconds[name, batch, long] - seconds[name, batch, short]) / steps * 1e6
 
-    print(f"{options.features} -> 128 -> 32 -> {options.classes}, {options.loss}; µs per step and member (ratio)")
+    print(f"{options.features} -> 128 -> 32 -> {options.classes}, {options.loss}; µs per step (ratio)")
     print(f"{'batch':>24}" + "".join(f"{batch:>18}" for batch in options.batch))
     for name in cells:
         line = f"{name:>24}"

@@ -53,12 +53,12 @@ def quota(shares, seed):
         "random forest, labels weighted": (method("random-forest", random_state=0), weight),
     }
     for name, model in fitted(models, X, y):
-        said = model.predict(X[~known])
-        gap = np.abs([np.mean(said == label) - share for label, share in priors.items()]).sum() / 2
+        predicted = model.predict(X[~known])
+        gap = np.abs([np.mean(predicted == label) - share for label, share in priors.items()]).sum() / 2
         yield {
             "case": "quota, " + "/".join(f"{share:.0%}" for share in shares),
             "method": name,
-            "accuracy": np.mean(said == truth[~known]),
+            "accuracy": np.mean(predicted == truth[~known]),
             "shares off by": gap,
         }
 
@@ -70,21 +70,21 @@ def rare(seed):
     weight = np.where(known, np.where(truth == "a", 0.5 / 0.05, 0.5 / 0.95), 1.0)
     models = {
         "DeepSep": (DeepSep(random_state=0), None),
-        "DeepSep, classes weighted alike": (DeepSep(random_state=0), weight),
+        "DeepSep, equal weights": (DeepSep(random_state=0), weight),
         "random forest": (method("random-forest", random_state=0), None),
-        "random forest, classes weighted alike": (method("random-forest", random_state=0), weight),
+        "random forest, equal weights": (method("random-forest", random_state=0), weight),
     }
     for name, model in fitted(models, X, y):
-        said, right = model.predict(X[~known]) == "a", truth[~known] == "a"
+        predicted, right = model.predict(X[~known]) == "a", truth[~known] == "a"
         first = np.argsort(-model.predict_proba(X[~known])[:, 0])[: right.sum()]
         yield {
             "case": "rare, 5 %",
             "method": name,
-            "accuracy": np.mean(said == right),
-            "balanced accuracy": balanced_accuracy_score(right, said),
-            "found": recall_score(right, said),
-            "of those named": precision_score(right, said, zero_division=0),
-            "of the surest": right[first].mean(),
+            "accuracy": np.mean(predicted == right),
+            "balanced accuracy": balanced_accuracy_score(right, predicted),
+            "recall": recall_score(right, predicted),
+            "precision": precision_score(right, predicted, zero_division=0),
+            "precision at the top": right[first].mean(),
             "average precision": average_precision_score(right, model.predict_proba(X[~known])[:, 0]),
         }
 

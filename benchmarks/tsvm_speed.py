@@ -50,7 +50,7 @@ def timed(run):
     return time.perf_counter() - start, result
 
 
-# -- the rivals ----------------------------------------------------------------------------------------------
+# -- the other solvers ---------------------------------------------------------------------------------------
 
 
 def objective(w, r, X, sign, n_labelled, C_star):
@@ -113,7 +113,7 @@ def ours(X, y, **settings):
 # -- the tables ----------------------------------------------------------------------------------------------
 
 
-def table_of_rivals(quick, repeats):
+def table_of_solvers(quick, repeats):
     print(
         f"Whole TSVM, five classes, seconds (sum of the objectives), medians of {repeats} turns in which every program"
     )
@@ -177,5 +177,5 @@ if __name__ == "__main__":
     parser.add_argument("--quick", action="store_true", help="without the dense QP and without 1,000,000 rows")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    table_of_rivals(arguments.quick, repeats=5)
+    table_of_solvers(arguments.quick, repeats=5)
     table_of_growth([20_000, 200_000] if arguments.quick else [20_000, 200_000, 1_000_000])

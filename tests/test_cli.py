@@ -6,22 +6,16 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from command_line import deepsep_process, run, write_people
+from command_line import deepsep_process, read_terminal, run
 
 import deepsep
 
 HEAVY = {"torch", "sklearn", "pandas", "numpy", "scipy", "pyarrow", "skrub", "matplotlib", "lightgbm", "rich"}
 COMMANDS = ("demo", "check", "segments", "fit", "score", "explain", "compare", "experiment", "methods")
-
-
-@pytest.fixture
-def people(tmp_path: Path) -> Path:
-    return write_people(tmp_path)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
@@ -113,31 +107,27 @@ def test_an_unexpected_error_asks_for_a_report_and_shows_its_traceback_on_demand
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("method", ["deepsep", "mean-teacher"])
 def test_ctrl_c_exits_130_and_writes_nothing(people: Path, method: str) -> None:
-    endless = ("--set", "initial_epochs=1000000") if method == "deepsep" else ("--set", "steps=100000000")
-    command = [
-        sys.executable,
-        "-m",
-        "deepsep",
-        "fit",
-        str(people),
-        "--label",
-        "segment",
-        "-o",
-        str(people.parent / "model"),
-    ]
-    process = subprocess.Popen(
-        [*command, "--method", method, *endless], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stderr is not None
-    while "Fitting" not in process.stderr.readline():
-        pass
-    time.sleep(3)  # in the midst of training
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert out == ""
-    assert "Traceback" not in err
-    assert "Interrupted. Nothing was written." in err
+    endless = "initial_epochs=1000000" if method == "deepsep" else "steps=100000000"
+    fit = ["fit", str(people), "--label", "segment", "-o", str(people.parent / "model")]
+    ours, theirs = pytest.importorskip(
+        "pty"
+    ).openpty()  # on a terminal, a bar with the loss shows that training is under way
+    with subprocess.Popen(
+        [sys.executable, "-m", "deepsep", *fit, "--method", method, "--set", endless],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "COLUMNS": "200"},
+    ) as process:
+        os.close(theirs)
+        shown = read_terminal(ours, until=b"loss=")
+        process.send_signal(signal.SIGINT)
+        shown += read_terminal(ours)
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    os.close(ours)
+    assert process.returncode == 130, shown
+    assert b"Traceback" not in shown
+    assert b"Interrupted. Nothing was written." in shown
     assert [item.name for item in people.parent.iterdir()] == [people.name]
 
 

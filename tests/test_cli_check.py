@@ -4,13 +4,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
-import pytest
-from command_line import run, write_people
-
-
-@pytest.fixture
-def people(tmp_path: Path) -> Path:
-    return write_people(tmp_path)
+from command_line import run
 
 
 def test_check_says_what_would_go_wrong(people: Path) -> None:

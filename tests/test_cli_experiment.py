@@ -1,5 +1,6 @@
 """``deepsep experiment`` and ``deepsep compare``: outputs, options, errors, and runs that are killed."""
 
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from command_line import run
 
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli import app
@@ -23,10 +24,6 @@ from deepsep.experiments.results import COLUMNS
 
 SHORT = ("rounds=1", "initial_epochs=2", "propensity_epochs=1", "label_epochs=1")
 QUICK = ("--validation", "12", "--no-tune", "--jobs", "1", *(f"--set=deepsep.{setting}" for setting in SHORT))
-
-
-def run(*arguments: object):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
@@ -189,7 +186,8 @@ def test_a_run_that_is_killed_several_times_ends_with_the_same_table(table, tmp_
         # Twice before anything is done, then after a few cells more each time.
         enough, deadline = (0, time.monotonic() + 1 + 2 * attempt) if attempt < 2 else (done + 3, np.inf)
         while process.poll() is None and (done < enough or not enough) and time.monotonic() < deadline:
-            time.sleep(0.01)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.01)
             done = len(list(folder.glob("cells/*/DONE")))
         if process.poll() is not None:
             break

@@ -4,18 +4,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
-import pytest
-from command_line import fit_model, run, write_people
-
-
-@pytest.fixture
-def people(tmp_path: Path) -> Path:
-    return write_people(tmp_path)
-
-
-@pytest.fixture
-def model(people: Path) -> Path:
-    return fit_model(people)
+from command_line import run
 
 
 def test_explain_names_the_columns_that_drive_the_classes(people: Path, model: Path) -> None:

@@ -8,20 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import SHORT, fit_model, run, write_people
+from command_line import SHORT, run
 
 import deepsep
 from deepsep.cli.estimator import parse_settings
-
-
-@pytest.fixture
-def people(tmp_path: Path) -> Path:
-    return write_people(tmp_path)
-
-
-@pytest.fixture
-def model(people: Path) -> Path:
-    return fit_model(people)
 
 
 def test_fit_writes_a_model_that_says_the_same_as_its_predictions(people: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run, write_people
+from command_line import read_terminal, run
 
 import deepsep
 from deepsep.classifiers.network_method import NetworkMethod
@@ -30,15 +30,7 @@ def on_terminal(command: list[str], columns: int) -> str:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, np.array([30, columns, 0, 0], np.uint16).tobytes())
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                some = os.read(ours, 1 << 16)
-            except OSError:  # the terminal is gone with its last user
-                break
-            if not some:
-                break
-            shown += some
+        shown = read_terminal(ours)
     os.close(ours)
     assert process.returncode == 0, shown.decode()
     return shown.decode()
@@ -93,8 +85,9 @@ def test_the_search_for_a_number_of_segments_reports_its_steps() -> None:
     assert {total for _, total, _ in heard} == {24}
 
 
-def test_no_bar_without_a_terminal_nor_when_quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    people = write_people(tmp_path)
+def test_no_bar_without_a_terminal_nor_when_quiet(
+    people: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = (
         "--label",
         "segment",
@@ -118,8 +111,7 @@ def test_no_bar_without_a_terminal_nor_when_quiet(tmp_path: Path, monkeypatch: p
 @pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")
 @pytest.mark.parametrize("columns", [80, 40])
 @pytest.mark.parametrize("method", ["deepsep", "mean-teacher"])
-def test_bars_fit_the_terminal_and_leave_one_line(tmp_path: Path, method: str, columns: int) -> None:
-    people = write_people(tmp_path)
+def test_bars_fit_the_terminal_and_leave_one_line(people: Path, tmp_path: Path, method: str, columns: int) -> None:
     long = "initial_epochs=2000" if method == "deepsep" else "steps=800"
     fit = [sys.executable, "-m", "deepsep", "fit", str(people), "--label", "segment", "-o", str(tmp_path / "m")]
     shown = on_terminal([*fit, "--no-report", "--method", method, "--set", long], columns)

@@ -5,19 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from command_line import fit_model, run, write_people
+from command_line import run
 
 import deepsep
-
-
-@pytest.fixture
-def people(tmp_path: Path) -> Path:
-    return write_people(tmp_path)
-
-
-@pytest.fixture
-def model(people: Path) -> Path:
-    return fit_model(people)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])

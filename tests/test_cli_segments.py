@@ -6,14 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run, write_answers
+from command_line import run
 
 import deepsep
-
-
-@pytest.fixture
-def answers(tmp_path: Path) -> Path:
-    return write_answers(tmp_path)
 
 
 def test_from_answers_to_segments_to_everyone(answers: Path) -> None:

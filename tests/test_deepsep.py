@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from rows import segments as make_segments
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -51,12 +52,8 @@ def test_scikit_learn_contract_with_defaults(estimator, check):
         check(estimator)
 
 
-def segments(n=400, labelled=30, seed=0):
-    """Three overlapping segments with names; `labelled` rows have one, the others None."""
-    X, truth = make_blobs(n, centers=3, n_features=6, cluster_std=3.0, random_state=seed)
-    names = np.array(["amber", "blue", "cyan"], dtype=object)[truth]
-    y = np.where(np.arange(n) < labelled, names, None)
-    return X, y, names
+def segments(n=400, labelled=30):
+    return make_segments(n, labelled, n_features=6)
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,18 @@ def test_a_row_gets_the_same_bits_alone_or_among_many(fitted):
     np.testing.assert_array_equal(p[:300], model.label_distributions_)
 
 
+def test_the_number_of_threads_does_not_matter(fitted):
+    X, y, _, model = fitted
+    before = torch.get_num_threads()
+    try:
+        for n in (1, 2, 3):
+            torch.set_num_threads(n)
+            np.testing.assert_array_equal(small(view="both").fit(X, y).predict_proba(X), model.predict_proba(X))
+            assert torch.get_num_threads() == n
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("view", ["columns", "components", "both"])
 @pytest.mark.parametrize("context_size", [1500, 120])
 def test_the_order_of_the_rows_does_not_matter(view, context_size):

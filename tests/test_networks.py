@@ -1,4 +1,4 @@
-"""The NumPy, torch and packed networks, against autograd and against one another."""
+"""The networks in NumPy and in torch, against autograd and against one another."""
 
 import copy
 import pickle
@@ -14,7 +14,7 @@ from deepsep.networks.numpy_network import _Adam, _Batch, _Chunk, _Dropout, _Fla
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from deepsep.networks import PackedNetwork, TorchNetwork, default_encoder  # noqa: E402
+from deepsep.networks import TorchNetwork, default_encoder  # noqa: E402
 
 D, C = 7, 3
 L2 = (3e-2, 2e-2, 1e-2)
@@ -206,18 +206,7 @@ def test_a_weight_of_k_is_k_copies_without_batch_norm():
     assert np.abs(even.predict_proba(X) - weighted.predict_proba(X)).max() > 1e-3
 
 
-class Pack:
-    """A pack of one, called as the others are."""
-
-    def __init__(self, **options):
-        self.pack = PackedNetwork(D, C, rngs=[np.random.default_rng(1)], **options)
-        self.predict_proba, self.state = self.pack.predict_proba, self.pack.state
-
-    def train(self, X, targets, *, rng, **phase):
-        return self.pack.train(X, targets[None], rngs=[rng], **phase)[:, 0]
-
-
-@pytest.mark.parametrize("make", [numpy_net, torch_net, Pack])
+@pytest.mark.parametrize("make", [numpy_net, torch_net])
 @pytest.mark.parametrize("value", [0.01, 300.0])
 def test_equal_weights_are_none(make, value):
     X, targets, _ = data()
@@ -227,7 +216,7 @@ def test_equal_weights_are_none(make, value):
     assert_states_close(first.state(), second.state(), atol=2e-4)
 
 
-@pytest.mark.parametrize("make", [numpy_net, torch_net, Pack])
+@pytest.mark.parametrize("make", [numpy_net, torch_net])
 def test_batch_norm_counts_rows_of_unequal_weights_alike(make):
     X, targets, _ = data()
     weight = 10.0 ** np.random.default_rng(0).uniform(-3, 3, 50)
@@ -324,11 +313,8 @@ def test_global_state_is_left_alone():
         )
 
     before = snapshot()
-    rngs = [np.random.default_rng(i) for i in range(2)]
-    packed = PackedNetwork(D, C, rngs=rngs)
-    packed.train(X, np.stack([targets] * 2), rngs=rngs, **PHASE)
     for net in (numpy_net(), torch_net(), torch_net(encoder=lambda: nn.Sequential(nn.Linear(D, 4), nn.Dropout()))):
-        net.train(X, targets, rng=rngs[0], **PHASE)
+        net.train(X, targets, rng=np.random.default_rng(0), **PHASE)
         net.predict_proba(X)
     default_encoder(D)
     assert snapshot() == before
@@ -404,41 +390,6 @@ def test_it_learns_and_reports_each_epoch(make):
     )
     assert seen == list(enumerate(losses))
     assert (net.predict_proba(X).argmax(1) == labels).mean() > 0.9
-
-
-@pytest.mark.parametrize("per_member_rows", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_member_of_a_pack_is_trained_as_it_would_be_alone(per_member_rows, weighted):
-    M = 3
-    X, _, weight = data()
-    weight[3] = 0
-    targets = np.stack([data(seed=seed)[1] for seed in range(M)])
-    rows = np.stack([data(seed=seed)[0] for seed in range(M)]) if per_member_rows else X
-    phase = {**PHASE, "weight": weight if weighted else None}
-    pack = PackedNetwork(D, C, dropout=0.0, l2=L2, rngs=[np.random.default_rng(i) for i in range(M)])
-    losses = pack.train(rows, targets, rngs=[np.random.default_rng(10 + i) for i in range(M)], **phase)
-    assert losses.shape == (PHASE["epochs"], M)
-    for i in range(M):
-        alone = numpy_net(seed=i, dropout=0.0, l2=L2)
-        x = rows[i] if per_member_rows else X
-        np.testing.assert_allclose(
-            losses[:, i], alone.train(x, targets[i], rng=np.random.default_rng(10 + i), **phase), rtol=1e-4
-        )
-        assert_states_close({name: value[i] for name, value in pack.state().items()}, alone.state(), atol=2e-4)
-        np.testing.assert_allclose(pack.predict_proba(rows)[i], alone.predict_proba(x), atol=1e-4)
-        np.testing.assert_allclose(pack.embed(rows)[i], alone.embed(x), atol=3e-4)
-
-
-def test_a_pack_with_dropout_learns_and_its_state_comes_back():
-    X, _, _ = data(300)
-    targets = np.stack([np.eye(C, dtype=np.float32)[(X[:, i] > 0).astype(int)] for i in range(2)])
-    rngs = [np.random.default_rng(i) for i in range(2)]
-    pack = PackedNetwork(D, C, rngs=rngs)
-    pack.train(X, targets, loss="kl", epochs=20, lr=1e-2, batch_size=32, rngs=rngs)
-    assert ((pack.predict_proba(X).argmax(-1) == targets.argmax(-1)).mean(1) > 0.95).all()
-    other = PackedNetwork(D, C, rngs=rngs)
-    other.load_state(pack.state())
-    np.testing.assert_array_equal(other.predict_proba(X), pack.predict_proba(X))
 
 
 class Images(nn.Module):

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
-from deepsep.networks import NumpyNetwork, PackedNetwork, TorchNetwork, loop  # noqa: E402
+from deepsep.networks import NumpyNetwork, TorchNetwork, loop  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -49,19 +49,6 @@ def test_graphs_train_as_numpy_does(captures, loss, weighted):
     np.testing.assert_allclose(net.predict_proba(X), reference.predict_proba(X), atol=5e-3)
     tracked = "encoder.2.num_batches_tracked"
     assert net.state()[tracked] == reference.state()[tracked]
-
-
-def test_a_pack_of_graphs_trains_as_numpy_does(captures):
-    X, targets, weight = data()
-    many = np.stack([targets, targets[::-1]])
-    pack = PackedNetwork(D, C, dropout=0.0, l2=L2, device="cuda", rngs=[np.random.default_rng(i) for i in range(2)])
-    losses = pack.train(X, many, weight=weight, rngs=[np.random.default_rng(i) for i in range(2)], **PHASE)
-    assert captures == [True]
-    for i in range(2):
-        alone = NumpyNetwork(D, C, dropout=0.0, l2=L2, rng=np.random.default_rng(i))
-        own = alone.train(X, many[i], weight=weight, rng=np.random.default_rng(i), **PHASE)
-        np.testing.assert_allclose(losses[:, i], own, rtol=2e-3)
-        np.testing.assert_allclose(pack.predict_proba(X)[i], alone.predict_proba(X), atol=5e-3)
 
 
 def test_dropout_differs_from_step_to_step_and_repeats_with_the_seed():

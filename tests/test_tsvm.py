@@ -227,8 +227,8 @@ def test_c_star_defaults(algorithm, balance):
     assert TSVM(**settings).fit(X, y).C_star_ == pytest.approx(0.2 * 24 / 576)
     assert TSVM(**settings, n_unlabeled=50).fit(X, y).C_star_ == pytest.approx(0.2 * 24 / 50)
     assert TSVM(**settings, n_unlabeled=50, C_star="pool").fit(X, y).C_star_ == pytest.approx(0.2 * 24 / 576)
-    assert TSVM(**settings, n_unlabeled=50).fit(X, y).n_unlabelled_ == 50
-    assert TSVM(**settings, n_unlabeled=5000).fit(X, y).n_unlabelled_ == 576
+    assert TSVM(**settings, n_unlabeled=50).fit(X, y).n_unlabeled_ == 50
+    assert TSVM(**settings, n_unlabeled=5000).fit(X, y).n_unlabeled_ == 576
 
 
 @settings(max_examples=15, deadline=None)

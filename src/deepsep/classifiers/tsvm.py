@@ -41,7 +41,7 @@ ENDS = {
 }
 # What a saved model keeps of a fitted one, as plain values and as arrays.
 SAVED_VALUES = (
-    *("C_star_", "gamma_", "platt_", "n_labelled_", "n_unlabelled_", "n_iter_"),
+    *("C_star_", "gamma_", "platt_", "n_labeled_", "n_unlabeled_", "n_iter_"),
     *("algorithm_", "space_", "termination_condition_"),
 )
 SAVED_ARRAYS = (
@@ -149,7 +149,7 @@ class TSVM(Classifier):
         Of the RBF kernel, where it is used: "scale" and "auto" as a number.
     prior_shift_ : array (c,)
         With ``priors``: what is added to the logarithms of the probabilities before they are normalised.
-    n_labelled_, n_unlabelled_ : int
+    n_labeled_, n_unlabeled_ : int
         Rows used in training.
     data_fingerprint_ : str
         A hash of the training set's shape, column names, labels and a sample of its values.
@@ -224,7 +224,7 @@ class TSVM(Classifier):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         drawn = draw_rows(rows.unlabelled, self.n_unlabeled, rng)
-        self.n_labelled_, self.n_unlabelled_ = len(rows.labelled), len(drawn)
+        self.n_labeled_, self.n_unlabeled_ = len(rows.labelled), len(drawn)
         self.C_star_ = unlabelled_cost(self.C, self.C_star, rows.weight, rows.labelled, rows.unlabelled, drawn)
         self._forget("gamma_", "platt_", "prior_shift_", "label_distributions_")
         X, weight = rows.X, rows.weight
@@ -287,7 +287,7 @@ class TSVM(Classifier):
     def _warn_of(self, boundaries: Boundaries, worst: float) -> None:
         if self.space_ == "Nyström":
             warn(
-                f"{self.n_labelled_ + self.n_unlabelled_} training rows are more than the {EXACT_ROWS} for which the "
+                f"{self.n_labeled_ + self.n_unlabeled_} training rows are more than the {EXACT_ROWS} for which the "
                 f"kernel is exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on "
                 "fewer rows.",
                 ApproximationWarning,

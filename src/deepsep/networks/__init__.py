@@ -1,9 +1,8 @@
 """Networks and their training, behind one interface.
 
-``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU;
-``PackedNetwork`` trains many small networks together. ``TorchArrays`` lets the TSVM's pass over rows run on a GPU.
-``ContextView`` is a table as the pretrained in-context network has read it. Whatever needs torch loads on first use,
-since importing it takes seconds.
+``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU.
+``TorchArrays`` lets the TSVM's pass over rows run on a GPU. ``ContextView`` is a table as the pretrained in-context
+network has read it. Whatever needs torch loads on first use, since importing it takes seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from deepsep.networks.ladder_network import Ladder, denoising_costs
     from deepsep.networks.loop import tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
-    from deepsep.networks.packed import PackedNetwork
     from deepsep.networks.pretrained import WEIGHTS_SHA256, pretrained_network
     from deepsep.networks.torch_arrays import TorchArrays, rows_by_size
     from deepsep.networks.torch_network import TorchNetwork, default_encoder
@@ -42,7 +40,6 @@ __all__ = [
     "NetworkAverage",
     "NumpyNetwork",
     "OnStep",
-    "PackedNetwork",
     "TorchArrays",
     "TorchNetwork",
     "choose_device",
@@ -68,7 +65,6 @@ _HOME = {
     "Ladder": "deepsep.networks.ladder_network",
     "Member": "deepsep.networks.context_view",
     "OnStep": "deepsep.networks.mixed_batches",
-    "PackedNetwork": "deepsep.networks.packed",
     "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
     "VAE": "deepsep.networks.variational",

@@ -7,9 +7,10 @@ member reads the context several times, each time with some of the classes by na
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ from deepsep.networks.components import LEAST_SPECTRUM, MOST_COMPONENTS, Compone
 from deepsep.networks.in_context import MAX_CLASSES, UNLABELLED, InContextNetwork, Memory
 
 Array = NDArray[Any]
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 MOST_COLUMNS = 72
 # Rows pass through the network so many at a time, the last tile filled up with zeros: with matrices of one shape a
@@ -104,11 +107,10 @@ class ContextView:
         self._network, self._members = network, members
         self._device = next(network.parameters()).device
         self._components = None if components is None else Components(*(part.to(self._device) for part in components))
-        with torch.inference_mode():
-            values = self._look(self._tensor(context))
-            self._memories = [
-                [self._read(values, codes, member, i) for i in range(member.n_readings)] for member in members
-            ]
+        values = _side_by_side(lambda part: self._look(self._tensor(part)), [context], self._device)[0]
+        readings = [(member, i) for member in members for i in range(member.n_readings)]
+        read = iter(_side_by_side(lambda each: self._read(values, codes, *each), readings, self._device))
+        self._memories = [[next(read) for _ in range(member.n_readings)] for member in members]
 
     @property
     def n_classes(self) -> int:
@@ -118,18 +120,19 @@ class ContextView:
     def probabilities(self, rows: Array) -> Array:
         """Return the class probabilities of rows (n, d) of float32, each for itself: the mean over the members."""
         tile = TILES.get(self._device.type, TILES["cpu"])
-        out = np.zeros((len(rows), self.n_classes))
-        with torch.inference_mode():
-            for start in range(0, len(rows), tile):
-                part = rows[start : start + tile]
-                values = self._tensor(np.concatenate([part, np.zeros((tile - len(part), rows.shape[1]), np.float32)]))
-                values = self._look(values)
-                for member, memories in zip(self._members, self._memories, strict=True):
-                    answers = [
-                        self._network.answer(memory, values[None][..., member.columns])[0] for memory in memories
-                    ]
-                    said = np.stack([answer.softmax(-1).double().cpu().numpy() for answer in answers])
-                    out[start : start + tile] += _by_class(said[:, : len(part)], member)
+        parts = [rows[start : start + tile] for start in range(0, len(rows), tile)]
+        return np.concatenate(_side_by_side(lambda part: self._answer(part, tile), parts, self._device))
+
+    def _answer(self, part: Array, tile: int) -> Array:
+        filled = np.zeros((tile, part.shape[1]), np.float32)
+        filled[: len(part)] = part
+        values = self._look(self._tensor(filled))
+        out = np.zeros((len(part), self.n_classes))
+        for member, memories in zip(self._members, self._memories, strict=True):
+            asked = values[None][..., member.columns]
+            answers = [self._network.answer(memory, asked)[0].softmax(-1) for memory in memories]
+            said = np.stack([answer.double().cpu().numpy() for answer in answers])
+            out += _by_class(said[:, : len(part)], member)
         return np.asarray(out / out.sum(1, keepdims=True))
 
     def shares(self) -> Shares:
@@ -185,3 +188,29 @@ def _by_class(said: Array, member: Member) -> Array:
 def _reading_of(member: Member) -> Array:
     """Return the reading in which each class goes by its own name."""
     return np.asarray(member.codings.argmax(0)) if member.n_readings > 1 else np.zeros(member.codings.shape[1], int)
+
+
+def _side_by_side(work: Callable[[_T], _R], items: Sequence[_T], device: torch.device) -> list[_R]:
+    """Return the work done on every item; on a CPU by as many threads as torch may use, each with items of its own.
+
+    Torch would rather share every single operation out among its threads. For matrices this small they mostly wait for
+    one another, ten times as long as they compute where other programs need the cores, and sums may depend on their
+    number. This way one item's bits do not.
+    """
+
+    def quietly(item: _T) -> _R:
+        with torch.inference_mode():
+            return work(item)
+
+    n_threads = torch.get_num_threads()
+    if device.type != "cpu" or n_threads == 1:
+        return [quietly(item) for item in items]
+    torch.set_num_threads(1)
+    try:
+        if len(items) == 1:
+            return [quietly(items[0])]
+        # A new thread starts with torch's default, not with the setting of the one that started it.
+        with ThreadPoolExecutor(min(n_threads, len(items)), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return list(pool.map(quietly, items))
+    finally:
+        torch.set_num_threads(n_threads)

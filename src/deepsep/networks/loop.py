@@ -1,8 +1,4 @@
-"""What the torch back ends share: losses of rows, Adam, private random states, and the loop over epochs.
-
-Arrays may have a leading dimension of members (see :mod:`deepsep.networks.packed`); rows are the last dimension but
-one, so that one code serves both.
-"""
+"""What all training in torch shares: losses of rows, Adam, private random states, and the loop over epochs."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ def tensor(values: Array | Tensor, device: torch.device | str) -> Tensor:
 
 
 def row_losses(scores: Tensor, targets: Tensor, loss: Loss) -> Tensor:
-    """Return the loss of each row, of shape (..., rows), from the class scores before the softmax."""
+    """Return the loss of each row, from the class scores before the softmax."""
     if loss == "mse":
         return (torch.softmax(scores, -1) - targets).square().mean(-1)
     return (torch.xlogy(targets, targets) - targets * torch.log_softmax(scores, -1)).sum(-1)
@@ -77,7 +73,6 @@ def run_epochs(
     draw_order: Callable[[], Array],
     record: Callable[[int, Array], bool | None],
     *,
-    members: tuple[int, ...] = (),
     n: int,
     epochs: int,
     batch_size: int,
@@ -92,20 +87,19 @@ def run_epochs(
     Parameters
     ----------
     step : callable
-        ``step(rows)`` trains on the rows of these indices, of shape (*members, batch), and returns the sum of their
-        weighted losses, of shape members.
+        ``step(rows)`` trains on the rows of these indices, and returns the sum of their weighted losses.
     draw_order : callable
-        ``draw_order()`` returns the indices of the rows of an epoch, of shape (*members, n).
+        ``draw_order()`` returns the indices of the ``n`` rows of an epoch.
     record : callable
         ``record(epoch, total)`` is given the sum of what the steps returned. True ends the training.
     """
-    order = torch.empty((*members, n), dtype=torch.int64, device=device)
-    total = torch.zeros(members, dtype=torch.float64, device=device)
+    order = torch.empty(n, dtype=torch.int64, device=device)
+    total = torch.zeros((), dtype=torch.float64, device=device)
     position = torch.zeros((), dtype=torch.int64, device=device)
     ahead = torch.arange(batch_size, device=device)
 
     def next_step() -> None:
-        total.add_(step(order.index_select(-1, position + ahead)))
+        total.add_(step(order.index_select(0, position + ahead)))
         position.add_(batch_size)
 
     graph = None
@@ -119,7 +113,7 @@ def run_epochs(
                 if graph is not None and start + batch_size <= n:
                     graph.replay()
                     continue
-                total.add_(step(order[..., start : start + batch_size]))
+                total.add_(step(order[start : start + batch_size]))
                 n_eager += 1
                 if n_eager == WARM_UP and device.type == "cuda":
                     graph = _capture(next_step, device)

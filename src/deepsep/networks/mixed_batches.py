@@ -169,8 +169,3 @@ class _Endless:
         # Systematic sampling: in n draws a row of share p comes floor(n p) or ceil(n p) times.
         drawn = np.searchsorted(self._edges, (np.arange(n) + self._rng.random()) / n).clip(max=n - 1)
         return np.asarray(self._index[self._rng.permutation(drawn)])
-
-
-def soft_cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean over rows of the cross-entropy between targets (rows, c) and the softmax of the scores."""
-    return -(targets * torch.log_softmax(scores, -1)).sum(-1).mean()

@@ -1,8 +1,8 @@
 """Every method on real tables: accuracy, calibration error and time, at several numbers of labels.
 
-    python benchmarks/rivals.py --only digits --methods knn,random-forest          # sklearn's digits
-    python benchmarks/rivals.py --tables FOLDER --all --jobs 2 --out results.csv   # and every Parquet file
-    python benchmarks/rivals.py --summary here.csv there.csv --per-table           # tables of what was measured
+    python benchmarks/methods.py --only digits --methods knn,random-forest          # sklearn's digits
+    python benchmarks/methods.py --tables FOLDER --all --jobs 2 --out results.csv   # and every Parquet file
+    python benchmarks/methods.py --summary here.csv there.csv --per-table           # tables of what was measured
 
 A cell is one method on one split of one table (`tables.py` says how they are split): it is fitted to the labelled and
 the unlabelled rows, on one thread, and asked for the labels of the unlabelled ones. Finished cells are in the CSV file

@@ -1,4 +1,4 @@
-"""Several networks that speak as one, and noise on the features."""
+"""Several networks that predict together, and noise on the features."""
 
 import numpy as np
 import pytest

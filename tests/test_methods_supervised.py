@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import skops.io
+from rows import segments as make_segments
 from scipy import sparse
 from scipy.special import expit
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import make_blobs
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -51,10 +51,8 @@ def quick(name, **settings):
     return method(name, **{"random_state": 0, **more, **settings})
 
 
-def segments(n=300, labelled=60, classes=3, seed=0):
-    X, truth = make_blobs(n, centers=classes, n_features=5, cluster_std=3.0, random_state=seed)
-    names = np.array(["amber", "blue", "cyan", "dune"], dtype=object)[truth]
-    return X, np.where(np.arange(n) < labelled, names, None), names
+def segments(n=300, labelled=60, classes=3):
+    return make_segments(n, labelled, classes=classes)
 
 
 X, Y, NAMES = segments()
@@ -525,10 +523,10 @@ def test_another_scikit_learn_warns(saved, tmp_path):
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the benchmarks are not part of the distribution")
 def test_the_benchmark_runs_resumes_and_sums_up(tmp_path, capsys, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    import rivals
+    import methods as benchmark
 
     def run(*arguments):
-        rivals.main([*arguments, "--out", str(tmp_path / "results.csv")])
+        benchmark.main([*arguments, "--out", str(tmp_path / "results.csv")])
         return capsys.readouterr()
 
     command = ["--only", "digits", "--labels", "35", "--seeds", "1", "--jobs", "1", "--methods"]
@@ -547,7 +545,7 @@ def test_the_benchmark_runs_resumes_and_sums_up(tmp_path, capsys, monkeypatch):
     assert "0 of 2 cells to do" in again.err
     summary = run("--summary", str(tmp_path / "results.csv"))
     assert summary.out == again.out
-    monkeypatch.setattr(rivals, "split", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(benchmark, "split", lambda *arguments: 1 / 0)
     failed = run(*command, "knn,svm")
     assert "1 of 2 cells to do" in failed.err
     assert "| svm | – |" in failed.out

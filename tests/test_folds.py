@@ -154,7 +154,7 @@ def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
     }
 
     def look(name, fitted, fold):
-        seen[name, fold.number] = fitted.n_labelled_, fitted.n_unlabelled_
+        seen[name, fold.number] = fitted.n_labeled_, fitted.n_unlabeled_
         return fold.X_test.shape
 
     found = fit_folds(candidates, X, labels, folds, keep_failures=True, after_fit=look)

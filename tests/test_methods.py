@@ -1,4 +1,4 @@
-"""Every method keeps the same contract; what each one computes is held against mathematics in test_rivals_*.py."""
+"""Every method keeps the same contract; test_methods_*.py check what each computes against mathematics."""
 
 import random
 import warnings
@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from rows import segments as make_segments
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import cross_val_score
@@ -35,7 +36,7 @@ SHORT = {
     "n_members": 1,
 }
 # The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
-RIVALS = [name for name in methods() if name not in ("deepsep", "tsvm")]
+OTHERS = [name for name in methods() if name not in ("deepsep", "tsvm")]
 MARK = {"check_classifiers_classes": "uses -1 and 1 as classes, and -1 marks unlabelled rows"}
 REASON = "mini-batches or resampled rows: k copies are met in other company than weight k"
 EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
@@ -57,7 +58,7 @@ def expected_failures(model):
     return mark | EQUIVALENCE if draws else mark
 
 
-@parametrize_with_checks([short(name) for name in RIVALS], expected_failed_checks=expected_failures)
+@parametrize_with_checks([short(name) for name in OTHERS], expected_failed_checks=expected_failures)
 def test_scikit_learn_contract(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)
@@ -65,21 +66,18 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @pytest.mark.slow
-@parametrize_with_checks([method(name) for name in RIVALS], expected_failed_checks=expected_failures)
+@parametrize_with_checks([method(name) for name in OTHERS], expected_failed_checks=expected_failures)
 def test_scikit_learn_contract_with_defaults(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)
         check(estimator)
 
 
-def segments(n=240, labelled=30, seed=0):
-    """Three segments with names; `labelled` rows have one, the others None."""
-    X, truth = make_blobs(n, centers=3, n_features=5, cluster_std=2.0, random_state=seed)
-    names = np.array(["amber", "blue", "cyan"], dtype=object)[truth]
-    return X, np.where(np.arange(n) < labelled, names, None), names
+def segments(n=240, labelled=30):
+    return make_segments(n, labelled, cluster_std=2.0)
 
 
-@pytest.fixture(scope="module", params=RIVALS)
+@pytest.fixture(scope="module", params=OTHERS)
 def fitted(request):
     X, y, names = segments()
     return X, y, names, request.param, short(request.param, random_state=0).fit(X, y)
@@ -144,7 +142,7 @@ def test_settings_changed_after_fit_do_not_change_the_model(fitted):
     np.testing.assert_array_equal(model.predict_proba(X), before)
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.parametrize("kind", ["integers", "booleans", "pandas"])
 def test_marks_and_labels(name, kind):
     X, _, names = segments(120)
@@ -165,7 +163,7 @@ def test_marks_and_labels(name, kind):
             model.predict(X.rename(columns={"a": "z"}))
 
 
-@pytest.mark.parametrize("name", [name for name in RIVALS if has_fit_parameter(method(name), "sample_weight")])
+@pytest.mark.parametrize("name", [name for name in OTHERS if has_fit_parameter(method(name), "sample_weight")])
 def test_a_row_of_weight_0_is_absent(name):
     """Rows that would turn the classes around have no influence without a weight."""
     X, y, names = segments()
@@ -178,7 +176,7 @@ def test_a_row_of_weight_0_is_absent(name):
     assert model.transduction_[len(X) :].tolist() == wrong.tolist()
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", OTHERS)
 def test_without_unlabelled_rows(name):
     X, _, names = segments(90)
     with warnings.catch_warnings(record=True) as caught:
@@ -190,7 +188,7 @@ def test_without_unlabelled_rows(name):
     assert all(w.filename == __file__ for w in caught if issubclass(w.category, LabelWarning))
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", OTHERS)
 def test_one_label_a_class_and_repeated_rows(name):
     X, _, names = segments(60)
     y = np.full(60, None)
@@ -207,7 +205,7 @@ def tile(y):
     return np.stack([y, np.full(len(y), None), np.full(len(y), None)], axis=1).ravel()
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", OTHERS)
 def test_a_row_far_from_all_others(name):
     X, y, _ = segments(120)
     X[-1] = 1e6
@@ -233,7 +231,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", OTHERS)
 def test_bad_data_gives_the_error_that_deepsep_gives(name):
     for X, y, words in BAD:
         with pytest.raises(ValueError, match=words) as expected:
@@ -243,7 +241,7 @@ def test_bad_data_gives_the_error_that_deepsep_gives(name):
         assert str(raised.value) == str(expected.value).replace("DeepSep", type(raised.value).__name__)
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", OTHERS)
 def test_bad_weights(name):
     if not has_fit_parameter(method(name), "sample_weight"):
         with pytest.raises(TypeError, match="sample_weight"):
@@ -254,7 +252,7 @@ def test_bad_weights(name):
             short(name).fit(X0, Y0, sample_weight=weight)
 
 
-@pytest.mark.parametrize("name", [name for name in RIVALS if "estimator" not in method(name).get_params()])
+@pytest.mark.parametrize("name", [name for name in OTHERS if "estimator" not in method(name).get_params()])
 def test_bad_settings(name):
     for setting, value in method(name).get_params().items():
         if setting == "random_state" or callable(value):
@@ -266,7 +264,7 @@ def test_bad_settings(name):
                 method(name, **{setting: -1}).fit(X0, Y0)
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", OTHERS)
 def test_it_cross_validates(name):
     X, y, _ = segments(120)
     scores = cross_val_score(short(name, random_state=0), X, y, cv=LabelledFold(3, random_state=0))

@@ -1,4 +1,4 @@
-"""Rivals that train the paper's network, and entropy minimisation for logistic regression, against mathematics."""
+"""Methods that train the paper's network, and entropy minimisation for logistic regression, against mathematics."""
 
 import numpy as np
 import pytest
