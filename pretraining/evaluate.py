@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from deepsep.networks.components import MOST_COMPONENTS, principal_components
-from deepsep.networks.in_context import UNLABELLED, InContextNetwork, draw_identities, load_network
+from deepsep.networks.in_context_network import UNLABELLED, InContextNetwork, draw_identities, load_network
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 Codes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]

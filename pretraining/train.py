@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deepsep.networks.in_context import (
+from deepsep.networks.in_context_network import (
     InContextNetwork,
     Prediction,
     Sizes,

@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import struct
 import subprocess
 import sys
 
+import pytest
 from typer.testing import CliRunner
 
 from deepsep.cli import app
@@ -19,6 +21,14 @@ def run(*arguments: object):
 def deepsep_process(*arguments: object, **settings) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "deepsep", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, **settings)
+
+
+def open_terminal(columns: int = 200) -> tuple[int, int]:
+    """Return our end and the other end of a terminal."""
+    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 30, columns, 0, 0))
+    return ours, theirs
 
 
 def read_terminal(terminal: int, until: bytes | None = None) -> bytes:

@@ -21,4 +21,4 @@ def test_explain_refuses_labels_of_other_classes(people: Path, model: Path) -> N
     frame.to_csv(people, index=False)
     result = run("explain", model, people, "--label", "segment")
     assert result.exit_code == 2
-    assert "the model knows ['blue', 'gold', 'grey']" in result.stderr
+    assert "the model's classes are ['blue', 'gold', 'grey']" in result.stderr

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from deepsep.errors import ModelFileError, VersionError
-from deepsep.networks.in_context import (
+from deepsep.networks.in_context_network import (
     UNLABELLED,
     InContextNetwork,
     Sizes,

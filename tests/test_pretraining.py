@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from deepsep.networks.components import principal_components
-from deepsep.networks.in_context import MAX_CLASSES, UNLABELLED, InContextNetwork, Sizes, load_network
+from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELLED, InContextNetwork, Sizes, load_network
 from pretraining import train
 from pretraining.difficulty import difficulty
 from pretraining.evaluate import Protocol, evaluate, read_tables

@@ -157,7 +157,7 @@ def test_the_users_own_files_are_never_replaced(fitted, table, tmp_path):
         (tmp_path, "contain one another"),
         (source / "part-0.parquet", "contain one another"),
         (source / "scores", "contain one another"),
-        (other, "not parts of an earlier scoring of an earlier scoring: part-0.parquet"),
+        (other, "not parts of an earlier scoring, such as part-0.parquet"),
         (tmp_path / "folder.csv", "is a folder"),
     ):
         with pytest.raises(DataError, match=message):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from deepsep.networks import components
-from deepsep.networks.in_context import UNLABELLED
+from deepsep.networks.in_context_network import UNLABELLED
 from pretraining.generator.causal import causal_table
 from pretraining.generator.clusters import cluster_table
 from pretraining.generator.columns import add_irrelevant

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from deepsep.networks.in_context import MAX_CLASSES
+from deepsep.networks.in_context_network import MAX_CLASSES
 from pretraining.generator.dice import Dice, first
 from pretraining.generator.label_noise import counts
 

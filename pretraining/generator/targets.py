@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deepsep.networks.in_context import MAX_CLASSES
+from deepsep.networks.in_context_network import MAX_CLASSES
 from pretraining.generator.dice import Dice, first, ranks, standardise
 
 

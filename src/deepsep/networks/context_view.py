@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from deepsep.networks.components import LEAST_SPECTRUM, MOST_COMPONENTS, Components, find_components
-from deepsep.networks.in_context import MAX_CLASSES, UNLABELLED, InContextNetwork, Memory
+from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELLED, InContextNetwork, Memory
 
 Array = NDArray[Any]
 _T = TypeVar("_T")

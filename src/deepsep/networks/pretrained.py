@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from deepsep.errors import ModelFileError
-from deepsep.networks.in_context import InContextNetwork, load_network
+from deepsep.networks.in_context_network import InContextNetwork, load_network
 
 WEIGHTS = Path(__file__).with_name("in_context.safetensors")
 WEIGHTS_SHA256 = "52b200d70190c6dd1c00a957477198706f14633f27ef29140a077c3576abe35b"
