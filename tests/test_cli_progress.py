@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import read_terminal, run
+from command_line import open_terminal, read_terminal, run
 
 import deepsep
 from deepsep.classifiers.network_method import NetworkMethod
@@ -25,9 +25,7 @@ NETWORKS = [name for name in deepsep.methods() if isinstance(deepsep.method(name
 
 def on_terminal(command: list[str], columns: int) -> str:
     """Return what a command writes to a terminal of so many columns."""
-    fcntl, pty, termios = (pytest.importorskip(name) for name in ("fcntl", "pty", "termios"))
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, np.array([30, columns, 0, 0], np.uint16).tobytes())
+    ours, theirs = open_terminal(columns)
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
         shown = read_terminal(ours)
