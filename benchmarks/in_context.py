@@ -51,7 +51,7 @@ COLUMNS = [*KEY, *FIGURES, *SHARES, "covered", "weight", "seconds", "cpu_seconds
 LABELS, UNLABELLED = (35, 125, 500), (0, 100, 1000, 3000)
 BESIDE = ("random-forest", "lightgbm-few-labels", "mean-teacher", "deepsep", "logistic-regression")
 BOOK = ("digit1", "usps", "coil", "bci", "g241c", "g241d")
-# Test errors in percent, 10 / 100 labels, as the SSL-book prints them.
+# Test errors in percent, 10 / 100 labels, as commonly quoted from the SSL-book; not recomputed here.
 PRINTED = {
     "TSVM": {"g241c": (24.71, 18.46), "digit1": (17.77, 6.15), "usps": (25.20, 9.77), "coil": (67.50, 25.80)},
     "LDS": {"g241c": (28.85, 18.04), "digit1": (15.63, 3.46), "usps": (17.57, 4.96), "coil": (61.90, 13.72)},

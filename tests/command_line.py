@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import struct
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from deepsep.cli import app
 
+PATIENCE = 60  # seconds to wait for output
 SHORT = ("--set", "rounds=1", "--set", "initial_epochs=5")
 
 
@@ -36,6 +38,8 @@ def read_terminal(terminal: int, until: bytes | None = None) -> bytes:
     shown = b""
     with contextlib.suppress(OSError):  # Linux raises it once the other end is closed
         while until is None or until not in shown:
+            if not select.select([terminal], [], [], PATIENCE)[0]:
+                pytest.fail(f"the terminal was silent for {PATIENCE} seconds after {shown[-500:]!r}")
             if not (more := os.read(terminal, 1 << 16)):
                 break
             shown += more

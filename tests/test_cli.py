@@ -109,20 +109,23 @@ def test_an_unexpected_error_asks_for_a_report_and_shows_its_traceback_on_demand
 def test_ctrl_c_exits_130_and_writes_nothing(people: Path, method: str) -> None:
     endless = "initial_epochs=1000000" if method == "deepsep" else "steps=100000000"
     fit = ["fit", str(people), "--label", "segment", "-o", str(people.parent / "model")]
-    ours, theirs = open_terminal()  # on a terminal, a bar with the loss shows that training is under way
+    ours, theirs = open_terminal()  # on which a bar with the loss shows that training is under way
     with subprocess.Popen(
         [sys.executable, "-m", "deepsep", *fit, "--method", method, "--set", endless],
         stdout=subprocess.PIPE,
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        shown = read_terminal(ours, until=b"loss=")
-        process.send_signal(signal.SIGINT)
-        shown += read_terminal(ours)
-        assert process.stdout is not None
-        assert process.stdout.read() == b""
+        try:
+            shown = read_terminal(ours, until=b"loss=")
+            process.send_signal(signal.SIGINT)
+            shown += read_terminal(ours)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     os.close(ours)
     assert process.returncode == 130, shown
+    assert out == b""
     assert b"Traceback" not in shown
     assert b"Interrupted. Nothing was written." in shown
     assert [item.name for item in people.parent.iterdir()] == [people.name]

@@ -322,5 +322,6 @@ def test_the_names_at_the_top_are_the_promised_ones():
         "load",
         "method",
         "methods",
+        "out_of_fold",
     ]
     assert set(deepsep.__all__) == {*promised, "datasets", "errors", "__version__"}

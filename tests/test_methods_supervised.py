@@ -461,7 +461,7 @@ def test_a_lightgbm_tree_that_points_astray_is_refused(field, value, saved, tmp_
     same = edited(text, 1, "num_leaves", 0, text.partition("Tree=1\nnum_leaves=")[2].partition("\n")[0])
     assert same == text
     forge(place, edited(text, 1, field, 0, value).encode())
-    refuse(place, "classifier.txt holds does not hold a valid classifier")
+    refuse(place, "classifier.txt does not hold a valid classifier")
 
 
 def test_a_lightgbm_text_that_reads_otherwise_than_it_looks_is_refused(saved):

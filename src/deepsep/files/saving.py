@@ -69,8 +69,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> from deepsep import TSVM
-    >>> from deepsep import load, save
+    >>> import numpy as np
+    >>> from deepsep import TSVM, load, save
     >>> X = np.array([[0.0, 1.0], [0.1, 0.8], [0.2, 0.9], [3.0, 0.2], [2.9, 0.1], [2.8, 0.3]])
     >>> model = TSVM().fit(X, ["low", "low", None, "high", "high", None])
     >>> with tempfile.TemporaryDirectory() as folder:
