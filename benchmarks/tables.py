@@ -30,6 +30,7 @@ def load(name: str, folder: str | Path | None) -> tuple[Array, Array]:
     if name == "digits":
         X, y = load_digits(return_X_y=True)
         return X[:, X.std(axis=0) > 0].astype(np.float32), y
+    assert folder is not None, f"{name} is read from a folder of tables"
     frame = pd.read_parquet(Path(folder) / f"{name}.parquet")
     frame = frame.sample(min(8000, len(frame)), random_state=0)
     counts = frame["label"].value_counts()
