@@ -23,7 +23,7 @@ demo: $(VENV)/.installed  ## a survey, segments, a model and a report, on real p
 test: $(READY)  ## run the fast tests, one worker per core
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
 
-quick: $(READY)  ## run the tests that need no fit
+quick: $(READY)  ## run a part of the fast tests
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto tests/test_layers.py tests/test_labels.py tests/test_read_table.py \
 	  tests/test_check_table.py tests/test_solver.py tests/test_networks.py
 
