@@ -86,8 +86,8 @@ def test_none_is_an_answer(answers: Path, suffix: str) -> None:
     assert result.exit_code == 0, result.output
     assert f"{len(frame) - 1} cells with" in result.stderr
     assert "1 cells with 'null' in numeric columns are taken as missing" in result.stderr
-    profiles = pd.read_csv(answers.parent / "segments" / "profiles.csv", keep_default_na=False)
-    given = {name: set(part["answer"]) for name, part in profiles.groupby("question")}
+    table = pd.read_csv(answers.parent / "segments" / "profiles.csv", keep_default_na=False)
+    given = {name: set(part["answer"]) for name, part in table.groupby("question")}
     assert given["Pets"] == {"None", "dog"}
     assert given["Home"] == {"Yes", "NA"}
     assert given["Sport"] == set("12345")

@@ -103,13 +103,13 @@ def test_paired_difference_counts_pairs_and_covers_the_truth() -> None:
     inside = 0
     for _ in range(500):
         drawn = rng.choice(4, 80, p=cells)
-        result = paired_difference(drawn <= 1, (drawn == 0) | (drawn == 2))
-        assert result["difference"] == pytest.approx(((drawn == 1).sum() - (drawn == 2).sum()) / 80)
-        inside += result["interval"][0] <= 0.1 <= result["interval"][1]
+        gap = paired_difference(drawn <= 1, (drawn == 0) | (drawn == 2))
+        assert gap["difference"] == pytest.approx(((drawn == 1).sum() - (drawn == 2).sum()) / 80)
+        inside += gap["interval"][0] <= 0.1 <= gap["interval"][1]
     assert 0.92 <= inside / 500 <= 0.98
 
 
-def test_methods_that_never_differ_may_still_be_unequal() -> None:
+def test_methods_that_never_differ_still_have_an_interval() -> None:
     same = np.ones(40, bool)
     low, high = paired_difference(same, same)["interval"]
     assert low < 0 < high
@@ -119,12 +119,12 @@ def test_scores_have_intervals_around_them() -> None:
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.ones(3), 90)
     codes = np.array([rng.choice(3, p=row) for row in p])  # calibrated by construction
-    result = scores_with_intervals(p, codes, seed=0)
+    scored = scores_with_intervals(p, codes, seed=0)
     for name in ("accuracy", "balanced_accuracy", "log_loss"):
-        low, high = result[name]["interval"]
-        assert low < result[name]["value"] < high
-    assert result["accuracy"]["value"] == accuracy_score(codes, p.argmax(axis=1))
-    assert result["ece"]["value"] < 2 * result["ece_if_calibrated"]
+        low, high = scored[name]["interval"]
+        assert low < scored[name]["value"] < high
+    assert scored["accuracy"]["value"] == accuracy_score(codes, p.argmax(axis=1))
+    assert scored["ece"]["value"] < 2 * scored["ece_if_calibrated"]
     assert sum(group["n"] for group in reliability(p, codes)) == 90
 
 
@@ -132,19 +132,19 @@ def test_weighted_scores_are_those_of_scikit_learn_and_of_repeated_rows() -> Non
     rng = np.random.default_rng(2)
     p, weight = rng.dirichlet(np.ones(3), 60), rng.integers(1, 5, 60).astype(float)
     codes = rng.integers(3, size=60)
-    plain, result = scores_with_intervals(p, codes, 0), scores_with_intervals(p, codes, 0, weight)
+    plain, scored = scores_with_intervals(p, codes, 0), scores_with_intervals(p, codes, 0, weight)
     for name, value in scores(p, codes).items():
         assert plain[name]["value"] == pytest.approx(value)
     for name, value in scores(np.repeat(p, weight.astype(int), axis=0), np.repeat(codes, weight.astype(int))).items():
-        assert result[name]["value"] == pytest.approx(value)
+        assert scored[name]["value"] == pytest.approx(value)
     predicted = p.argmax(axis=1)
-    assert result["accuracy"]["value"] == pytest.approx(accuracy_score(codes, predicted, sample_weight=weight))
-    assert result["balanced_accuracy"]["value"] == pytest.approx(
+    assert scored["accuracy"]["value"] == pytest.approx(accuracy_score(codes, predicted, sample_weight=weight))
+    assert scored["balanced_accuracy"]["value"] == pytest.approx(
         balanced_accuracy_score(codes, predicted, sample_weight=weight)
     )
-    assert result["log_loss"]["value"] == pytest.approx(log_loss(codes, p, sample_weight=weight))
+    assert scored["log_loss"]["value"] == pytest.approx(log_loss(codes, p, sample_weight=weight))
     # Only ratios of weights matter.
-    for alike, expected in ((7 * weight, result), (np.full(60, 3.0), plain)):
+    for alike, expected in ((7 * weight, scored), (np.full(60, 3.0), plain)):
         again = scores_with_intervals(p, codes, 0, alike)
         for name in ("accuracy", "balanced_accuracy", "log_loss", "ece"):
             assert again[name]["value"] == pytest.approx(expected[name]["value"])
@@ -198,7 +198,7 @@ def test_folds_hold_every_label_out_once_and_keep_every_class_in_training() -> N
     assert dealt.notes == ("Classes with one label are never held out, so their accuracy is unknown: d.",)
 
 
-def test_too_few_labels_give_a_note_and_no_estimate() -> None:
+def test_too_few_labels_give_a_reason_and_no_accuracy() -> None:
     table, y = customers(60, 60)
     y = np.array([None] * 60, object)
     y[:3] = ["young", "middle", "old"]
@@ -220,14 +220,14 @@ def test_held_out_rows_are_predicted_by_models_that_have_not_seen_them(data: tup
     known = np.flatnonzero(labels.labelled)
     shuffled[known] = np.random.default_rng(0).permutation(shuffled[known])
     table = table.assign(noise=np.arange(len(table), dtype=float))  # tells each row apart
-    result = evaluate(
+    evaluation = evaluate(
         for_table(method("random-forest", n_estimators=20)),
         table,
         type(labels)(shuffled, labels.classes),
         repeats=0,
         baselines=False,
     )
-    right = (result.p["model"].argmax(axis=1) == result.codes).mean()
+    right = (evaluation.p["model"].argmax(axis=1) == evaluation.codes).mean()
     assert right < 0.6  # nothing is to be learned from labels dealt at random; trees would know by heart what they saw
 
 
@@ -291,7 +291,7 @@ def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarr
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
     model = for_table(method("logistic-regression"))
     summary = summarize(model.fit(table, y, supervised__sample_weight=weight), table, y, sample_weight=weight)
-    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, baselines=False, repeats=0)
+    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, rivals=False, repeats=0)
     assert not isinstance(by_hand, str)
     own, w = summary["accuracy"]["methods"][0], weight[by_hand.rows]
     right = by_hand.p["model"].argmax(axis=1) == by_hand.codes
@@ -300,8 +300,8 @@ def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarr
     assert summary["curve"]["methods"][0]["accuracy"][-1] == pytest.approx(own["accuracy"]["value"])
     assert "of the unlabelled rows, counted by their weights, the right class" in " ".join(summary["verdict"])
     page = render(summary)
-    assert "Rows are weighted." in page
-    assert "Rows are weighted." not in render(
+    assert "Rows count by their weights" in page
+    assert "Rows count by their weights" not in render(
         summarize(model, table, y, sample_weight=np.full(len(y), 2.0), explained=False)
     )
 
@@ -312,8 +312,8 @@ def test_confusion_has_true_classes_in_rows() -> None:
     y = np.repeat(["a", "b"], 60).astype(object)
     y[rng.permutation(120)[40:]] = None
     model = TSVM().fit(X, y)
-    summary = evaluate(model, X, read_labels(y), baselines=False, repeats=0)
-    expected = confusion_matrix(summary.codes, summary.p["model"].argmax(axis=1))
+    evaluation = evaluate(model, X, read_labels(y), rivals=False, repeats=0)
+    expected = confusion_matrix(evaluation.codes, evaluation.p["model"].argmax(axis=1))
     assert summarize(model, X, y, explained=False)["confusion"] == expected.tolist()
 
 
@@ -406,15 +406,15 @@ def with_comparison(data: tuple[pd.DataFrame, np.ndarray], compared: dict[str, A
 def test_report_shows_the_comparison_and_its_verdict(
     with_comparison: dict[str, Any], compared: dict[str, Any], summary: dict[str, Any]
 ) -> None:
-    shown = with_comparison["comparison"]
-    assert shown | {"own": 0, "beside": 0} == compared | {"own": 0, "beside": 0}
+    result = with_comparison["comparison"]
+    assert result | {"own": 0, "beside": 0} == compared | {"own": 0, "beside": 0}
     assert json.loads(json.dumps(with_comparison, allow_nan=False)) == with_comparison
     # Both estimates of the same method are named, and that they are estimates.
     there = next(entry for entry in compared["methods"] if entry["name"] == "tsvm")["accuracy"]["value"]
     here = with_comparison["accuracy"]["methods"][0]["accuracy"]["value"]
-    assert f"tsvm has {percent(there, 1)}" in shown["beside"][0]
-    assert f"and {percent(here, 1)}" in shown["beside"][0]
-    assert "Both are estimates" in shown["beside"][0]
+    assert f"tsvm has {percent(there, 1)}" in result["beside"][0]
+    assert f"and {percent(here, 1)}" in result["beside"][0]
+    assert "Both are estimates" in result["beside"][0]
     assert sum(sentence.startswith("Of 3 methods compared") for sentence in with_comparison["verdict"]) == 1
     page, alone = render(with_comparison), render_comparison(compared, command="deepsep compare <x>")
     for text in (page, alone):
@@ -465,28 +465,30 @@ def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, An
     from deepsep.report.ranking import beside_report
     from deepsep.report.sentences import verdict
 
-    def verdicts(names: list[str], gap: list[float]) -> list[str]:
+    def sentences(names: list[str], gap: list[float]) -> list[str]:
         entries = [
             {**entry, "name": name, "against_best": {"difference": -0.2 * (i > 0), "interval": gap}}
             for i, (name, entry) in enumerate(zip(names, compared["methods"], strict=True))
         ]
-        result = beside_report({**compared, "methods": entries}, with_comparison)
-        return verdict({**with_comparison, "comparison": result})
+        comparison = beside_report({**compared, "methods": entries}, with_comparison)
+        return verdict({**with_comparison, "comparison": comparison})
 
     clear, noise = [-0.3, -0.1], [-0.45, 0.05]
-    better = verdicts(["knn", "tsvm", "svm"], clear)[0]
+    better = sentences(["knn", "tsvm", "svm"], clear)[0]
     assert better.startswith("Of 3 methods compared on these labels, knn comes first, 20.0 points ahead of tsvm")
     assert "(95 % interval +10.0 to +30.0): more than noise, so use it instead." in better
     assert any(
         text.endswith("(95 % interval −5.0 to +45.0), which may be noise.")
-        for text in verdicts(["knn", "tsvm", "svm"], noise)[1:]
+        for text in sentences(["knn", "tsvm", "svm"], noise)[1:]
     )
     assert any(
         "tsvm comes first, ahead of knn by more than noise." in text
-        for text in verdicts(["tsvm", "knn", "svm"], clear)[1:]
+        for text in sentences(["tsvm", "knn", "svm"], clear)[1:]
     )
-    assert any("by what may be noise" in text for text in verdicts(["tsvm", "knn", "svm"], noise)[1:])
-    assert any("this report's method was not among them" in text for text in verdicts(["knn", "svm", "qda"], clear)[1:])
+    assert any("by what may be noise" in text for text in sentences(["tsvm", "knn", "svm"], noise)[1:])
+    assert any(
+        "this report's method was not among them" in text for text in sentences(["knn", "svm", "qda"], clear)[1:]
+    )
 
 
 def test_comparison_of_other_settings_and_weights_says_so(
@@ -508,13 +510,13 @@ def test_comparison_of_other_settings_and_weights_says_so(
 def test_profiles_say_what_was_put_in(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, _ = data
     codes = (table["age"].fillna(45) > 55).to_numpy(int)
-    result = profiles(table, codes, ["rest", "old"])
-    first = result[1]["features"][0]
+    described = profiles(table, codes, ["rest", "old"])
+    first = described[1]["features"][0]
     assert first["feature"] == "age"
     own = table["age"][codes == 1]
     assert first["value"] == pytest.approx(own.mean())
     assert first["difference"] == pytest.approx((own.mean() - table["age"].mean()) / table["age"].std(ddof=0))
-    level = next(line for line in result[1]["features"] if line["feature"] == "plan = pro")
+    level = next(line for line in described[1]["features"] if line["feature"] == "plan = pro")
     assert level["lift"] == pytest.approx((table["plan"][codes == 1] == "pro").mean() / (table["plan"] == "pro").mean())
     assert level["value_text"].endswith("%")
 
@@ -579,11 +581,11 @@ def outline(page: str) -> Outline:
 
 def test_page_is_whole_and_accessible(summary: dict[str, Any]) -> None:
     page = render(summary)
-    read = outline(page)
-    assert read.unnamed == []
-    assert read.headings[0] == 1
-    assert read.headings.count(1) == 1
-    assert all(b - a <= 1 for a, b in pairwise(read.headings))
+    outlined = outline(page)
+    assert outlined.unnamed == []
+    assert outlined.headings[0] == 1
+    assert outlined.headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(outlined.headings))
     assert page.count("How to read it") == page.count("<figcaption>") == page.count("<figure")
     assert not re.search(r'(src|href)="(?!#|data:)', page)
     assert "url(" not in page
@@ -650,13 +652,13 @@ def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "MAX_UNLABELED", 50)
     monkeypatch.setattr(summary, "MOST_PREDICTED", 80)
     table, y = customers()
-    summary = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
-    assert summary["notes"] == [
-        "The cross-validation uses 50 of the 192 unlabelled rows, drawn at random.",
+    result = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
+    assert result["notes"] == [
+        "The models behind these figures saw 50 of the 192 unlabelled rows.",
         "Shares, profiles and the least certain rows are of 80 rows drawn at random.",
     ]
-    assert sum(profile["rows"] for profile in summary["profiles"]) == 80
-    assert summary["asked"]["rows"] == 240
+    assert sum(profile["rows"] for profile in result["profiles"]) == 80
+    assert result["asked"]["rows"] == 240
 
 
 # -- small things ------------------------------------------------------------------------------------------------
@@ -706,14 +708,14 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
     y[60:] = None
     model = make_pipeline(PCA(), TSVM()).fit(X, y)
     assert source_columns(model[:-1], ["x0", "x1", "x2"]) is None
-    result = evaluate(model, X, read_labels(y), folds=2, baselines=False, repeats=2)
-    assert not isinstance(result, str)
-    assert result.permuted is not None
-    assert result.permuted.loss.mean(axis=1).argmax() == 0
+    evaluation = evaluate(model, X, read_labels(y), folds=2, rivals=False, repeats=2)
+    assert not isinstance(evaluation, str)
+    assert evaluation.permuted is not None
+    assert evaluation.permuted.loss.mean(axis=1).argmax() == 0
 
 
 @pytest.mark.parametrize("name", ["semiboost", "lightgbm-few-labels", "random-forest", "knn", "self-training"])
-def test_a_report_names_its_method_and_does_not_fit_it_again_as_a_baseline(name: str) -> None:
+def test_a_report_names_its_method_and_does_not_fit_it_again_for_comparison(name: str) -> None:
     table, y = customers(100, 40)
     model = for_table(method(name, random_state=0)).fit(table, y)
     summary = summarize(model, table, y, folds=2, explained=False)
@@ -730,12 +732,12 @@ def test_bonett_price_solves_its_equation() -> None:
     # The ends are where the adjusted difference is 1.96 standard errors away.
     right = np.array([True] * 30 + [False] * 10)
     other = np.roll(right, 5)
-    result = paired_difference(right, other)
-    up, down = (result["gained"] + 1) / 42, (result["lost"] + 1) / 42
+    gap = paired_difference(right, other)
+    up, down = (gap["gained"] + 1) / 42, (gap["lost"] + 1) / 42
     end = optimize.brentq(
         lambda d: (d - (up - down)) / np.sqrt((up + down - (up - down) ** 2) / 42) - stats.norm.ppf(0.975), 0, 1
     )
-    assert result["interval"][1] == pytest.approx(end)
+    assert gap["interval"][1] == pytest.approx(end)
 
 
 def test_explanations_ask_only_about_columns_that_the_model_uses(data: tuple[pd.DataFrame, np.ndarray]) -> None:
