@@ -157,13 +157,13 @@ def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
         seen[name, fold.number] = fitted.n_labeled_, fitted.n_unlabeled_
         return fold.X_test.shape
 
-    result = fit_folds(candidates, X, labels, folds, keep_failures=True, after_fit=look)
+    result = fit_folds(candidates, X, labels, folds, kept_failures=(ValueError,), after_fit=look)
     assert list(result.p) == ["all", "labelled", "half"]
     assert set(result.failures) == {"wrong"}
     assert "C=-1" in result.failures["wrong"]
     assert [seen[name, 0] for name in result.p] == [(12, 276), (12, 0), (6, 282)]
     assert result.extras[1] == dict.fromkeys(result.p, (12, 2))
-    again = fit_folds(candidates, X, labels, folds, keep_failures=True, n_jobs=2)
+    again = fit_folds(candidates, X, labels, folds, kept_failures=(ValueError,), n_jobs=2)
     for name, p in result.p.items():
         np.testing.assert_array_equal(again.p[name], p)
     with pytest.raises(ParameterError, match="C=-1"):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from deepsep import datasets, errors
     from deepsep.classifiers.catalogue import method, methods
     from deepsep.classifiers.deepsep import DeepSep
+    from deepsep.classifiers.committee import Committee
     from deepsep.classifiers.in_context import InContext
     from deepsep.classifiers.tsvm import TSVM
     from deepsep.evaluation.folds import LabelledFold
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TSVM",
     "DeepSep",
+    "Committee",
     "InContext",
     "LabelledFold",
     "SurveySegments",
@@ -41,6 +43,7 @@ __all__ = [
 
 _HOME = {
     "DeepSep": "deepsep.classifiers.deepsep",
+    "Committee": "deepsep.classifiers.committee",
     "InContext": "deepsep.classifiers.in_context",
     "TSVM": "deepsep.classifiers.tsvm",
     "LabelledFold": "deepsep.evaluation.folds",

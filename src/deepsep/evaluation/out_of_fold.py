@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from deepsep.evaluation.frames import prediction_columns, take
 from deepsep.evaluation.population import read_weights, to_population
 
 Array = NDArray[Any]
+T = TypeVar("T")
 
 MODEL = "model"  # the name of the only estimator of :func:`out_of_fold`
 
@@ -224,7 +226,7 @@ class _Job:
     encoder: Any
     ask: Callable[[Any, Any], Array]
     after_fit: Callable[[str, Any, Fold], Any] | None
-    keep_failures: bool
+    kept_failures: tuple[type[Exception], ...]
 
 
 def predict_proba(fitted: Any, X: Any) -> Array:
@@ -242,7 +244,7 @@ def fit_folds(
     encoder: Any = None,
     ask: Callable[[Any, Any], Array] = predict_proba,
     after_fit: Callable[[str, Any, Fold], Any] | None = None,
-    keep_failures: bool = False,
+    kept_failures: tuple[type[Exception], ...] = (),
     n_jobs: int | None = None,
     on_fold: Callable[[int], object] | None = None,
 ) -> OutOfFold:
@@ -267,8 +269,8 @@ def fit_folds(
     after_fit : callable, optional
         ``after_fit(name, fitted, fold)`` is called after each fit, in the process of the fit; its results are kept in
         ``extras``.
-    keep_failures : bool, default=False
-        Whether a ``ValueError`` of an estimator is kept in ``failures`` instead of raised.
+    kept_failures : tuple of exceptions, optional
+        What an estimator may raise; it is then left out, with the reason in ``failures``.
     n_jobs : int, optional
         Number of folds to fit in parallel.
     on_fold : callable, optional
@@ -276,7 +278,7 @@ def fit_folds(
     """
     if weight is not None and (weight == 1).all():
         weight = None
-    job = _Job(candidates, table, labels, folds, weight, encoder, ask, after_fit, keep_failures)
+    job = _Job(candidates, table, labels, folds, weight, encoder, ask, after_fit, kept_failures)
     results = []
     for result in _run(job, n_jobs):
         results.append(result)
@@ -312,29 +314,44 @@ class _Result:
 
 
 def _run(job: _Job, n_jobs: int | None) -> Iterator[_Result]:
+    """Yield the result of each fold.
+
+    Candidates of a fold share an encoder and are fitted one after the other; without one, each is a task of its own.
+    """
     numbers = range(len(job.folds.tests))
+    groups = [[name] for name in job.candidates] if job.encoder is None else [list(job.candidates)]
+    tasks = ((job, number, names) for number in numbers for names in groups)
+    done = in_parallel(_fit_fold, tasks, n_jobs)
+    for _ in numbers:
+        first, *others = itertools.islice(done, len(groups))
+        for other in others:
+            for field in ("p", "seconds", "failures", "extras"):
+                getattr(first, field).update(getattr(other, field))
+        yield first
+
+
+def in_parallel(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None) -> Iterator[T]:
+    """Yield ``function(*task)`` for each task, in their order; in several processes if ``n_jobs`` is above one."""
     if n_jobs in (None, 1):
-        yield from (_fit_fold(job, number) for number in numbers)
+        yield from itertools.starmap(function, tasks)
         return
     from joblib import Parallel, delayed, parallel_config
 
     with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        yield from Parallel(return_as="generator")(delayed(_fit_fold)(job, number) for number in numbers)
+        yield from Parallel(return_as="generator")(delayed(function)(*task) for task in tasks)
 
 
-def _fit_fold(job: _Job, number: int) -> _Result:
+def _fit_fold(job: _Job, number: int, names: Sequence[str]) -> _Result:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeepSepWarning)  # the fit to all rows has issued them already
+        warnings.simplefilter("ignore", DeepSepWarning)  # a fit to all rows says what there is to say
         fold = _encoded(job, number)
         result = _Result(int((fold.codes >= 0).sum()), {}, {}, {}, {})
-        for name, candidate in job.candidates.items():
+        for name in names:
             began = time.perf_counter()
             try:
-                fitted = _fit(candidate, fold, job.labels.classes, job.folds.seed)
+                fitted = _fit(job.candidates[name], fold, job.labels.classes, job.folds.seed)
                 result.p[name] = job.ask(fitted, fold.X_test)
-            except ValueError as error:
-                if not job.keep_failures:
-                    raise
+            except job.kept_failures as error:
                 result.failures[name] = str(error)
                 continue
             result.seconds[name] = time.perf_counter() - began
@@ -351,7 +368,7 @@ def _encoded(job: _Job, number: int) -> Fold:
     X_test, encoder = test_rows, None
     if job.encoder is not None:
         encoder = clone(job.encoder)
-        X = encoder.fit_transform(X, _names(codes, job.labels.classes))
+        X = encoder.fit_transform(X, label_names(codes, job.labels.classes))
         X_test = encoder.transform(test_rows)
     weight = None if job.weight is None else job.weight[train]
     return Fold(number, encoder, X, codes, weight, test_rows, X_test, job.labels.codes[test])
@@ -368,15 +385,20 @@ def _fit(candidate: Candidate, fold: Fold, classes: Array, seed: int) -> Any:
         at = np.flatnonzero(codes >= 0)
         X, codes, weight = take(X, at), codes[at], None if weight is None else weight[at]
         weight = to_population(codes, weight, candidate.class_shares)
-    copy = clone(candidate.estimator)
-    copy._is_part = True  # of a larger run, which Ctrl-C must stop
+    return fit_copy(candidate.estimator, X, label_names(codes, classes), weight, seed)
+
+
+def fit_copy(estimator: Any, X: Any, y: Array, weight: Array | None, seed: int) -> Any:
+    """Return a fitted copy of an estimator; it gets the weights if it takes any, and the seed if it has none."""
+    copy = clone(estimator)
+    copy._is_part = True  # of a larger piece of work, which Ctrl-C must end
     if copy.get_params(deep=False).get("random_state", 0) is None:
         copy.set_params(random_state=seed)
     weights = {"sample_weight": weight} if weight is not None and has_fit_parameter(copy, "sample_weight") else {}
-    return copy.fit(X, _names(codes, classes), **weights)
+    return copy.fit(X, y, **weights)
 
 
-def _names(codes: Array, classes: Array) -> Array:
+def label_names(codes: Array, classes: Array) -> Array:
     """Return labels as a user would pass them, None for unlabelled rows."""
     if (codes >= 0).all():
         return np.asarray(classes[codes])

@@ -120,7 +120,7 @@ def compare(
             weight=weight,
             # One encoder for all methods, fitted to all rows, so that only the methods differ.
             encoder=for_table(estimators[methods[0]], keep=tuple(keep))[:-1],
-            keep_failures=True,
+            kept_failures=(ValueError,),
             n_jobs=n_jobs,
             on_fold=None if on_step is None else lambda done: on_step(done_before + done, total, description),
         )
