@@ -85,17 +85,9 @@ class Supervised(Classifier):
     method_name: str = ""
     random_state: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse()
-        return tags
-
-    def _takes_sparse(self) -> bool:
-        return bool(get_tags(self.estimator).input_tags.sparse)
-
     @property
     def _accept(self) -> dict[str, Any]:  # type: ignore[override]
-        return {"accept_sparse": "csr" if self._takes_sparse() else False}
+        return {"accept_sparse": "csr" if get_tags(self.estimator).input_tags.sparse else False}
 
     @property
     def uses_unlabelled(self) -> bool:

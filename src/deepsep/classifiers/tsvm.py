@@ -13,7 +13,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from deepsep.classifiers.base import Classifier, settings
@@ -192,11 +191,6 @@ class TSVM(Classifier):
     max_iter: int = 1000
     tol: float = 1e-6
     random_state: Any = None
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     _accept: ClassVar[dict[str, Any]] = {"accept_sparse": "csr"}
 
