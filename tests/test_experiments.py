@@ -17,7 +17,7 @@ from deepsep.evaluation.metrics import calibration_error, scores
 from deepsep.experiments import compare, published, results
 from deepsep.experiments.cells import Cell, is_done, read_report
 from deepsep.experiments.running import attempt, prepare, run
-from deepsep.experiments.splits import Plan, deal, plan
+from deepsep.experiments.splits import Plan, plan, split_rows
 from deepsep.experiments.study_models import ENSEMBLE, INITIAL, LAST
 from deepsep.experiments.verdict import verdict
 
@@ -38,7 +38,7 @@ def test_labels_then_validation_then_test(counts, sizes, shuffle):
     except DataError:
         assert all(size < c or min(counts) - (size + 20) / c < 31 for size in sizes)
         return
-    rows = deal(codes, what, shuffle)
+    rows = split_rows(codes, what, shuffle)
     assert len(rows.labelled) == max(what.sizes)
     assert len(rows.validation) == 20
     everything = np.concatenate([rows.labelled, rows.validation, rows.test])
@@ -57,8 +57,8 @@ def test_labels_then_validation_then_test(counts, sizes, shuffle):
 def test_shuffles_differ_and_repeat():
     codes = np.repeat(np.arange(3), 200)
     what = plan(np.array([200] * 3), sizes=[30], validation=10)
-    np.testing.assert_array_equal(deal(codes, what, 1).labelled, deal(codes, what, 1).labelled)
-    assert (deal(codes, what, 1).labelled != deal(codes, what, 2).labelled).any()
+    np.testing.assert_array_equal(split_rows(codes, what, 1).labelled, split_rows(codes, what, 1).labelled)
+    assert (split_rows(codes, what, 1).labelled != split_rows(codes, what, 2).labelled).any()
 
 
 def test_the_test_rows_are_as_many_as_the_smallest_class_has_left():
@@ -68,9 +68,9 @@ def test_the_test_rows_are_as_many_as_the_smallest_class_has_left():
     assert plan(np.full(5, 4000)).test_per_class == 956
     few = plan(np.full(5, 549))  # one row short of what all seven sizes take
     assert few.sizes[-1] == 1250
-    assert "2500 labels are left out: the smallest class has 549 rows, so that 29 would be left" in few.notices[0]
-    assert "each needs one" in plan(np.full(40, 500), sizes=[35, 50]).notices[0]
-    with pytest.raises(DataError, match="fits no size"):
+    assert "2500 labels are left out: the smallest class has 549 rows, which leaves 29 for testing" in few.notices[0]
+    assert "each needs a label" in plan(np.full(40, 500), sizes=[35, 50]).notices[0]
+    with pytest.raises(DataError, match="too small for every number of labels"):
         plan(np.full(5, 40))
 
 
@@ -137,7 +137,7 @@ def test_holm_by_hand():
     assert np.isnan(adjusted[1])
 
 
-def test_table_1_has_a_block_a_shuffle_and_averages_last():
+def test_table_1_has_one_block_per_shuffle_and_averages_last():
     table = results.table_1(published_results().replace({"method": {"TSVM": "TSVM (raw features)"}}))
     assert len(table) == 36
     assert table.index[0] == (1, "LightGBM")
@@ -300,7 +300,7 @@ def test_compare_counts_by_weight():
     asked = {"methods": ["logistic-regression", "label-spreading"], "folds": 3, "repeats": 1, "seed": 4}
     comparison = compare(frame, y, sample_weight=weight, **asked)
     assert comparison["weighted"]
-    assert comparison["notes"] == ["label-spreading is left out, as it failed: it takes no weights."]
+    assert comparison["notes"] == ["label-spreading is left out: it does not support weights."]
     kept, right, counted = weight > 0, [], []
     some, known, w = frame[kept].reset_index(drop=True), y[kept], weight[kept]
     for train, test in LabelledFold(3, random_state=4).split(some, known):
@@ -325,8 +325,8 @@ def test_compare_leaves_out_what_fails_and_says_so():
     comparison = compare(frame, y, methods=["knn", "logistic-regression"], folds=2, repeats=1, sample_weight=weight)
     assert [entry["name"] for entry in comparison["methods"]] == ["logistic-regression"]
     (note,) = comparison["notes"]
-    assert note.startswith("knn is left out, as it failed: KNeighborsClassifier takes no weights")
-    with pytest.raises(LabelError, match=r"no method could be fitted\. knn is left out, as it failed"):
+    assert note.startswith("knn is left out: KNeighborsClassifier takes no weights")
+    with pytest.raises(LabelError, match=r"no method could be fitted\. knn is left out"):
         compare(frame, y, methods=["knn"], folds=2, repeats=1, sample_weight=weight)
 
 
@@ -336,19 +336,19 @@ def entry(name, value, gap, *, semi=False, seconds=1.0):
     return {"name": name, "uses_unlabelled": semi, "accuracy": score, "against_best": against, "seconds": seconds}
 
 
-def test_verdict_tells_noise_from_difference():
+def test_verdict_separates_noise_from_difference():
     gap = {"difference": 0.03, "interval": [0.01, 0.05]}
     asked = {"method": "a", "without": gap, "labels_alone": "b", "against_labels_alone": gap}
     far = {"methods": [entry("a", 0.8, 0.0, semi=True), entry("b", 0.77, -0.03)], "unlabelled": asked}
     words = " ".join(verdict(far)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "Take a: 80 %" in words
+    assert "Use a: 80 %" in words
     assert "b comes next, and the difference is more than noise: −3.0 points" in words
     assert "The unlabelled rows helped: a with them against without, +3.0 points" in words
     assert "a, beats the best that does not, b" in words
     near = {"methods": [entry("a", 0.8, 0.0), entry("b", 0.79, -0.01, seconds=0.1)], "unlabelled": None}
     words = " ".join(verdict(near))
     assert "may be noise" in words
-    assert "0.1 s a fit instead of 1.0" in words
+    assert "0.1 s per fit instead of 1.0" in words
 
 
 @pytest.mark.parametrize("changes", [{"folds": 1}, {"repeats": 0}, {"methods": []}, {"methods": ["knm"]}], ids=str)

@@ -1,4 +1,4 @@
-"""Explanations: columns that matter are found, and rules say what the model does."""
+"""Explanations: columns that matter are result, and rules say what the model does."""
 
 import json
 

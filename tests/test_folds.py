@@ -201,7 +201,7 @@ def test_unlabelled_rows_can_be_sampled():
     _, y = easy()
     folds = deal_folds(read_labels(y), n_splits=2, max_unlabeled=50)
     assert len(folds.rows) == 24 + 50
-    assert folds.notes == ("The models behind these figures saw 50 of the 276 unlabelled rows.",)
+    assert folds.notes == ("The cross-validation uses 50 of the 276 unlabelled rows, drawn at random.",)
 
 
 @pytest.mark.parametrize(

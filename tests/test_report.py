@@ -195,7 +195,7 @@ def test_folds_hold_every_label_out_once_and_keep_every_class_in_training() -> N
     assert sorted(np.concatenate(tests)) == list(range(17))  # all but the only d
     for test in tests:
         assert set(np.setdiff1d(labels.codes[:18][np.setdiff1d(np.arange(18), test)], [])) == {0, 1, 2, 3}
-    assert dealt.notes == ("Classes with one label are never held out, so nothing is known of how well they do: d.",)
+    assert dealt.notes == ("Classes with one label are never held out, so their accuracy is unknown: d.",)
 
 
 def test_too_few_labels_give_a_reason_and_no_accuracy() -> None:
@@ -225,13 +225,13 @@ def test_held_out_rows_are_predicted_by_models_that_have_not_seen_them(data: tup
         table,
         type(labels)(shuffled, labels.classes),
         repeats=0,
-        rivals=False,
+        baselines=False,
     )
     right = (evaluation.p["model"].argmax(axis=1) == evaluation.codes).mean()
     assert right < 0.6  # nothing is to be learned from labels dealt at random; trees would know by heart what they saw
 
 
-# -- the summary -------------------------------------------------------------------------------------------------
+# -- the summary ------------------------------------------------------------------------------------------------
 
 
 def test_calibrated_models_are_measured_as_calibrated_without_further_fits(
@@ -239,7 +239,7 @@ def test_calibrated_models_are_measured_as_calibrated_without_further_fits(
 ) -> None:
     table, y = data
     raw, tempered = (
-        evaluate(for_table(DeepSep(**FAST, calibrate=calibrate)), table, read_labels(y), rivals=False, repeats=0)
+        evaluate(for_table(DeepSep(**FAST, calibrate=calibrate)), table, read_labels(y), baselines=False, repeats=0)
         for calibrate in (False, True)
     )
     assert not isinstance(raw, str)
@@ -329,7 +329,7 @@ def test_same_seed_same_summary(data: tuple[pd.DataFrame, np.ndarray]) -> None:
 def test_parallel_folds_change_nothing(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
     labels = read_labels(y)
-    one, two = (evaluate(for_table(TSVM()), table, labels, n_jobs=n, repeats=1, rivals=False) for n in (1, 2))
+    one, two = (evaluate(for_table(TSVM()), table, labels, n_jobs=n, repeats=1, baselines=False) for n in (1, 2))
     for name in one.p:
         np.testing.assert_array_equal(one.p[name], two.p[name])
     np.testing.assert_array_equal(one.permuted.loss, two.permuted.loss)
@@ -457,7 +457,7 @@ def test_comparison_of_another_table_is_refused(
 def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray], compared: dict[str, Any]) -> None:
     table, y = data
     for wrong in ([], {"accuracy": 1}, {k: v for k, v in compared.items() if k != "methods"}):
-        with pytest.raises(DataError, match="no comparison of methods: it lacks"):
+        with pytest.raises(DataError, match="not a comparison of methods"):
             summarize(TSVM(), table, y, comparison=wrong)  # type: ignore[arg-type]
 
 
@@ -501,7 +501,7 @@ def test_comparison_of_other_settings_and_weights_says_so(
     text = " ".join(beside_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
     assert "The comparison counts labelled rows once each, and this report does not." in text
     assert "probabilities are calibrated and those of the comparison are not" in text
-    assert "tsvm with its own settings, this report with C = 3.0." in text
+    assert "tsvm with its default settings, this report with C = 3.0." in text
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------
@@ -638,10 +638,10 @@ def test_report_files_are_written_whole(tmp_path: Path, data: tuple[pd.DataFrame
     table, y = data
     steps: list[tuple[int, int, str]] = []
     model = for_table(TSVM()).fit(table, y)
-    summary = write_report(model, table, y, tmp_path / "out", folds=2, on_step=lambda *step: steps.append(step))
+    result = write_report(model, table, y, tmp_path / "out", folds=2, on_step=lambda *step: steps.append(step))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
-    assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == summary
-    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(summary)
+    assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == result
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(result)
     assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
     assert steps[-1][0] == steps[-1][1]
 

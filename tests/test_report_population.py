@@ -1,4 +1,4 @@
-"""The report of a model that was told the shares of the classes: its figures are for the population."""
+"""Reports on models with known class shares: scores are for the population."""
 
 import warnings
 from collections.abc import Iterator
