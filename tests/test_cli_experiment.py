@@ -62,11 +62,11 @@ def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
     assert sum(block.startswith(("1  ", "2  ", "Average")) for block in blocks) == 3
     assert "DeepSep-Ensemble minus Initial NN" in done.stdout
 
-    found = pd.read_csv(folder / "table.csv")
-    assert tuple(found.columns) == COLUMNS
-    assert len(found) == 2 * 2 * 5
-    assert found.equals(found.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True))
-    assert set(found["table"]) == {"people"}
+    frame = pd.read_csv(folder / "table.csv")
+    assert tuple(frame.columns) == COLUMNS
+    assert len(frame) == 2 * 2 * 5
+    assert frame.equals(frame.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True))
+    assert set(frame["table"]) == {"people"}
     for name, sign in {
         "table1.md": "|",
         "table1.tex": "\\hline",
@@ -83,7 +83,7 @@ def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
     again = experiment(table, folder)  # another choice of sizes has other test rows only if the largest differs
     assert again.exit_code == 0
     assert "8 fits, 8 of them already finished." in again.stderr
-    pd.testing.assert_frame_equal(found, pd.read_csv(folder / "table.csv"))
+    pd.testing.assert_frame_equal(frame, pd.read_csv(folder / "table.csv"))
 
 
 def test_json_is_alone_on_standard_output(table, tmp_path):

@@ -80,10 +80,10 @@ def test_the_test_rows_are_as_many_as_the_smallest_class_has_left():
 def test_scores_are_those_of_scikit_learn():
     rng = np.random.default_rng(0)
     p, codes = rng.dirichlet(np.ones(4), 500), rng.integers(0, 4, 500)
-    found = scores(p, codes)
-    assert found["accuracy"] == (p.argmax(1) == codes).mean()
-    assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(codes, p.argmax(1)))
-    assert found["log_loss"] == pytest.approx(sklearn_log_loss(codes, p))
+    scored = scores(p, codes)
+    assert scored["accuracy"] == (p.argmax(1) == codes).mean()
+    assert scored["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(codes, p.argmax(1)))
+    assert scored["log_loss"] == pytest.approx(sklearn_log_loss(codes, p))
 
 
 def test_calibration_error_by_hand():
@@ -180,11 +180,11 @@ def test_a_run_resumes_and_is_the_same_whatever_the_workers(tmp_path):
     assert one.pending == []
     two = small_experiment(tmp_path / "two")
     run(two, jobs=2)
-    found = results.collect(one.cells, one.cells_folder)
-    assert found.columns.tolist()[:5] == ["table", "shuffle", "labels", "method", "accuracy"]
-    assert len(found) == 2 * 2 * 5
+    collected = results.collect(one.cells, one.cells_folder)
+    assert collected.columns.tolist()[:5] == ["table", "shuffle", "labels", "method", "accuracy"]
+    assert len(collected) == 2 * 2 * 5
     pd.testing.assert_frame_equal(
-        found.drop(columns="seconds"), results.collect(two.cells, two.cells_folder).drop(columns="seconds")
+        collected.drop(columns="seconds"), results.collect(two.cells, two.cells_folder).drop(columns="seconds")
     )
     # A changed setting makes new cells of that method alone; what is done is not done again.
     changed = small_experiment(tmp_path / "one", settings={"knn": {"n_neighbors": 1}, **QUICK})
@@ -192,9 +192,9 @@ def test_a_run_resumes_and_is_the_same_whatever_the_workers(tmp_path):
     assert len(small_experiment(tmp_path / "one", labels=(6,)).pending) == 4  # other test rows
     by_round = results.rounds(one.cells, one.cells_folder)
     assert by_round["round"].max() == 2
-    last = by_round[by_round["round"] == 2].merge(found[found["method"] == LAST], on=["shuffle", "labels"])
+    last = by_round[by_round["round"] == 2].merge(collected[collected["method"] == LAST], on=["shuffle", "labels"])
     np.testing.assert_array_equal(last["network"], last["accuracy"])
-    last = by_round[by_round["round"] == 2].merge(found[found["method"] == ENSEMBLE], on=["shuffle", "labels"])
+    last = by_round[by_round["round"] == 2].merge(collected[collected["method"] == ENSEMBLE], on=["shuffle", "labels"])
     np.testing.assert_allclose(last["average"], last["accuracy"], atol=0.005)
 
 
@@ -279,9 +279,9 @@ def partly_labelled(n_labelled=60):
 def test_compare_measures_what_cross_validation_measures():
     """Accuracies are those of fitting by hand on the folds of LabelledFold."""
     frame, y = partly_labelled()
-    found = compare(frame, y, methods=["knn", "logistic-regression"], folds=3, repeats=2, seed=4)
-    assert found["unlabelled"] is None
-    for entry in found["methods"]:
+    comparison = compare(frame, y, methods=["knn", "logistic-regression"], folds=3, repeats=2, seed=4)
+    assert comparison["unlabelled"] is None
+    for entry in comparison["methods"]:
         by_hand = []
         for repeat in range(2):
             right = []
@@ -290,8 +290,8 @@ def test_compare_measures_what_cross_validation_measures():
                 right += (model.predict(frame.iloc[test]) == y[test]).tolist()
             by_hand.append(np.mean(right))
         assert entry["accuracy"]["value"] == pytest.approx(np.mean(by_hand))
-    assert found["methods"][0]["against_best"]["difference"] == 0
-    assert found["methods"][0]["accuracy"]["value"] >= found["methods"][1]["accuracy"]["value"]
+    assert comparison["methods"][0]["against_best"]["difference"] == 0
+    assert comparison["methods"][0]["accuracy"]["value"] >= comparison["methods"][1]["accuracy"]["value"]
 
 
 def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabelled_rows():
@@ -300,8 +300,8 @@ def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabelled_rows
     steps = []
     one = compare(frame, y, **asked, on_step=lambda *step: steps.append(step))
     two = compare(frame, y, **asked, n_jobs=2)
-    for found in (one, two):
-        for entry in found["methods"]:
+    for result in (one, two):
+        for entry in result["methods"]:
             assert entry.pop("seconds") > 0
     assert one == two
     assert [done for done, _, _ in steps] == [1, 2, 3, 4, 5, 6]
@@ -317,9 +317,9 @@ def test_compare_counts_by_weight():
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
     weight[:3] = 0
     asked = {"methods": ["logistic-regression", "label-spreading"], "folds": 3, "repeats": 1, "seed": 4}
-    found = compare(frame, y, sample_weight=weight, **asked)
-    assert found["weighted"]
-    assert found["notes"] == ["label-spreading is left out: it does not support weights."]
+    comparison = compare(frame, y, sample_weight=weight, **asked)
+    assert comparison["weighted"]
+    assert comparison["notes"] == ["label-spreading is left out: it does not support weights."]
     kept, right, counted = weight > 0, [], []
     some, known, w = frame[kept].reset_index(drop=True), y[kept], weight[kept]
     for train, test in LabelledFold(3, random_state=4).split(some, known):
@@ -327,19 +327,23 @@ def test_compare_counts_by_weight():
         model.fit(some.iloc[train], known[train], supervised__sample_weight=w[train])
         right += (model.predict(some.iloc[test]) == known[test]).tolist()
         counted += w[test].tolist()
-    entry = next(entry for entry in found["methods"] if entry["name"] == "logistic-regression")
+    entry = next(entry for entry in comparison["methods"] if entry["name"] == "logistic-regression")
     assert entry["accuracy"]["value"] == pytest.approx(np.average(right, weights=counted))
     assert len(right) == 57
-    assert (found["labelled"], sum(found["labels_per_class"]), found["columns"]) == (60, 60, frame.shape[1])
+    assert (comparison["labelled"], sum(comparison["labels_per_class"]), comparison["columns"]) == (
+        60,
+        60,
+        frame.shape[1],
+    )
     assert not compare(frame, y, **asked)["weighted"]
 
 
 def test_compare_leaves_out_what_fails_and_says_so():
     frame, y = partly_labelled()
     weight = np.full(len(y), 1.5)  # neighbours take no weights, and one and a half copies of a row there are not
-    found = compare(frame, y, methods=["knn", "logistic-regression"], folds=2, repeats=1, sample_weight=weight)
-    assert [entry["name"] for entry in found["methods"]] == ["logistic-regression"]
-    (note,) = found["notes"]
+    comparison = compare(frame, y, methods=["knn", "logistic-regression"], folds=2, repeats=1, sample_weight=weight)
+    assert [entry["name"] for entry in comparison["methods"]] == ["logistic-regression"]
+    (note,) = comparison["notes"]
     assert note.startswith("knn is left out: KNeighborsClassifier takes no weights")
     with pytest.raises(LabelError, match=r"no method could be fitted\. knn is left out"):
         compare(frame, y, methods=["knn"], folds=2, repeats=1, sample_weight=weight)
