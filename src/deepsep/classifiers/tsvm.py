@@ -403,6 +403,10 @@ class TSVM(Classifier):
         if "prior_shift_" in arrays:
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
 
+    def _check_restored(self) -> None:
+        if self._fitted_probability is not None:
+            super()._check_restored()
+
 
 def check_tsvm_settings(model: Any) -> None:
     """Raise unless the settings that :class:`TSVM` and :class:`deepsep.DeepSep` share make sense."""
