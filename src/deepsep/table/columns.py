@@ -205,6 +205,9 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
     api = pd.api.types
     if kind == "text":
         return _text(column)
+    if kind == "number" and isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":  # the usual case
+        values = column.to_numpy(np.float64)
+        return pd.Series(np.where(np.isfinite(values), values, np.nan), index=column.index)
     if kind == "date":
         if api.is_numeric_dtype(column) and column.notna().any():
             raise TypeError(f"numbers such as {column.dropna().iloc[0]} here")
@@ -224,9 +227,9 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
         return truth.astype(float)
     cells = column if api.is_numeric_dtype(column) else _text(column)
     numbers = pd.to_numeric(cells, errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
-    values = pd.Series(numbers, index=column.index)
-    _check_converted(cells, values)
-    return values.where(np.isfinite(values))
+    converted = pd.Series(numbers, index=column.index)
+    _check_converted(cells, converted)
+    return converted.where(np.isfinite(converted))
 
 
 def _check_converted(given: pd.Series[Any], converted: pd.Series[Any]) -> None:
@@ -279,7 +282,7 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
     given = values.dropna()
     if not len(given):
         return "empty"
-    distinct = given.nunique()
+    distinct = len(np.unique(given.to_numpy())) if kind == "number" else given.nunique()
     if distinct == 1 and len(given) == len(values):
         return "constant"
     if len(given) < ENOUGH:
