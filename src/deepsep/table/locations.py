@@ -16,12 +16,19 @@ from typing import Any, BinaryIO, Literal, cast
 
 from deepsep.errors import DataError, DeepSepError, Setting
 
-Kind = Literal["text", "parquet", "feather", "excel", "parts"]
+Kind = Literal["text", "parquet", "feather", "excel", "spss", "parts"]
 
 PARTS = "*.parquet"
-NAMED = {".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"}
+NAMED = {
+    **{".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"},
+    **{".sav": "spss", ".zsav": "spss"},
+}
 # First bytes of each kind of file. The content decides, not the name.
-TABLES: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"}
+TABLES: dict[bytes, Kind] = {
+    **{b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"},
+    **{b"$FL2": "spss", b"$FL3": "spss"},
+}
+READABLE = "deepsep reads CSV, TSV, Parquet, Feather, Excel (.xlsx) and SPSS (.sav)"
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 FOREIGN = {
     b"\xd0\xcf\x11\xe0": "an old Excel file (.xls), or one with a password; save it as .xlsx without a password, or as CSV",
@@ -38,7 +45,7 @@ FOREIGN = {
 ENCRYPTED = 0x1  # a flag of a file in a zip archive
 UNZIPPED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 # Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
-GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0}
+GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
 UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 LIMIT = "DEEPSEP_MAX_BYTES"
 
@@ -57,7 +64,7 @@ def kind_of(path: Path) -> Kind:
         raise DataError(f"{path} is empty (0 bytes). Write the table again.")
     for magic, what in FOREIGN.items():
         if head.lower().startswith(magic.lower()):
-            raise DataError(f"{path} is {what}. deepsep reads CSV, TSV, Parquet, Feather and Excel (.xlsx).")
+            raise DataError(f"{path} is {what}. {READABLE}.")
     kind: Kind = next((kind for magic, kind in TABLES.items() if head.startswith(magic)), "text")
     if kind == "excel" and _only_member(path) is not None:
         kind = "text"
@@ -119,7 +126,7 @@ def readable(path: Path) -> Iterator[None]:
     """Turn whatever goes wrong while a file is read into a DataError: a broken file is not a bug in deepsep."""
     try:
         yield
-    except (DeepSepError, ImportError, MemoryError):
+    except (DeepSepError, ImportError, MemoryError, Warning):
         raise
     except PermissionError as error:
         raise DataError(

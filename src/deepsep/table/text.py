@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.table.locations import compression_of, open_bytes, readable
+from deepsep.table.locations import READABLE, compression_of, open_bytes, readable
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 UNUSUAL = "^~:#\x01 "  # delimiters suggested in messages but never assumed
@@ -51,11 +51,13 @@ class TextFormat:
     encoding: str
     delimiter: str
     names: list[str]
-    skip: int  # lines before the header: Excel's "sep=;"
+    skip: int  # lines before the header: Excel's "sep=;", or a title
 
     @classmethod
-    def of(cls, path: Path, encoding: str | None = None, delimiter: str | None = None) -> Self:
-        """Detect encoding and delimiter if they are not given, and read the header."""
+    def of(
+        cls, path: Path, encoding: str | None = None, delimiter: str | None = None, skip_rows: int = 0
+    ) -> Self:
+        """Detect encoding and delimiter if they are not given, and read the header below ``skip_rows`` lines."""
         encoding = _find_encoding(path) if encoding is None else _check_encoding(path, encoding)
         text = _head(path, encoding)
         if not text.strip("\ufeff \r\n\t"):
@@ -64,6 +66,11 @@ class TextFormat:
         if excel_line := re.match(r"\ufeff?sep=(.)\r?\n", text):
             skip, text = 1, text[excel_line.end() :]
             delimiter = delimiter or excel_line[1]
+        if skip_rows:
+            lines = text.splitlines(keepends=True)
+            if len(lines) <= skip_rows:
+                raise DataError(f"{path} has no lines left after {{skip}}.", skip=Setting("skip_rows", skip_rows))
+            skip, text = skip + skip_rows, "".join(lines[skip_rows:])
         delimiter = _find_delimiter(path, text, delimiter)
         header = next((row for row in _rows(text, delimiter) if row), None)
         if header is None:
@@ -254,7 +261,7 @@ def _strange(chunk: bytes) -> bool:
 
 def _binary(path: Path) -> DataError:
     return DataError(
-        f"{path} is a binary file of an unknown kind. deepsep reads CSV, TSV, Parquet, Feather and Excel (.xlsx)."
+        f"{path} is a binary file of an unknown kind. {READABLE}."
     )
 
 
@@ -265,7 +272,7 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     """Return the delimiter that splits the first rows most evenly into several columns, or raise."""
     if given is not None and (len(given) != 1 or not given.isascii() or given in NO_DELIMITER):
         raise DataError(
-            "{delimiter}: pass one ASCII character, such as ',' or ';', or '\\t' for a tab. If the file has another "
+            "{delimiter}: pass one character of ASCII, such as ',' or ';', or '\\t' for a tab. If the file has another "
             "one, replace it in the file.",
             delimiter=Setting("delimiter", given),
         )
