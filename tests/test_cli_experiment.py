@@ -62,11 +62,11 @@ def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
     assert sum(block.startswith(("1  ", "2  ", "Average")) for block in blocks) == 3
     assert "DeepSep-Ensemble minus Initial NN" in done.stdout
 
-    found = pd.read_csv(folder / "table.csv")
-    assert tuple(found.columns) == COLUMNS
-    assert len(found) == 2 * 2 * 5
-    assert found.equals(found.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True))
-    assert set(found["table"]) == {"people"}
+    frame = pd.read_csv(folder / "table.csv")
+    assert tuple(frame.columns) == COLUMNS
+    assert len(frame) == 2 * 2 * 5
+    assert frame.equals(frame.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True))
+    assert set(frame["table"]) == {"people"}
     for name, sign in {
         "table1.md": "|",
         "table1.tex": "\\hline",
@@ -83,7 +83,7 @@ def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
     again = experiment(table, folder)  # another choice of sizes has other test rows only if the largest differs
     assert again.exit_code == 0
     assert "8 fits, 8 of them already finished." in again.stderr
-    pd.testing.assert_frame_equal(found, pd.read_csv(folder / "table.csv"))
+    pd.testing.assert_frame_equal(frame, pd.read_csv(folder / "table.csv"))
 
 
 def test_json_is_alone_on_standard_output(table, tmp_path):
@@ -113,7 +113,7 @@ def test_an_ablation_has_a_table_of_its_own(tmp_path):
     assert ablation.loc["moving average (published)", "difference"] == 0
     assert "without balancing" not in done.stdout
     assert "without balancing: DeepSep-Ensemble" in pd.read_csv(tmp_path / "r" / "table.csv")["method"].tolist()
-    assert "Nothing can be tested" in done.stdout
+    assert "No test is possible" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_an_ablation_has_a_table_of_its_own(tmp_path):
         (("--address", "auto"), "--address needs --engine ray"),
         (("--label", "segmnt"), "did you mean 'segment'"),
         (("--drop", "segment"), "this is the column of classes"),
-        (("--labels", "2"), "fits no size"),
+        (("--labels", "2"), "too small for every number of labels"),
     ],
 )
 def test_options_that_cannot_work(table, tmp_path, options, words):
@@ -217,8 +217,8 @@ def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tm
     assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
     assert {line.split()[0] for line in lines[1:3]} == {"tsvm", "knn"}
-    assert "Take " in done.stdout
-    assert "unlabelled rows helped cannot be told" in done.stdout or "The unlabelled rows h" in done.stdout
+    assert "Use " in done.stdout
+    assert "whether the unlabelled rows helped" in done.stdout or "The unlabelled rows h" in done.stdout
     best = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["methods"][0]["name"]
     assert (
         f"Next: deepsep fit {partly} --label segment --method {best} --comparison {tmp_path / 'c.json'}" in done.stdout
@@ -231,7 +231,7 @@ def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tm
         assert run("compare", partly, "--label", "segment", *quick, "-o", tmp_path / f"c.{kind}", "-q").exit_code == 0
     frame = pd.read_csv(tmp_path / "c.csv")
     assert frame["accuracy_low"][0] <= frame["accuracy"][0] <= frame["accuracy_high"][0]
-    assert "Take knn" in (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "Use knn" in (tmp_path / "c.html").read_text(encoding="utf-8")
     assert json.loads(run("compare", partly, "--label", "segment", *quick, "--json").stdout)["labelled"] == 60
 
 

@@ -663,7 +663,7 @@ def test_quota_labels_do_not_ruin_a_rare_class():
     assert all(row["collapsed"] == [] for row in model.history_ if row["phase"] == "tsvm")
 
 
-def test_a_collapse_is_said_and_recorded():
+def test_a_collapse_is_warned_of_and_recorded():
     rng = np.random.default_rng(2)
     truth = (np.arange(400) % 3 == 0).astype(int)
     X = rng.normal(size=(400, 5)) + 0.4 * truth[:, None]

@@ -33,7 +33,7 @@ def name(page: Path) -> str:
 def blocks(page: Path) -> list[tuple[str, str, int]]:
     """Return language, text and line of every fenced block."""
     text = page.read_text(encoding="utf-8")
-    return [(found[2], found[3], text.count("\n", 0, found.start()) + 1) for found in FENCE.finditer(text)]
+    return [(match[2], match[3], text.count("\n", 0, match.start()) + 1) for match in FENCE.finditer(text)]
 
 
 def run_python(text: str, page: Path, line: int, names: dict[str, object]) -> None:
@@ -93,7 +93,7 @@ def written_commands(page: Path) -> list[str]:
     """Return every line of code that begins with deepsep or make, in blocks and in the text."""
     text = page.read_text(encoding="utf-8")
     code = [line for _, block, _ in blocks(page) for line in block.replace("\\\n", " ").splitlines()]
-    code += [" ".join(found.split()) for found in re.findall(r"(?<!`)`([^`]+)`(?!`)", FENCE.sub("", text))]
+    code += [" ".join(result.split()) for result in re.findall(r"(?<!`)`([^`]+)`(?!`)", FENCE.sub("", text))]
     return [line.strip().removeprefix("$ ") for line in code if re.match(r"\s*(\$ )?(deepsep|make) ", line)]
 
 

@@ -81,7 +81,7 @@ def test_changed_defaults_make_new_cells(monkeypatch, tmp_path):
         return [cell.key for cell in what.cells]
 
     before = keys()
-    monkeypatch.setattr(running, "departures", lambda: {"rounds": 99})
+    monkeypatch.setattr(running, "changed_defaults", lambda: {"rounds": 99})
     after = keys()
     assert before[0] == after[0]
     assert before[1] != after[1]

@@ -98,18 +98,18 @@ def test_out_of_fold_is_what_fits_by_hand_give():
     X, y = easy()
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
     weight[[0, 100]] = 0  # a labelled row and an unlabelled one that are not there
-    found = out_of_fold(TSVM(), X, y, n_splits=3, n_repeats=2, sample_weight=weight, random_state=5)
+    result = out_of_fold(TSVM(), X, y, n_splits=3, n_repeats=2, sample_weight=weight, random_state=5)
     rows, p, here = [], [], np.flatnonzero(weight > 0)
     for repeat in range(2):
         for train, test in LabelledFold(3, random_state=5 + repeat).split(None, y[here]):
             model = TSVM(random_state=5).fit(X[here[train]], y[here[train]], sample_weight=weight[here[train]])
             rows.append(here[test])
             p.append(model.predict_proba(X[here[test]]))
-    np.testing.assert_array_equal(found.rows, np.concatenate(rows))
-    np.testing.assert_array_equal(found.probabilities, np.concatenate(p))
-    np.testing.assert_array_equal(found.weight, weight[found.rows])
-    np.testing.assert_array_equal(found.fold, np.repeat(np.arange(6), [len(test) for test in rows]))
-    first, second = found.by_repeat(found.rows)
+    np.testing.assert_array_equal(result.rows, np.concatenate(rows))
+    np.testing.assert_array_equal(result.probabilities, np.concatenate(p))
+    np.testing.assert_array_equal(result.weight, weight[result.rows])
+    np.testing.assert_array_equal(result.fold, np.repeat(np.arange(6), [len(test) for test in rows]))
+    first, second = result.by_repeat(result.rows)
     np.testing.assert_array_equal(np.sort(first), np.sort(second))
     assert (first != second).any()
 
@@ -135,10 +135,10 @@ def test_out_of_fold_keeps_every_class_in_training():
     X, y = easy()
     y[20:22], y[30] = "rare", "lonely"
     with pytest.warns(LabelWarning, match="one label are never held out.* lonely"):
-        found = out_of_fold(TSVM(), X, y, random_state=0)
-    assert found.probabilities.shape == (len(found.rows), 4)
-    assert set(found.rows) == set(np.flatnonzero(y != None)) - {30}  # noqa: E711
-    assert found.n_training.tolist() == [27 - (found.fold == k).sum() for k in range(5)]
+        result = out_of_fold(TSVM(), X, y, random_state=0)
+    assert result.probabilities.shape == (len(result.rows), 4)
+    assert set(result.rows) == set(np.flatnonzero(y != None)) - {30}  # noqa: E711
+    assert result.n_training.tolist() == [27 - (result.fold == k).sum() for k in range(5)]
 
 
 def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
@@ -157,14 +157,14 @@ def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
         seen[name, fold.number] = fitted.n_labeled_, fitted.n_unlabeled_
         return fold.X_test.shape
 
-    found = fit_folds(candidates, X, labels, folds, keep_failures=True, after_fit=look)
-    assert list(found.p) == ["all", "labelled", "half"]
-    assert set(found.failures) == {"wrong"}
-    assert "C=-1" in found.failures["wrong"]
-    assert [seen[name, 0] for name in found.p] == [(12, 276), (12, 0), (6, 282)]
-    assert found.extras[1] == dict.fromkeys(found.p, (12, 2))
+    result = fit_folds(candidates, X, labels, folds, keep_failures=True, after_fit=look)
+    assert list(result.p) == ["all", "labelled", "half"]
+    assert set(result.failures) == {"wrong"}
+    assert "C=-1" in result.failures["wrong"]
+    assert [seen[name, 0] for name in result.p] == [(12, 276), (12, 0), (6, 282)]
+    assert result.extras[1] == dict.fromkeys(result.p, (12, 2))
     again = fit_folds(candidates, X, labels, folds, keep_failures=True, n_jobs=2)
-    for name, p in found.p.items():
+    for name, p in result.p.items():
         np.testing.assert_array_equal(again.p[name], p)
     with pytest.raises(ParameterError, match="C=-1"):
         fit_folds(candidates, X, labels, folds)
@@ -174,7 +174,7 @@ def test_unlabelled_rows_can_be_sampled():
     _, y = easy()
     folds = deal_folds(read_labels(y), n_splits=2, max_unlabeled=50)
     assert len(folds.rows) == 24 + 50
-    assert folds.notes == ("The models behind these figures saw 50 of the 276 unlabelled rows.",)
+    assert folds.notes == ("The cross-validation uses 50 of the 276 unlabelled rows, drawn at random.",)
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,6 @@ def test_a_class_never_seen():
 
 
 @pytest.mark.parametrize("mark", ["", "nan", "unlabelled", "?", "-1", "N/A"])
-def test_a_class_that_looks_like_a_mark_is_kept_and_said(mark):
+def test_a_class_that_looks_like_a_mark_is_kept_with_a_warning(mark):
     with pytest.warns(LabelWarning, match="2 rows have the label"):
         assert mark in read_labels(["gold", mark, "blue", mark]).classes

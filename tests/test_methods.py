@@ -182,9 +182,9 @@ def test_without_unlabelled_rows(name):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = short(name, random_state=0).fit(X, names)
-    said = [str(w.message) for w in caught if issubclass(w.category, LabelWarning)]
+    messages = [str(w.message) for w in caught if issubclass(w.category, LabelWarning)]
     assert np.isfinite(model.predict_proba(X)).all()
-    assert any("no unlabelled rows" in words for words in said) == CATALOGUE[name].uses_unlabelled
+    assert any("no unlabelled rows" in words for words in messages) == CATALOGUE[name].uses_unlabelled
     assert all(w.filename == __file__ for w in caught if issubclass(w.category, LabelWarning))
 
 

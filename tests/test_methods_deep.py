@@ -400,13 +400,13 @@ def test_rows_that_no_label_reaches_have_no_weight():
     codes = np.full(30, -1)
     codes[:4] = [0, 1, 0, 1]
     model = DeepLabelPropagation(n_neighbors=5)
-    said = model._spread(V, codes, np.ones(30), 2)
-    assert (said.weight[15:] == 0).all()
-    assert (said.weight[:4] > 0).all()
-    assert (said.weight[4:15] > 0).any()
+    spread = model._spread(V, codes, np.ones(30), 2)
+    assert (spread.weight[15:] == 0).all()
+    assert (spread.weight[:4] > 0).all()
+    assert (spread.weight[4:15] > 0).any()
     # Nor do they count in the size of a class.
-    counts = np.bincount(said.codes[:15], minlength=2)
-    np.testing.assert_allclose(said.weight[:4], (15 / (2 * counts))[codes[:4]])
+    counts = np.bincount(spread.codes[:15], minlength=2)
+    np.testing.assert_allclose(spread.weight[:4], (15 / (2 * counts))[codes[:4]])
 
 
 # -- local label propagation ---------------------------------------------------------------------------------
@@ -419,7 +419,7 @@ def test_votes_and_densities_are_those_of_a_double_loop(k):
     codes = np.full(30, -1)
     codes[:9] = np.arange(9) % C
     model = LocalLabelPropagation(n_neighbors=k, density_neighbors=near, temperature=tau)
-    said = model._spread(V, codes, np.ones(30), C)
+    spread = model._spread(V, codes, np.ones(30), C)
     density = []
     for j in range(9):
         closeness = sorted((math.exp(V[i] @ V[j] / tau) for i in range(30)), reverse=True)
@@ -429,11 +429,11 @@ def test_votes_and_densities_are_those_of_a_double_loop(k):
         counts = sorted(((math.exp(V[i] @ V[j] / tau) / density[j], codes[j]) for j in range(9)), reverse=True)[:k]
         votes = [sum(w for w, label in counts if label == c) for c in range(C)]
         if codes[i] >= 0:
-            assert said.codes[i] == codes[i]
-            assert said.weight[i] == 1
+            assert spread.codes[i] == codes[i]
+            assert spread.weight[i] == 1
         else:
-            assert said.codes[i] == np.argmax(votes)
-            assert said.weight[i] == pytest.approx(max(votes) / sum(votes), rel=1e-5)
+            assert spread.codes[i] == np.argmax(votes)
+            assert spread.weight[i] == pytest.approx(max(votes) / sum(votes), rel=1e-5)
 
 
 def test_vote_does_not_depend_on_blocks(monkeypatch):
@@ -501,7 +501,7 @@ def test_a_row_of_weight_zero_might_as_well_not_be_there(model):
 
 
 @pytest.mark.parametrize(
-    ("model", "said"),
+    ("model", "message"),
     [
         (VariationalM1(latent=0), "latent=0"),
         (VariationalM1(C=0.0), "C=0.0"),
@@ -516,9 +516,9 @@ def test_a_row_of_weight_zero_might_as_well_not_be_there(model):
         (LocalLabelPropagation(rounds=0), "rounds=0"),
     ],
 )
-def test_settings_that_make_no_sense(model, said):
+def test_settings_that_make_no_sense(model, message):
     X, y, _ = blobs()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         model.fit(X, y)
 
 

@@ -389,7 +389,7 @@ def test_saved_models_say_the_same(cls, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cls", "settings", "said"),
+    ("cls", "settings", "message"),
     [
         (LabelSpreading, {"alpha": 1.0}, "LabelSpreading: alpha=1.0; pass a number from 0 to below 1"),
         (LabelPropagation, {"n_neighbors": 0}, "n_neighbors=0; pass an integer of at least 1"),
@@ -404,9 +404,9 @@ def test_saved_models_say_the_same(cls, tmp_path):
         (SemiBoost, {"C": -1}, "C=-1; pass a number of at least 0 or None"),
     ],
 )
-def test_settings_that_make_no_sense_are_named(cls, settings, said):
+def test_settings_that_make_no_sense_are_named(cls, settings, message):
     X, y, _ = blobs()
-    with pytest.raises(ParameterError, match=said):
+    with pytest.raises(ParameterError, match=message):
         cls(**settings).fit(X, y)
 
 

@@ -205,18 +205,18 @@ def test_ramp():
 def test_past_outputs_are_the_closed_form(decay):
     rng = np.random.default_rng(0)
     past = PastOutputs(6, 3, decay=decay, device="cpu")
-    said = {row: [] for row in range(6)}
+    predicted = {row: [] for row in range(6)}
     for _ in range(30):
         at = rng.integers(0, 5, size=4)  # some rows twice in one batch; row 5 never
         z = rng.dirichlet(np.ones(3), size=4).astype(np.float32)
         past.add(torch.from_numpy(at), torch.from_numpy(z))
         for row in set(at):
-            said[row].append(z[np.flatnonzero(at == row)[0]])
+            predicted[row].append(z[np.flatnonzero(at == row)[0]])
     goals, known = past.recall(torch.arange(6))
     np.testing.assert_array_equal(known, [1, 1, 1, 1, 1, 0])
     for row in range(5):
-        k = len(said[row])
-        total = sum(decay ** (k - i) * z for i, z in enumerate(said[row], start=1))
+        k = len(predicted[row])
+        total = sum(decay ** (k - i) * z for i, z in enumerate(predicted[row], start=1))
         np.testing.assert_allclose(goals[row], (1 - decay) * total / (1 - decay**k), atol=1e-6)
 
 
@@ -224,18 +224,18 @@ def test_temporal_ensembling_loss_by_hand(data):
     X, y = data
     model = watched(TemporalEnsembling, **STILL, noise=0.0, consistency=5.0, ramp_up=0.0, decay=0.6).fit(X, y)
     X, y = scaled(X), torch.from_numpy(y)
-    said, state = {}, model.start
+    predicted, state = {}, model.start
     for batch, loss, after in zip(model.batches, model.losses, model.states, strict=True):
         net, rows = twin_of(state), torch.cat([batch.labelled, batch.unlabelled]).tolist()
         with torch.no_grad():
             p = torch.softmax(net["head"](net["encoder"](X[rows])), -1).numpy().astype(float)
         apart = []
         for row, z in zip(rows, p, strict=True):
-            before = said.get(row, [])
+            before = predicted.get(row, [])
             shares = 0.6 ** np.arange(len(before))[::-1]
             apart.append(((z - shares @ np.array(before) / shares.sum()) ** 2).mean() if before else 0.0)
         for row in set(rows):
-            said.setdefault(row, []).append(p[rows.index(row)])
+            predicted.setdefault(row, []).append(p[rows.index(row)])
         own = p[np.arange(len(batch.labelled)), y[batch.labelled].numpy()]
         assert loss.item() == pytest.approx(-np.log(own).mean() + 5 * np.mean(apart), rel=1e-3, abs=1e-4)
         state = after
@@ -319,9 +319,9 @@ def test_squared_hinge_of_a_linear_model_is_that_of_liblinear():
         value.backward()
         return value.item(), W.grad.numpy().ravel()
 
-    found = minimize(loss, np.zeros(12), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 1e-15})
+    result = minimize(loss, np.zeros(12), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 1e-15})
     svc = LinearSVC(loss="squared_hinge", C=C, dual=False, fit_intercept=False, tol=1e-10).fit(X.numpy(), codes)
-    np.testing.assert_allclose(found.x.reshape(3, 4), svc.coef_, atol=1e-5)
+    np.testing.assert_allclose(result.x.reshape(3, 4), svc.coef_, atol=1e-5)
 
 
 def test_svm_network_never_looks_at_unlabelled_rows_in_the_loss(data):

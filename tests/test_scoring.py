@@ -289,7 +289,7 @@ def test_differences_are_shown_before_anything_is_scored(fitted, table, tmp_path
         ({"engine": "ray"}, "scores a folder of Parquet parts"),
     ],
 )
-def test_what_cannot_be_done_is_said(fitted, table, tmp_path, options, message):
+def test_what_cannot_be_done_is_an_error(fitted, table, tmp_path, options, message):
     place = write(table[:50], tmp_path / "t.csv")
     options = {"target": "out.parquet"} | options
     with pytest.raises((DataError, ParameterError), match=message):

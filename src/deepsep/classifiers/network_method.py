@@ -1,4 +1,4 @@
-"""The network of the paper under another loss: what rivals that train one share."""
+"""The network of the paper under another loss: what the methods that train one share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Array = NDArray[Any]
 
 @settings
 class NetworkMethod(Classifier):
-    """A rival that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
+    """A method that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
 
     Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``. Their constructors
     have the settings named here, each with the same meaning:

@@ -95,7 +95,7 @@ def experiment(
         names = split_names(methods)
         _check(names, ablation, engine, address, output)
 
-        from deepsep.experiments import find, prepare, write
+        from deepsep.experiments import gather, prepare, write
         from deepsep.experiments.results_folder import as_json
         from deepsep.experiments.study_page import published_table
 
@@ -117,7 +117,7 @@ def experiment(
         for notice in what.plan.notices:
             out.warn(notice)
         failure, seconds = _run(out, what, jobs, engine, address)
-        results = find(what)
+        results = gather(what)
         if results is None:
             raise failure or DataError("no fit is finished. Run the same command again.")
         command = shlex.join(["deepsep", *sys.argv[1:]])

@@ -67,7 +67,7 @@ def fit(
     comparison: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="What deepsep compare wrote, .json: the report shows it.", show_default=False
+            metavar="FILE", help="A .json file from deepsep compare, to show in the report.", show_default=False
         ),
     ] = None,
     json: Json = False,
@@ -108,17 +108,17 @@ def fit(
             comparison=None if comparison is None else _read_comparison(comparison, data),
         )
         save_model(fitted.model, fitted.files, target)
-        _tell(out, fitted, data, output, method)
+        _print_result(out, fitted, data, output, method)
 
 
 def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
-    """Return the comparison in a file, or raise if there is none, or one of another table."""
+    """Return the comparison in a file, or raise if it is missing or of another table."""
     import json
 
     from deepsep.report.ranking import check_comparison
 
     try:
-        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        comparison: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(
             f"--comparison {file}: there is no such file. Make it with deepsep compare -o {file}."
@@ -126,15 +126,15 @@ def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise DataError(f"--comparison {file} cannot be read as JSON: {error}") from None
     try:
-        check_comparison(found, data.labels, data.X.shape[1])
+        check_comparison(comparison, data.labels, data.X.shape[1])
     except DataError as error:
         raise DataError(f"--comparison {file}: {error}") from None
-    return found
+    return comparison
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model, what it says about the unlabelled rows, and what goes beside it into its folder."""
+    """A fitted model, its predictions, and the other files of its folder."""
 
     model: Any
     predictions: pd.DataFrame
@@ -155,7 +155,7 @@ def fit_and_measure(
     command: str | None,
     comparison: dict[str, Any] | None = None,
 ) -> Fitted:
-    """Fit to the rows, predict those without a label, and measure how far the model can be trusted."""
+    """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation."""
     import json
 
     import pandas as pd
@@ -186,7 +186,7 @@ def fit_and_measure(
         from deepsep.report import render, summarize
         from deepsep.report.held_out import FOLDS
 
-        out.note("Measuring how far it can be trusted: fits with some labels hidden, and the same for rivals ...")
+        out.note("Evaluating it by cross-validation, next to other methods ...")
         with _silent_workers(), out.steps("Report") as on_step:
             summary = summarize(
                 model,
@@ -209,7 +209,7 @@ def fit_and_measure(
 
 @contextmanager
 def _silent_workers() -> Iterator[None]:
-    """Keep the processes that fit the folds from writing warnings between our lines, Ctrl-C included."""
+    """Keep the worker processes from printing warnings, also after Ctrl-C."""
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = "ignore"
     try:
@@ -221,7 +221,7 @@ def _silent_workers() -> Iterator[None]:
             os.environ["PYTHONWARNINGS"] = before
 
 
-def _tell(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:
+def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:
     from deepsep.cli.outputs import PREDICTIONS, REPORT
 
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())

@@ -1,4 +1,4 @@
-"""Tables with labels on some rows, as options name them: features, labels, weights and identifiers apart."""
+"""Read the table of a fit, and separate features, labels, weights and identifiers."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Training:
     X : DataFrame
         The features: never the label, the weight or the identifier.
     y : Series
-        The labels; missing where there is none.
+        The labels; missing for unlabelled rows.
     weight : array or None
-        How much each row counts.
+        The weight of each row.
     ids : Series
-        The identifiers, or the row numbers, under the name that the outputs give them.
+        The identifiers, or the row numbers, with their column name in the outputs.
     label : str
         Name of the column of labels.
     """
@@ -59,7 +59,7 @@ class Training:
 
 
 def read_options(text: str, encoding: str | None, delimiter: str | None, sheet: str | None) -> dict[str, Any]:
-    """Return how a table is to be read, as ``read_table`` takes it."""
+    """Return the options of a command as arguments of ``read_table``."""
     return {
         "types": dict.fromkeys(split_names(text), "text"),
         "encoding": encoding,
@@ -69,7 +69,7 @@ def read_options(text: str, encoding: str | None, delimiter: str | None, sheet: 
 
 
 def number_rows(n: int) -> pd.Series[Any]:
-    """Return the numbers of rows, from 0: what tells them apart where nothing else does."""
+    """Return row numbers from 0, for tables without identifiers."""
     import pandas as pd
 
     return pd.Series(np.arange(n), name="row")
@@ -83,16 +83,15 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     numbers = pd.to_numeric(cells, errors="coerce")
     if numbers.isna().all() and cells.notna().any():
         raise DataError(
-            f"weight column {column!r} holds no numbers but text, such as {cells.dropna().iloc[0]!r}. Name a column "
-            "of numbers."
+            f"weight column {column!r} holds text, such as {cells.dropna().iloc[0]!r}. Name a column of numbers."
         )
     values = numbers.to_numpy(float)
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         row = int(bad.argmax())
         raise DataError(
-            f"weight column {column!r}: row {row + 1} has {frame[column].iloc[row]!r}. A weight is a number, at least "
-            f"0, and {int(bad.sum())} rows have none. Fill them, for example with 1."
+            f"weight column {column!r}: row {row + 1} has {frame[column].iloc[row]!r}. A weight is a number of at "
+            f"least 0, and {int(bad.sum())} rows have none. Fill them in, for example with 1."
         )
     return values
 
@@ -136,7 +135,7 @@ def _join(out: Console, frame: pd.DataFrame, options: TrainingOptions) -> tuple[
 
 
 def _check_together(options: TrainingOptions) -> None:
-    """Raise if an option lacks the one it belongs to."""
+    """Raise if an option is given without the one it belongs to."""
     if options.labels is None:
         if options.label is None:
             raise ParameterError("which column holds the labels? Name it with --label, or another table with --labels.")

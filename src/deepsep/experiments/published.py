@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SIZES = (35, 50, 125, 250, 500, 1250, 2500)
 
-# One row a model and shuffle, a column a size.
+# For each model, one row per shuffle and one column per size.
 TABLE: dict[str, tuple[tuple[float, ...], ...]] = {
     "LightGBM": (
         (30.98, 34.73, 47.45, 51.55, 55.99, 59.39, 60.65),

@@ -1,4 +1,4 @@
-"""The models of the paper's table: which fit each comes from, and what they are called."""
+"""The models of the paper's Table 1: their names, and the fits that yield them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deepsep.evaluation.population import all_rounds
 Array = NDArray[Any]
 
 RAW = "TSVM (raw features)"
-DEFAULTS, DEFAULTS_NAME = "deepsep-defaults", "DeepSep (defaults)"  # not the paper's, but this library's
+DEFAULTS, DEFAULTS_NAME = "deepsep-defaults", "DeepSep (defaults)"  # with the defaults of this library
 FIRST_EMBEDDING, INITIAL, LAST, ENSEMBLE = "TSVM (first embedding)", "Initial NN", "DeepSep-NN", "DeepSep-Ensemble"
 METHODS = tuple(name for name, record in CATALOGUE.items() if record.in_study)
 ORDER = (
@@ -26,42 +26,42 @@ ORDER = (
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return names of models as the paper's table has them; others follow, by the alphabet."""
+    """Return names of models in the order of the paper's table; others follow alphabetically."""
     ranks = {name: i for i, name in enumerate(ORDER)}
     return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
 
 
 def build(name: str, **settings: Any) -> Any:
-    """Return an estimator: DeepSep with the published settings, or its defaults; every other method with its own."""
+    """Return an estimator: "deepsep" with the published settings, every other method with its defaults."""
     model = method("deepsep" if name == DEFAULTS else name, **settings)  # raises if there is no such setting
     return DeepSep.as_published(**settings) if name == "deepsep" else model
 
 
-def departures() -> dict[str, Any]:
-    """Return the defaults of DeepSep that are not the published settings."""
-    own, published = DeepSep().get_params(), DeepSep.as_published().get_params()
-    return {name: value for name, value in own.items() if value != published[name]}
+def changed_defaults() -> dict[str, Any]:
+    """Return the defaults of DeepSep that differ from the published settings."""
+    defaults, published = DeepSep().get_params(), DeepSep.as_published().get_params()
+    return {name: value for name, value in defaults.items() if value != published[name]}
 
 
 def models_of(
     name: str, pipeline: Any, train: Any, y: Array, test: Any
 ) -> tuple[dict[str, Array], list[dict[str, Array]]]:
-    """Return the probabilities of every model that a fit holds, and those of DeepSep's rounds (from the initial one).
+    """Return the probabilities of every model that a fit yields, and those of DeepSep after every round.
 
     Parameters
     ----------
     name : str
-        Of the method.
+        Name of the method.
     pipeline : Pipeline
         Fitted; its last step is the method.
     train, y
-        What it was fitted to: a table, and codes of which -1 marks the unlabelled rows.
+        The training table and its class codes, -1 for unlabelled rows.
     test : table
-        The rows to classify.
+        The rows to predict.
     """
     if name != "deepsep":
-        shown = DEFAULTS_NAME if name == DEFAULTS else RAW if name == "tsvm" else find_method(name).title
-        return {shown: pipeline.predict_proba(test)}, []
+        title = DEFAULTS_NAME if name == DEFAULTS else RAW if name == "tsvm" else find_method(name).title
+        return {title: pipeline.predict_proba(test)}, []
     model, rows = pipeline[-1], pipeline[:-1].transform(test)
     networks = all_rounds(model, rows)
     averages = moving_averages(networks, model.decay)
@@ -75,7 +75,7 @@ def models_of(
 
 
 def _first_tsvm(model: DeepSep, train: Any, y: Array, test: Any) -> Array:
-    """Return what TSVMs say in the embedding of the initial network, from as many unlabelled rows as a round takes."""
+    """Return the probabilities of TSVMs in the embedding of the initial network, with DeepSep's own settings."""
     tsvm = TSVM(
         C=model.C,
         C_star=None if model.C_star == "pool" else model.C_star,
