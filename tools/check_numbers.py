@@ -7,7 +7,7 @@ Pages are README.md and docs/. A number names its source in a comment that reade
 
     a forest gets 53.5 %<!-- = methods.accuracy("random-forest", 35) --> right          the number is this value
     errors of 24, 24 and 17<!-- = methods.errors("deepsep") --> points                  the last three numbers are
-    rises to 91 %<!-- = tsvm_draws.mean("two moons", "TSVM"), within 2 --> on average   up to 2 more or less is fine
+    rises to 91 %<!-- = tsvm_draws.means("two moons")[1], within 2 --> on average       up to 2 more or less is fine
     DeepSep is the best.<!-- holds: methods.rank("deepsep", "texture", 125) == 1 -->    the statement is true
     expect 76 %<!-- shown -->                                  the number is in the output shown above, on this page
     with 95 % confidence<!-- given -->                         not measured by us: a definition, an example, a quotation
@@ -15,8 +15,8 @@ Pages are README.md and docs/. A number names its source in a comment that reade
 `<!-- table: methods.summary(...) -->` and `<!-- end -->`, on lines of their own, stand around a table that is generated;
 `<!-- given -->` and `<!-- end -->` around one that is not measured. Values are shown with the digits that the page has.
 
-A marker speaks for the numbers between the marker before it, or the beginning of its sentence, item or cell, and
-itself. On the pages for users, every number that looks measured (a number with decimals or before a unit) needs one.
+A marker speaks for the numbers between the marker before it, or the beginning of its sentence, item, cell or picture,
+and itself. On the pages for users, every number that looks measured (a number with decimals or before a unit) needs one.
 Expressions are Python over the names in `sources.py`, where every file in benchmarks/results has a reader.
 """
 
@@ -46,7 +46,8 @@ NUMBER = re.compile(
 MARKER = re.compile(r"<!-- (=|holds:|table:|shown\b|given\b|end\b|\w+:)\s*(.*?)\s*-->", re.S)
 TOLERANCE = re.compile(r"(.*), within ([\d.]+)$", re.S)
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.M | re.S)
-NOT_PROSE = re.compile(r"(?:^(?: {4}|\t)\S.*\n)+|`[^`\n]+(?:\n[^`\n]+)?`|\]\([^)\s]*\)|<!--.*?-->|https?://\S+", re.M)
+NOT_PROSE = re.compile(r"(?:^(?: {4}|\t)\S.*\n)+|`[^`\n]+(?:\n[^`\n]+)?`|\]\([^)\s]*\)|<!--.*?-->|https?://\S+|Python 3\.\d+", re.M)
+PICTURE = re.compile(r"!\[[^]]*\]")
 BREAK = re.compile(r"[.!?][”*)]*\s+(?=[^a-z])|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s|\||\n#")
 
 
@@ -79,12 +80,14 @@ def check(page: str, text: str, *, all_marked: bool = False) -> tuple[list[str],
     result = Check(page, text)
     prose = masked(text, FENCE)
     markers = [Marker(m[1].rstrip(":"), m[2], m.start(), m.end()) for m in MARKER.finditer(prose)]
+    pictures = [m.span() for m in PICTURE.finditer(prose)]
     prose = masked(prose, NOT_PROSE)
+    breaks = [m.end() for m in BREAK.finditer(prose) if not any(a < m.start() < b for a, b in pictures)]
     changes: list[tuple[int, int, str]] = []
     explained: list[tuple[int, int]] = []
     before = 0
     for marker in markers:
-        first = max([before, *(m.end() for m in BREAK.finditer(prose, before, marker.start))])
+        first = max([before, *(end for end in breaks if end <= marker.start)])
         numbers = list(NUMBER.finditer(prose, first, marker.start))
         alone = not re.search(r"\S", line_around(text, marker))
         before = marker.end

@@ -177,18 +177,24 @@ def per_size(values: Sequence[float]) -> str:
 class Draws(Results):
     """Accuracy over draws of rows and labels: benchmarks/tsvm_draws.py."""
 
-    def accuracies(self, case: str, method: str) -> list[float]:
-        return self.values("accuracy", case=case, method=method)
+    def by_method(self, case: str) -> dict[str, list[float]]:
+        return {name: self.values("accuracy", case=case, method=name) for name in self.rows(case=case)["method"].unique()}
 
-    def mean(self, case: str, method: str) -> float:
-        return mean(self.accuracies(case, method))
+    def means(self, case: str) -> list[float]:
+        return [mean(values) for values in self.by_method(case).values()]
 
-    def median(self, case: str, method: str) -> float:
-        return median(self.accuracies(case, method))
+    def medians(self, case: str) -> list[float]:
+        return [median(values) for values in self.by_method(case).values()]
 
-    def better(self, case: str, method: str, other: str) -> int:
-        pairs = zip(self.accuracies(case, method), self.accuracies(case, other), strict=True)
-        return sum(mine > theirs for mine, theirs in pairs)
+    def first(self, case: str) -> list[float]:
+        """Return the accuracy of every method in the first draw."""
+        return [values[0] for values in self.by_method(case).values()]
+
+    def better_and_worse(self, case: str) -> list[int]:
+        """Return in how many draws the TSVM is better than the SVM, and in how many worse."""
+        svm, tsvm = (self.by_method(case)[name] for name in ("SVM", "TSVM"))
+        gains = [b - a for a, b in zip(svm, tsvm, strict=True)]
+        return [sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)]
 
 
 class Errors(Results):
@@ -257,4 +263,4 @@ READERS = {
 SOURCES: dict[str, Any] = {path.stem: READERS.get(path.stem, Results)(path) for path in RESULTS.glob("*.csv")}
 SOURCES |= {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
 SOURCES |= {"study": Study(), "wilson": wilson, "markdown": markdown, "mean": mean, "median": median, "SIZES": SIZES}
-SOURCES |= {function.__name__: function for function in (abs, all, any, len, list, max, min, range, round, set, sum)}
+SOURCES |= {function.__name__: function for function in (abs, all, any, len, list, max, min, range, round, set, str, sum)}
