@@ -142,6 +142,14 @@ class Methods(Results):
         """Return for each table how many points the method here is ahead of the one in another file."""
         return {name: self.accuracy(method, labels, name) - other.accuracy(method, labels, name) for name in self.tables}
 
+    def beside(self, other: Methods, method: str, mine: str, theirs: str) -> str:
+        """Return a method's figures here and in another file."""
+        rows = [
+            [name, *(f"{value:.1f}" for value in file.accuracies(method)), per_size(file.errors(method))]
+            for name, file in ((theirs, other), (mine, self))
+        ]
+        return markdown(["settings", *map(str, SIZES), "calibration error"], rows)
+
     def summary(self, *methods: str) -> str:
         """Return the table of README.md: methods by their names in prose."""
         rows = [
@@ -172,6 +180,18 @@ class Methods(Results):
 
 def per_size(values: Sequence[float]) -> str:
     return " / ".join(f"{value:.0f}" for value in values)
+
+
+class Refinement(Results):
+    """DeepSep beside its own first network, table by table: benchmarks/deepsep_accuracy.py."""
+
+    def gains(self) -> str:
+        keys = [(settings, size) for settings in self.frame["settings"].unique() for size in SIZES]
+        rows = [
+            [table, *(f"{self.value('gain', settings=s, labels=size, table=table):+.1f}" for s, size in keys)]
+            for table in self.frame["table"].unique()
+        ]
+        return markdown(["table", *(f"{settings}, {size}" for settings, size in keys)], rows)
 
 
 class Draws(Results):
@@ -256,6 +276,7 @@ def wilson(share: float, n: int) -> list[int]:
 READERS = {
     "methods": Methods,
     "deepsep_one_network": Methods,
+    "deepsep_accuracy": Refinement,
     "tsvm_draws": Draws,
     "tsvm_accuracy": Errors,
 }
@@ -263,4 +284,4 @@ READERS = {
 SOURCES: dict[str, Any] = {path.stem: READERS.get(path.stem, Results)(path) for path in RESULTS.glob("*.csv")}
 SOURCES |= {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
 SOURCES |= {"study": Study(), "wilson": wilson, "markdown": markdown, "mean": mean, "median": median, "SIZES": SIZES}
-SOURCES |= {function.__name__: function for function in (abs, all, any, len, list, max, min, range, round, set, str, sum)}
+SOURCES |= {function.__name__: function for function in (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)}
