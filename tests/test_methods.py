@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
 import deepsep
-from deepsep import DeepSep, LabelledFold, load, method, methods, save
+from deepsep import Committee, DeepSep, LabelledFold, load, method, methods, save
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.classifiers.network_method import NetworkMethod
@@ -35,6 +35,9 @@ SHORT = {
     "n_cuts": 5,
     "folds": 2,
     "n_members": 1,
+    "members": ["tsvm", "logistic-regression"],
+    "n_jobs": 1,
+    "effort": "fast",
 }
 # The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
 OTHERS = [name for name in methods() if name not in ("deepsep", "tsvm")]
@@ -50,7 +53,7 @@ def short(name, **settings):
 
 def expected_failures(model):
     """Rows that are drawn, in batches or for a tree, are drawn otherwise if there are more of them."""
-    draws = isinstance(model, NetworkMethod)
+    draws = isinstance(model, NetworkMethod | Committee)  # a committee deals rows into folds
     if isinstance(model, Supervised):
         settings = model.estimator.get_params()
         draws = settings.get("bootstrap", False) or settings.get("subsample", 1) != 1

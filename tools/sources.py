@@ -140,7 +140,9 @@ class Methods(Results):
 
     def gains(self, method: str, other: Methods, labels: int) -> dict[str, float]:
         """Return for each table how many points the method here is ahead of the one in another file."""
-        return {name: self.accuracy(method, labels, name) - other.accuracy(method, labels, name) for name in self.tables}
+        return {
+            name: self.accuracy(method, labels, name) - other.accuracy(method, labels, name) for name in self.tables
+        }
 
     def beside(self, other: Methods, method: str, mine: str, theirs: str) -> str:
         """Return a method's figures here and in another file."""
@@ -198,7 +200,9 @@ class Draws(Results):
     """Accuracy over draws of rows and labels: benchmarks/tsvm_draws.py."""
 
     def by_method(self, case: str) -> dict[str, list[float]]:
-        return {name: self.values("accuracy", case=case, method=name) for name in self.rows(case=case)["method"].unique()}
+        return {
+            name: self.values("accuracy", case=case, method=name) for name in self.rows(case=case)["method"].unique()
+        }
 
     def means(self, case: str) -> list[float]:
         return [mean(values) for values in self.by_method(case).values()]
@@ -284,4 +288,7 @@ READERS = {
 SOURCES: dict[str, Any] = {path.stem: READERS.get(path.stem, Results)(path) for path in RESULTS.glob("*.csv")}
 SOURCES |= {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
 SOURCES |= {"study": Study(), "wilson": wilson, "markdown": markdown, "mean": mean, "median": median, "SIZES": SIZES}
-SOURCES |= {function.__name__: function for function in (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)}
+SOURCES |= {
+    function.__name__: function
+    for function in (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)
+}

@@ -13,8 +13,8 @@ from deepsep._version import __version__
 if TYPE_CHECKING:
     from deepsep import datasets, errors
     from deepsep.classifiers.catalogue import method, methods
-    from deepsep.classifiers.deepsep import DeepSep
     from deepsep.classifiers.committee import Committee
+    from deepsep.classifiers.deepsep import DeepSep
     from deepsep.classifiers.in_context import InContext
     from deepsep.classifiers.tsvm import TSVM
     from deepsep.evaluation.folds import LabelledFold
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TSVM",
-    "DeepSep",
     "Committee",
+    "DeepSep",
     "InContext",
     "LabelledFold",
     "SurveySegments",

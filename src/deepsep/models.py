@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from sklearn.pipeline import Pipeline
 
-from deepsep.classifiers.catalogue import CATALOGUE
+from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError
 from deepsep.files.array_layout import part_names, restore_arrays
 from deepsep.files.folder import read_checked
-from deepsep.files.foreign import is_described, new_classifier
 from deepsep.files.manifest import ARRAYS, PARTS, STEPS, check_versions, read_manifest
 from deepsep.files.plain import unpack
-from deepsep.files.saving import COMMON, save
+from deepsep.files.saving import save
 from deepsep.files.steps import load_step
 from deepsep.survey import SurveySegments
 
@@ -70,7 +68,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         files = {name: read_checked(root, name, manifest["files"][name]) for name in wanted}
         arrays = restore_arrays(read_tensors(files[ARRAYS]), manifest["arrays"])
         arrays |= {name: files[f"{PARTS}/{name}"] for name in parts}
-        model = put_together(manifest["estimator"], arrays, encoder=encoder)
+        model = put_together(manifest["estimator"], arrays, encoder=encoder, others=(SurveySegments,))
         if names is None:
             return model
         steps = [load_step(f"{root / name}", files[name]) for name in step_files]
@@ -90,48 +88,12 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         ) from error
 
 
-# -- estimators and their parts ------------------------------------------------------------------------------
-
-
-def put_together(section: Mapping[str, Any], arrays: dict[str, Any], *, encoder: Any = None) -> Any:
-    """Rebuild an estimator from the result of ``take_apart``, with ``_from_parts(params, state, arrays)`` of its class.
-
-    The state passed to it also has ``classes_``, ``n_features_in_``, ``feature_names_in_`` and ``data_fingerprint_``,
-    if the estimator had them, and the settings include the encoder.
-    """
-    kind = _class_of(section["kind"])
-    settings = {name: _restore_setting(name, value, encoder) for name, value in section["settings"].items()}
-    state = {name: unpack(section[name]) for name in COMMON if name in section}
-    state |= {name: unpack(value) for name, value in section["state"].items()}
-    return kind._from_parts(settings, state, arrays)
-
-
-def _class_of(kind: Any) -> Any:
-    homes = {record.class_name: record.home for record in CATALOGUE.values()}
-    if kind == SurveySegments.__name__:
-        return SurveySegments
-    if kind not in homes:
-        known = ", ".join([*homes, SurveySegments.__name__])
-        raise ModelFileError(f"the model has the unknown type {kind!r}; the known types are {known}.")
-    return getattr(import_module(homes[kind]), kind)
-
-
-def _restore_setting(name: str, value: Any, encoder: Any) -> Any:
-    if name == "encoder" and _needs_code(value):
-        return encoder
-    return new_classifier(value) if is_described(value) else unpack(value)
-
-
-def _needs_code(value: Any) -> bool:
-    return isinstance(value, dict) and "__code__" in value
-
-
 def _check_encoder(root: Path, section: Mapping[str, Any], encoder: Any) -> None:
     stored = section["settings"].get("encoder")
-    if _needs_code(stored) and encoder is None:
+    if needs_code(stored) and encoder is None:
         raise ModelFileError(
             f"{root}: the model has an encoder of your own ({stored['__code__']}); the folder holds its weights but "
             "not its code. Pass the code: deepsep.load(path, encoder=factory), where factory() returns such a module."
         )
-    if encoder is not None and not _needs_code(stored):
+    if encoder is not None and not needs_code(stored):
         raise ParameterError(f"load: {root} has no encoder of your own. Leave out encoder={encoder!r}.")

@@ -215,6 +215,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Write the fitted model to a folder: short for ``deepsep.save(model, path)``."""
         save(self, path)
 
+    def _saved_settings(self) -> dict[str, Any]:
+        """Return the settings that a saved model holds."""
+        return dict(self.get_params(deep=False))
+
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
         state, arrays = self._parts()

@@ -13,17 +13,21 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.base import Array, Classifier, settings
 from deepsep.classifiers.catalogue import method
+from deepsep.classifiers.restoring import needs_code, put_together
+from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, require
 from deepsep.core.labels import Labels
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
 from deepsep.core.notices import warn
 from deepsep.core.probability import prior_shift, shifted
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import DeepSepWarning, LabelError, LabelWarning, ParameterError
+from deepsep.errors import DeepSepWarning, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.evaluation.folds import MAX_UNLABELED, deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, OutOfFold, fit_copy, fit_folds, in_parallel, label_names
 from deepsep.evaluation.population import to_population
+from deepsep.files.saving import take_apart
 
+GIVEN = "estimators"  # stands in a saved model for members that were not given by name
 COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
 MANY_LABELS = 250  # from here on boosted trees are worth their time
 
@@ -213,6 +217,8 @@ class Committee(Classifier):
                 for seat in MEMBERS
                 if self.effort in seat.efforts and n_labelled >= seat.least_labels
             }
+        listed = isinstance(self.members, Iterable) and not isinstance(self.members, str)
+        require(self, "members", listed, "a list of methods' names or estimators, or a dict of name to either")
         named = dict(self.members) if isinstance(self.members, Mapping) else _by_name(self.members)
         if not named or COMMITTEE in named:
             raise ParameterError("Committee: members: name at least one method, and not the committee itself.")
@@ -317,11 +323,53 @@ class Committee(Classifier):
 
     # -- saving ----------------------------------------------------------------------------------------------
 
+    def _saved_settings(self) -> dict[str, Any]:
+        """Leave the settings of members that were given as estimators to the fitted ones."""
+        members = self.members.values() if isinstance(self.members, Mapping) else self.members or ()
+        named = all(isinstance(member, str) for member in members)
+        return super()._saved_settings() | ({} if named else {"members": GIVEN})
+
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        raise NotImplementedError
+        state = {"weights_": self.weights_, "temperature_": self.temperature_, "failures_": self.failures_}
+        sections, arrays = [], {}
+        for i, (name, member) in enumerate(self.members_.items()):
+            section, own = take_apart(member)
+            if any(needs_code(value) for value in section["settings"].values()):
+                raise ModelFileError(f"Committee: the member {name!r} has an encoder of your own and cannot be saved.")
+            sections.append({"name": name, **section})
+            arrays |= {f"member{i}.{part}": array for part, array in own.items()}
+        if self._shifts:
+            arrays["shifts"] = np.stack(
+                [self._shifts.get(name, np.zeros(len(self.classes_))) for name in self.members_]
+            )
+        if hasattr(self, "prior_shift_"):
+            arrays["prior_shift_"] = self.prior_shift_
+        return {**state, "sections": sections}, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        raise NotImplementedError
+        c = len(self.classes_)
+        self.members_, self.out_of_fold_ = {}, None
+        for i, section in enumerate(state["sections"]):
+            prefix = f"member{i}."
+            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+            member = put_together(section, own)
+            if not np.array_equal(member.classes_, self.classes_) or member.n_features_in_ != self.n_features_in_:
+                raise ModelFileError(
+                    f"the member {section['name']!r} has other classes or columns. Save the model again."
+                )
+            self.members_[section["name"]] = member
+        self.weights_, self.temperature_ = state["weights_"], float(state["temperature_"])
+        self.failures_ = state["failures_"]
+        if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
+            raise ModelFileError("weights and members do not fit together. Save the model again.")
+        self._shifts = {}
+        if "shifts" in arrays:
+            shifts = checked_array(arrays, "shifts", (len(self.members_), c), "f")
+            self._shifts = {name: shift for name, shift in zip(self.members_, shifts, strict=True) if shift.any()}
+        if "prior_shift_" in arrays:
+            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+        if self.members == GIVEN:
+            self.members = {name: clone(member) for name, member in self.members_.items()}
 
 
 def _by_name(members: Iterable[Any]) -> dict[str, Any]:

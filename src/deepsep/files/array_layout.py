@@ -43,7 +43,7 @@ def part_names(layout: Mapping[str, Any]) -> list[str]:
     """Return the names of the parts that are separate files, after checking them."""
     names = [name for name, entry in layout.items() if "file" in entry]
     for name in names:
-        if not re.fullmatch(r"[a-z][a-z_]*(\.[a-z]+)*", name):  # a file in the folder, not a path out of it
+        if not re.fullmatch(r"[a-z][a-z0-9_]*(\.[a-z][a-z_]*)*", name):  # a file in the folder, not a path out of it
             raise ModelFileError(f"{name!r} is not a valid name for a part of a model. Save the model again.")
     return names
 

@@ -119,13 +119,13 @@ def model_files(model: Any) -> dict[str, bytes]:
 def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is needed to rebuild a fitted estimator: a section of JSON, and arrays by name.
 
-    The estimator has ``_to_parts() -> (state, arrays)``. The state holds plain values (text, numbers, true/false, None,
+    The estimator has ``_saved_settings()`` and ``_to_parts() -> (state, arrays)``. The state holds plain values (text, numbers, true/false, None,
     lists, tuples, mappings, and 1-d arrays of labels); the arrays are numeric arrays or CSR matrices, or bytes, which
     become separate files of that name. Settings, classes and columns are added here.
     """
     _require_ours(model)
     kind = type(model).__name__
-    settings = {name: _setting(kind, name, value) for name, value in model.get_params(deep=False).items()}
+    settings = {name: _setting(kind, name, value) for name, value in model._saved_settings().items()}
     state, arrays = model._to_parts()
     common = {name: vars(model)[name] for name in COMMON if name in vars(model)}
     packed = {name: _pack_or_raise(kind, name, value) for name, value in {**common, **state}.items()}

@@ -335,6 +335,10 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
 
     # -- saving ----------------------------------------------------------------------------------------------
 
+    def _saved_settings(self) -> dict[str, Any]:
+        """Return the settings that a saved model holds."""
+        return dict(self.get_params(deep=False))
+
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what a saved model holds besides its settings and columns: plain values, and arrays."""
         state = {

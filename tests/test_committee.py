@@ -1,0 +1,235 @@
+"""The committee: weights, temperature and known shares against mathematics; members that fail; saving."""
+
+import warnings
+
+import numpy as np
+import pytest
+from rows import segments
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from deepsep import TSVM, Committee, load, method
+from deepsep.classifiers import Supervised
+from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
+from deepsep.core.probability import temper
+from deepsep.errors import DeepSepWarning, LabelError, LabelWarning, ModelFileError, ParameterError
+from deepsep.evaluation.metrics import log_loss
+
+CHEAP = ["logistic-regression", "tsvm"]
+
+
+def confident(codes, share_right, rng, sure=0.9, c=3):
+    """Probabilities that name the class of this share of the rows, and are as sure of themselves."""
+    said = np.where(rng.random(len(codes)) < share_right, codes, rng.integers(c, size=len(codes)))
+    return np.where(np.arange(c) == said[:, None], sure, (1 - sure) / (c - 1))
+
+
+def partly(n=160, labels=40):
+    return segments(n, labels)
+
+
+def committee(members=CHEAP, **settings):
+    return Committee(members=members, effort="fast", n_jobs=1, random_state=0, **settings)
+
+
+# -- the mixture ---------------------------------------------------------------------------------------------
+
+
+def test_models_that_say_the_same_get_equal_weights():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(3, size=50)
+    p = confident(codes, 0.7, rng)
+    np.testing.assert_allclose(fit_mixture(np.stack([p, p, p]), codes, np.ones(50)).weights, 1 / 3, atol=1e-6)
+
+
+def test_evidence_grows_with_the_rows():
+    rng = np.random.default_rng(1)
+    good = []
+    for n in (5, 50, 2000):
+        codes = rng.integers(3, size=n)
+        p = np.stack([confident(codes, 0.95, rng), confident(codes, 0.3, rng)])
+        good.append(fit_mixture(p, codes, np.ones(n)).weights[0])
+    assert 0.5 < good[0] < good[1] < good[2]
+    assert good[2] > 0.95
+
+
+def test_weights_have_the_lowest_penalised_loss():
+    rng = np.random.default_rng(2)
+    codes, weight = rng.integers(3, size=80), rng.uniform(0.5, 2, 80)
+    p = np.stack([confident(codes, share, rng) for share in (0.8, 0.6, 0.4)])
+
+    def loss(a):
+        return -(weight @ np.log(softmax(a) @ p[:, np.arange(80), codes])) + 0.3 * a @ a
+
+    best = fit_mixture(p, codes, weight).weights
+    a = np.log(best) - np.log(best).mean()  # the penalty makes the sum of the numbers zero
+    for other in rng.normal(0, 0.05, (200, 3)):
+        assert loss(a) <= loss(a + other) + 1e-6
+
+
+@pytest.mark.parametrize("true", [0.6, 1.0, 1.8])
+def test_the_temperature_that_made_the_rows_is_found(true):
+    rng = np.random.default_rng(3)
+    p = softmax(rng.normal(0, 1.5, (40_000, 4)), axis=1)
+    codes = (rng.random(40_000)[:, None] > temper(p, true).cumsum(axis=1)).sum(axis=1)
+    assert fit_mixture(p[None], codes, np.ones(len(p))).temperature == pytest.approx(true, rel=0.03)
+
+
+def test_a_few_rows_hardly_move_the_temperature():
+    p = np.full((3, 2), [0.7, 0.3])
+    assert 0.6 < fit_mixture(p[None], np.zeros(3, int), np.ones(3)).temperature < 1
+
+
+def test_a_label_has_no_part_in_the_mixture_of_its_own_row():
+    rng = np.random.default_rng(4)
+    codes, rows = rng.integers(3, size=60), np.tile(np.arange(30), 2)
+    codes[30:] = codes[:30]  # two repeats
+    fold = np.concatenate([np.arange(30) % 5, 5 + rng.permutation(30) % 5])
+    p = np.stack([confident(codes, share, rng) for share in (0.8, 0.5)])
+    changed = codes.copy()
+    changed[[7, 37]] = (codes[7] + 1) % 3
+    before, after = (mix_unseen(p, each, np.ones(60), rows, fold) for each in (codes, changed))
+    alike = (before == after).all(axis=1)
+    assert alike[[7, 37]].all()
+    assert not alike.all()
+
+
+# -- the estimator -------------------------------------------------------------------------------------------
+
+
+def test_it_is_the_mixture_of_its_members():
+    X, y, _ = partly()
+    model = committee().fit(X, y)
+    assert sum(model.weights_.values()) == pytest.approx(1)
+    assert list(model.weights_) == list(model.members_) == CHEAP
+    mixture = Mixture(np.array([*model.weights_.values()]), model.temperature_)
+    expected = mixture(np.stack([member.predict_proba(X) for member in model.members_.values()]))
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    np.testing.assert_allclose(model.label_distributions_, expected, atol=1e-6)
+
+
+def test_members_are_fitted_as_if_alone():
+    X, y, _ = partly()
+    model = committee(["logistic-regression"]).fit(X, y)
+    alone = method("logistic-regression").fit(X, y)
+    np.testing.assert_array_equal(model.members_["logistic-regression"].predict_proba(X), alone.predict_proba(X))
+    assert model.weights_ == {"logistic-regression": 1.0}
+
+
+def test_out_of_fold_covers_every_label_once():
+    X, y, _ = partly()
+    held_out = committee().fit(X, y).out_of_fold_
+    assert sorted(held_out.rows.tolist()) == list(range(40))
+    assert set(held_out.p) == {*CHEAP, "committee"}
+    np.testing.assert_allclose(held_out.p["committee"].sum(axis=1), 1)
+
+
+def test_a_useless_member_loses_its_say():
+    X, y, truth = partly(400, 200)
+    noise = {"good": method("logistic-regression"), "noise": Supervised(GaussianNB())}
+    model = committee(noise).fit(np.column_stack([X, np.random.default_rng(0).normal(size=(400, 40)) ** 3]), y)
+    held_out = model.out_of_fold_
+    worst = max(log_loss(held_out.p[name], held_out.codes) for name in noise)
+    assert log_loss(held_out.p["committee"], held_out.codes) < worst
+    assert model.score(np.column_stack([X, np.zeros((400, 40))]), truth) > 0.5
+
+
+class Fails(LogisticRegression):
+    def fit(self, X, y, sample_weight=None):
+        raise RuntimeError("it rains")
+
+
+def test_a_member_that_fails_is_left_out_and_named():
+    X, y, _ = partly()
+    with pytest.warns(DeepSepWarning, match=r"left out of the committee: umbrella \(it rains\)"):
+        model = committee({"umbrella": Supervised(Fails()), "tsvm": "tsvm"}).fit(X, y)
+    assert list(model.weights_) == ["tsvm"]
+    assert model.failures_ == {"umbrella": "it rains"}
+    with pytest.raises(LabelError, match="no member could be fitted"):
+        committee({"umbrella": Supervised(Fails())}).fit(X, y)
+
+
+def test_members_without_weights_are_left_out_of_weighted_rows():
+    X, y, _ = partly()
+    with pytest.warns(DeepSepWarning, match="label-spreading .it takes no weights."):
+        model = committee(["label-spreading", "tsvm"]).fit(X, y, sample_weight=np.full(len(y), 1.5))
+    assert list(model.members_) == ["tsvm"]
+
+
+def test_probabilities_of_the_unlabelled_rows_have_the_known_shares():
+    X, y, truth = partly(600, 60)
+    names = sorted(set(truth))
+    shares = dict(zip(names, np.linspace(1, 2, len(names)) / np.linspace(1, 2, len(names)).sum(), strict=True))
+    model = committee(priors=shares).fit(X, y)
+    mean = model.predict_proba(X[60:]).mean(axis=0)
+    np.testing.assert_allclose(mean, [shares[name] for name in model.classes_], atol=1e-4)
+    assert model.members_["tsvm"].priors == shares
+
+
+def test_one_label_a_class_means_equal_weights():
+    X, _, truth = partly()
+    y = np.full(len(X), None)
+    for name in sorted(set(truth)):
+        y[np.flatnonzero(truth == name)[0]] = name
+    with pytest.warns(LabelWarning, match="too few labels to hold any out"):
+        model = committee(["logistic-regression", "knn"]).fit(X, y)
+    assert set(model.weights_.values()) == {0.5}
+    assert model.out_of_fold_ is None
+
+
+def test_same_seed_same_bits_whatever_the_number_of_processes():
+    X, y, _ = partly()
+    one = committee(["random-forest", "tsvm"]).fit(X, y)
+    two = committee(["random-forest", "tsvm"]).set_params(n_jobs=2).fit(X, y)
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    np.testing.assert_array_equal(one.out_of_fold_.p["committee"], two.out_of_fold_.p["committee"])
+
+
+def test_saved_and_loaded_it_gives_the_same_bits(tmp_path):
+    X, y, truth = partly()
+    shares = {name: 1 / len(set(truth)) for name in set(truth)}
+    members = {"svm": TSVM(C=0.3), "trees": method("random-forest", random_state=1), "line": "logistic-regression"}
+    for each in (committee(), committee(members, priors=shares)):
+        model = each.fit(X, y)
+        model.save(tmp_path / "model")
+        again = load(tmp_path / "model")
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+        assert again.weights_ == model.weights_
+        assert set(again.get_params(deep=False)) == set(model.get_params(deep=False))
+    assert again.members["svm"].C == 0.3
+    assert again.fit(X, y).predict(X[:1]).tolist() == model.predict(X[:1]).tolist()
+
+
+def test_an_edited_folder_is_refused(tmp_path):
+    X, y, _ = partly()
+    model = committee().fit(X, y)
+    model.weights_ = {"tsvm": 1.0}
+    model.save(tmp_path / "model")
+    with pytest.raises(ModelFileError, match="weights and members do not fit together"):
+        load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"effort": "huge"}, "effort"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"members": []}, "name at least one method"),
+        ({"members": ["committee"]}, "not the committee itself"),
+        ({"members": ["forest"]}, "there is no method 'forest'"),
+        ({"members": [3]}, "neither a method's name nor an estimator"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    X, y, _ = partly()
+    with pytest.raises(ParameterError, match=message):
+        Committee(**settings).fit(X, y)
+
+
+def test_default_members_depend_on_labels_and_effort():
+    X, y, _ = partly(60, 30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = Committee(effort="fast", n_jobs=1, random_state=0).fit(X, y)
+    assert list(model.members_) == ["random-forest", "extra-trees", "deepsep"]
