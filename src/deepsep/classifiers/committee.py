@@ -331,7 +331,8 @@ class Committee(Classifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state = {"weights_": self.weights_, "temperature_": self.temperature_, "failures_": self.failures_}
-        sections, arrays = [], {}
+        sections: list[dict[str, Any]] = []
+        arrays: dict[str, Any] = {}
         for i, (name, member) in enumerate(self.members_.items()):
             section, own = take_apart(member)
             if any(needs_code(value) for value in section["settings"].values()):

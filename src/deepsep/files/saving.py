@@ -119,9 +119,9 @@ def model_files(model: Any) -> dict[str, bytes]:
 def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is needed to rebuild a fitted estimator: a section of JSON, and arrays by name.
 
-    The estimator has ``_saved_settings()`` and ``_to_parts() -> (state, arrays)``. The state holds plain values (text, numbers, true/false, None,
-    lists, tuples, mappings, and 1-d arrays of labels); the arrays are numeric arrays or CSR matrices, or bytes, which
-    become separate files of that name. Settings, classes and columns are added here.
+    The estimator has ``_saved_settings()`` and ``_to_parts() -> (state, arrays)``. The state holds plain values (text,
+    numbers, true/false, None, lists, tuples, mappings, and 1-d arrays of labels); the arrays are numeric arrays or CSR
+    matrices, or bytes, which become separate files of that name. Settings, classes and columns are added here.
     """
     _require_ours(model)
     kind = type(model).__name__
