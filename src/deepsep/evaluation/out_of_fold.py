@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.core.checks import is_integer, private_generator
 from deepsep.core.labels import Labels, as_labels
+from deepsep.core.workers import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
 from deepsep.evaluation.frames import prediction_columns, take
@@ -338,7 +340,15 @@ def in_parallel(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_
     from joblib import Parallel, delayed, parallel_config
 
     with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        yield from Parallel(return_as="generator")(delayed(function)(*task) for task in tasks)
+        parent = os.getpid()
+        with without_interrupts():
+            results = Parallel(return_as="generator")(delayed(_run_task)(parent, function, task) for task in tasks)
+        yield from results
+
+
+def _run_task(parent: int, function: Callable[..., T], task: tuple[Any, ...]) -> T:
+    end_with(parent)
+    return function(*task)
 
 
 def _fit_fold(job: _Job, number: int, names: Sequence[str]) -> _Result:
