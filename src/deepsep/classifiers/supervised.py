@@ -93,9 +93,10 @@ class Supervised(Classifier):
         """
         own = self.get_params()
         longer = {name: f"estimator__{name}" for name in params if name not in own}
-        return super().set_params(
+        super().set_params(
             **{longer[name] if longer.get(name) in own else name: value for name, value in params.items()}
         )
+        return self
 
     @property
     def _accept(self) -> dict[str, Any]:  # type: ignore[override]
