@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from deepsep import DeepSep, LabelledFold, load, save
+from deepsep import TSVM, DeepSep, LabelledFold, load, save
+from deepsep.classifiers.base import settings as with_settings
 from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
 from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning, StopTraining
 from deepsep.networks import NumpyNetwork
@@ -175,9 +176,31 @@ def test_published_settings():
     settings = DeepSep.as_published(random_state=3).get_params()
     expected = {"hidden": (128, 32), "dropout": 0.5, "rounds": 6, "propensity_epochs": 10, "label_epochs": 10}
     expected |= {"C": 0.1, "C_star": None, "n_unlabeled": 250, "decay": 0.8, "smoothing": 1e-3, "balance": True}
-    expected["random_state"] = 3
+    expected |= {"random_state": 3, "algorithm": "cccp", "pretrain": None}
     assert {name: settings[name] for name in expected} == expected
     assert list(settings["l2"]) == sorted(settings["l2"], reverse=True)
+
+
+def test_published_settings_do_not_follow_the_defaults():
+    """Every setting is spelled out: a class whose defaults are all different gives the same published settings."""
+    names = DeepSep().get_params()
+    body = {"__annotations__": dict.fromkeys(names, object), **dict.fromkeys(names, "another default")}
+    changed = with_settings(type("Changed", (DeepSep,), body))
+    assert set(changed().get_params().values()) == {"another default"}
+    assert changed.as_published().get_params() == DeepSep.as_published().get_params()
+
+
+def test_cccp_solves_the_rounds_boundaries_exactly():
+    """With CCCP, the boundaries of a round are those of TSVM(algorithm="cccp") in the embedding before it."""
+    X, y, _ = segments()
+    quick = QUICK | {"rounds": 1, "propensity_epochs": 0, "label_epochs": 0}
+    objectives = {}
+    for algorithm in ("cccp", "single-loop"):
+        model = DeepSep(**quick, n_networks=1, n_unlabeled=None, algorithm=algorithm, random_state=0).fit(X, y)
+        objectives[algorithm] = next(row["objective"] for row in model.history_ if row["phase"] == "tsvm")
+    tsvm = TSVM(C=model.C, balance=False, algorithm="cccp").fit(model.round_embedding(X, 0).astype(float), y)
+    assert objectives["cccp"] == pytest.approx(sum(path[-1] for path in tsvm.objective_path_), rel=1e-9)
+    assert objectives["single-loop"] != pytest.approx(objectives["cccp"], rel=1e-9)
 
 
 # -- determinism and global state ----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from deepsep.experiments import running
+from deepsep import DeepSep
 from deepsep.experiments.results import claims
 from deepsep.experiments.running import _digest, prepare
 from deepsep.experiments.study_page import ablation_table, claims_table, spread_table
@@ -73,7 +73,7 @@ def test_table_is_known_by_its_content(tmp_path):
     assert len({_digest(other) for other in (table, *changes)}) == 1 + len(changes)
 
 
-def test_changed_defaults_make_new_cells(monkeypatch, tmp_path):
+def test_a_changed_default_makes_new_cells(monkeypatch, tmp_path):
     frame = pd.DataFrame({"x": np.arange(400.0), "label": ["a", "b"] * 200})
 
     def keys():
@@ -81,7 +81,8 @@ def test_changed_defaults_make_new_cells(monkeypatch, tmp_path):
         return [cell.key for cell in what.cells]
 
     before = keys()
-    monkeypatch.setattr(running, "changed_defaults", lambda: {"rounds": 99})
+    published = DeepSep.as_published
+    monkeypatch.setattr(DeepSep, "as_published", lambda **changes: published(**({"rounds": 99} | changes)))
     after = keys()
-    assert before[0] == after[0]
-    assert before[1] != after[1]
+    assert before[0] != after[0]
+    assert before[1] == after[1]

@@ -18,7 +18,7 @@ from deepsep.experiments import compare, published, results
 from deepsep.experiments.cells import Cell, is_done, read_report
 from deepsep.experiments.running import attempt, prepare, run
 from deepsep.experiments.splits import Plan, plan, split_rows
-from deepsep.experiments.study_models import ENSEMBLE, INITIAL, LAST
+from deepsep.experiments.study_models import ENSEMBLE, FIRST_EMBEDDING, INITIAL, LAST, build
 from deepsep.experiments.verdict import verdict
 
 # -- protocol ------------------------------------------------------------------------------------------------
@@ -240,6 +240,25 @@ def test_ablation_adds_variants_at_two_sizes(tmp_path):
     assert {cell.labels for cell in variants} == {125, 500}
     assert len(variants) == 16
     assert len({cell.key for cell in ablated.cells}) == len(ablated.cells)
+
+
+def test_the_first_tsvm_has_the_settings_of_deepsep(tmp_path):
+    """With C_star="pool" its unlabelled rows weigh less than with None, and the initial network is the same."""
+    logs = {}
+    for C_star in (None, "pool"):
+        changed = {"deepsep": QUICK["deepsep"] | {"C_star": C_star, "n_unlabeled": 20}}
+        one = small_experiment(tmp_path, methods=("deepsep",), labels=(12,), shuffles=1, settings=changed)
+        run(one)
+        rows = results.collect(one.cells, one.cells_folder).set_index("method")
+        logs[C_star] = rows["log_loss"]
+    assert logs[None][INITIAL] == logs["pool"][INITIAL]
+    assert logs[None][FIRST_EMBEDDING] != logs["pool"][FIRST_EMBEDDING]
+
+
+def test_the_tsvms_of_the_study_are_solved_by_cccp():
+    assert build("tsvm").algorithm == build("deepsep").algorithm == "cccp"
+    assert build("tsvm", algorithm="single-loop").algorithm == "single-loop"
+    assert build("deepsep-defaults").get_params() == method("deepsep").get_params()
 
 
 def test_a_label_column_that_is_not_there(tmp_path):

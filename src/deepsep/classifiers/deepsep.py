@@ -25,7 +25,14 @@ from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
-from deepsep.core.probability import fit_temperature, prior_shift, round_weights, shifted, temper
+from deepsep.core.probability import (
+    check_probabilities,
+    fit_temperature,
+    prior_shift,
+    round_weights,
+    shifted,
+    temper,
+)
 from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
@@ -101,6 +108,9 @@ class DeepSep(TransformerMixin, Classifier):
         Of the labels: what every other class gets.
     C, C_star, s
         Of the TSVMs; see :class:`TSVM`.
+    algorithm : {"auto", "single-loop", "cccp"}, default="auto"
+        How the TSVMs are solved; see :class:`TSVM`. "auto" is the single loop, to a relative duality gap of 1e-3: the
+        next round solves them again. "cccp" solves its convex problems to 1e-6.
     balance : bool, default=False
         Whether the TSVMs fix the mean score over the unlabelled rows. Without ``priors`` the constraint takes the
         labelled shares for those of the population, which they often are not.
@@ -192,6 +202,7 @@ class DeepSep(TransformerMixin, Classifier):
     C: float = 0.1
     C_star: float | Literal["pool"] | None = None
     s: float = 0.0
+    algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
     balance: bool = False
     priors: Mapping[Any, float] | None = None
     n_unlabeled: int | None = 10_000
@@ -207,23 +218,48 @@ class DeepSep(TransformerMixin, Classifier):
 
     @classmethod
     def as_published(cls, **changes: Any) -> Self:
-        """Return the estimator with the settings of the paper, and ours where it is silent.
+        """Return the estimator of the paper; later changes of the defaults do not affect it.
 
-        From the paper: layers of 128 and 32 with tanh, batch norm and dropout 0.5 between them, an L2 penalty that
-        falls through the layers, ε = 1e-3, T = 6 rounds of 10 + 10 epochs at a tenth of the learning rate, C = 0.1,
-        C* = (ℓ/u) C, 250 unlabelled rows in the TSVMs, ρ = 0.8. Ours: 100 initial epochs, learning rate 1e-3, batches
-        of 32, penalties of 1e-4, 1e-5 and 1e-6, u in C* the 250 rows, balancing, Platt's sigmoid, features scaled.
+        From the paper: layers of 128 and 32 units with tanh, batch norm and dropout 0.5 between them, an L2 penalty
+        that falls from layer to layer, Glorot normal weights, ε = 1e-3, T = 6 rounds of 10 + 10 epochs of Adam at a
+        tenth of the initial learning rate, TSVMs by CCCP with C = 0.1, C* = (ℓ/u) C and 250 unlabelled rows, ρ = 0.8.
 
         Parameters
         ----------
         **changes
             Settings to change, such as ``random_state``.
+
+        Notes
+        -----
+        Where the paper leaves something open, or contradicts itself, this is our reading:
+
+        - **No autoencoder.** One sentence initialises "g" with the first layers of an autoencoder. g is a single layer
+          from the embedding to the classes, so this can only mean f; but the details and Algorithm 1 start from Glorot
+          normal weights alone. ``pretrain="autoencoder"`` is the other reading.
+        - **h(y) is a probability vector**: 1 − (c − 1) ε for the given class. The paper's 1 − cε and ε sum to 1 − ε.
+        - **The initial network is not part of the moving average**, whose weights are proportional to ρ^(T − t) for
+          rounds 1 to T.
+        - **A fresh Adam for each phase**, without the moments of the phase before; the rate is a tenth of the initial
+          one in every round and does not fall further.
+        - **The 250 rows are drawn anew in each round**, the same for all classes, and they are the u in C*
+          (``C_star="pool"`` takes all unlabelled rows). All unlabelled rows get probabilities and train the network.
+        - **Balancing is on**, as in RSSL, which the paper follows: the mean score over the 250 rows is fixed by the
+          shares among the labels.
+        - **One sigmoid for all classes** (Platt, with his smoothed targets) turns scores into probabilities, fitted to
+          the labelled rows and normalised. With one slope per class the order of the classes could change.
+        - The squared error is the mean over rows and classes. The penalty is on weights, not on biases or batch norm,
+          in every phase.
+        - Numbers that the paper does not give: 100 initial epochs, a learning rate of 1e-3, batches of 32, penalties
+          of 1e-4, 1e-5 and 1e-6, features scaled to mean 0 and variance 1.
         """
         published: dict[str, Any] = {
             "hidden": (128, 32),
             "dropout": 0.5,
             "noise": 0.0,
             "n_networks": 1,
+            "encoder": None,
+            "pretrain": None,
+            "pretrain_epochs": 20,
             "rounds": 6,
             "initial_epochs": 100,
             "propensity_epochs": 10,
@@ -235,11 +271,19 @@ class DeepSep(TransformerMixin, Classifier):
             "C": 0.1,
             "C_star": None,
             "s": 0.0,
+            "algorithm": "cccp",
             "balance": True,
+            "priors": None,
             "n_unlabeled": 250,
             "propensity": "platt",
             "decay": 0.8,
             "standardize": True,
+            "validation_fraction": 0.0,
+            "calibrate": False,
+            "device": "auto",
+            "verbose": 0,
+            "callback": None,
+            "random_state": None,
         }
         return cls(**(published | changes))
 
@@ -349,7 +393,7 @@ class DeepSep(TransformerMixin, Classifier):
     def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
         shares = None if self.priors is None else check_priors(self.priors, self.classes_)
         make_rows: Any = Rows
-        if split.device == "cuda":
+        if split.device == "cuda" and self.algorithm != "cccp":
             make_rows = networks.rows_by_size(Rows, device="cuda")
 
         def costs(drawn: Array) -> Costs:
@@ -361,7 +405,7 @@ class DeepSep(TransformerMixin, Classifier):
             costs=costs,
             propensity=self.propensity,
             shares=shares,
-            effort=Effort(tol=1e-3),
+            effort=Effort("cccp", tol=1e-6) if self.algorithm == "cccp" else Effort(tol=1e-3),
             make_rows=make_rows,
         )
 
@@ -464,7 +508,7 @@ class DeepSep(TransformerMixin, Classifier):
         """Return the probability of each class for every row: the moving average over the rounds' networks."""
         rows = self._flat(X)
         with one_blas_thread():
-            return self._probabilities(rows)
+            return check_probabilities(self._probabilities(rows))
 
     def round_proba(self, X: Any, round: int = -1) -> Array:
         """Return the probabilities of one round's network alone: 0 is the initial network, -1 the last one."""
@@ -514,6 +558,9 @@ class DeepSep(TransformerMixin, Classifier):
         self._trained.check()
         if "prior_shift_" in arrays:
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+
+    def _row_of_zeros(self) -> Array:
+        return np.zeros((1, self._trained.architecture.n_features))
 
     # -- settings --------------------------------------------------------------------------------------------
 

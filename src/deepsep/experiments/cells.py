@@ -25,7 +25,7 @@ from deepsep._version import __version__
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.metrics import scores
 from deepsep.experiments.splits import Plan, split_rows
-from deepsep.experiments.study_models import build, models_of
+from deepsep.experiments.study_models import DEFAULTS, build, models_of
 from deepsep.experiments.tuning import tune
 from deepsep.table import for_table
 
@@ -44,7 +44,8 @@ class Cell:
     shuffle: int
     labels: int
     method: str
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # those that were asked for
+    parameters: dict[str, str] = field(default_factory=dict)  # all, as text: a changed default makes a new cell
     largest: int = 0  # the largest labelled set, which decides where the test rows begin
     validation: int = 0
     test_per_class: int = 0
@@ -92,32 +93,63 @@ def run_cell(cell: Cell, table: Path, folder: Path) -> None:
 
 def measure(cell: Cell, table: Path) -> dict[str, Any]:
     """Return the scores on the test rows of every model that the fit yields, and the seconds it took."""
-    frame, codes = _read(table, cell.label)
-    rows = split_rows(codes, cell.plan, cell.shuffle)
-    labelled = rows.labelled[: cell.labels]
-    y = np.concatenate([codes[labelled], np.full(len(rows.test), -1)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)  # about few labels, which are intended here
+        rows = _encode(table, cell.label, cell.plan, cell.shuffle, cell.labels)
         start = time.perf_counter()
-        train = frame.iloc[np.concatenate([labelled, rows.test])]
-        validation = frame.iloc[rows.validation], codes[rows.validation]
         settings = {**cell.settings}
         if cell.trials:
-            settings |= tune(cell.method, settings, train, y, validation, trials=cell.trials, seed=cell.shuffle)
-        model = for_table(build(cell.method, random_state=cell.shuffle, **settings)).fit(train, y)
+            settings |= tune(
+                cell.method, settings, rows.X, rows.y, rows.validation, trials=cell.trials, seed=cell.shuffle
+            )
+        model = build(cell.method, random_state=cell.shuffle, **settings).fit(rows.X, rows.y)
         seconds = time.perf_counter() - start
-        test, truth = frame.iloc[rows.test], codes[rows.test]
-        probabilities, rounds = models_of(cell.method, model, train, y, test)
+        X_test, y_test = rows.test
+        probabilities, rounds = models_of(cell.method, model, rows.X, rows.y, X_test)
     prefix = f"{cell.variant}: " if cell.variant else ""
     return {
-        "rows": [{"method": prefix + name, **scores(p, truth)} for name, p in probabilities.items()],
-        "rounds": [{kind: float((p.argmax(1) == truth).mean()) for kind, p in both.items()} for both in rounds],
+        "rows": [{"method": prefix + name, **scores(p, y_test)} for name, p in probabilities.items()],
+        "rounds": [{kind: float((p.argmax(1) == y_test).mean()) for kind, p in both.items()} for both in rounds],
         "seconds": seconds,
         "settings": settings,
     }
 
 
-@lru_cache(maxsize=2)
+@dataclass(frozen=True)
+class EncodedRows:
+    """The rows of a cell as a method gets them: encoded features and class codes.
+
+    Attributes
+    ----------
+    X, y
+        The training rows: labelled, then unlabelled, whose code is -1.
+    validation, test : (X, y)
+        The validation rows, and the unlabelled rows with their true classes.
+    """
+
+    X: Any
+    y: Array
+    validation: tuple[Any, Array]
+    test: tuple[Any, Array]
+
+
+@lru_cache(maxsize=1)
+def _encode(table: Path, label: str, plan: Plan, shuffle: int, labels: int) -> EncodedRows:
+    """Return the rows of a cell; they are the same for all methods."""
+    frame, codes = _read(table, label)
+    rows = split_rows(codes, plan, shuffle)
+    labelled, test, validation = rows.labelled[:labels], rows.test, rows.validation
+    encoder = for_table(build(DEFAULTS))[:-1]
+    X = encoder.fit_transform(frame.iloc[np.concatenate([labelled, test])])
+    return EncodedRows(
+        X,
+        np.concatenate([codes[labelled], np.full(len(test), -1)]),
+        (encoder.transform(frame.iloc[validation]) if len(validation) else X[:0], codes[validation]),
+        (X[labels:], codes[test]),
+    )
+
+
+@lru_cache(maxsize=1)
 def _read(path: Path, label: str) -> tuple[Any, Array]:
     """Return the features and the class codes of a table written by :func:`prepare`."""
     import pandas as pd

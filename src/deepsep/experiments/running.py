@@ -16,7 +16,7 @@ import numpy as np
 from deepsep.errors import DataError, DeepSepError
 from deepsep.experiments.cells import Cell, is_done, run_cell
 from deepsep.experiments.splits import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
-from deepsep.experiments.study_models import DEFAULTS, METHODS, changed_defaults
+from deepsep.experiments.study_models import METHODS, changed_defaults, parameters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,29 +108,29 @@ def prepare(
         "test_per_class": row_plan.test_per_class,
         "trials": trials,
     }
+    given = {method: dict((settings or {}).get(method, {})) for method in (*methods, "deepsep")}
+    fits = {method: _configuration(method, given[method]) for method in methods}
     cells = [
-        Cell(shuffle=shuffle, labels=size, method=method, settings=cell_settings(method, settings or {}), **common)
+        Cell(shuffle=shuffle, labels=size, **fits[method], **common)
         for shuffle in range(shuffles)
         for size in row_plan.sizes
         for method in methods
     ]
     if ablation:
-        changed = dict((settings or {}).get("deepsep", {}))
+        variants = {name: _configuration("deepsep", given["deepsep"] | dict(more)) for name, more in VARIANTS.items()}
         cells += [
-            Cell(
-                shuffle=shuffle, labels=size, method="deepsep", settings=changed | dict(more), variant=variant, **common
-            )
-            for variant, more in VARIANTS.items()
+            Cell(shuffle=shuffle, labels=size, variant=variant, **configuration, **common)
             for shuffle in range(shuffles)
             for size in row_plan.sizes
             if size in ABLATION_SIZES
+            for variant, configuration in variants.items()
         ]
+    cells.sort(key=lambda cell: (cell.shuffle, cell.labels))  # cells of the same rows together: they are encoded once
     return Experiment(path, folder / "cells", row_plan, tuple(cells))
 
 
-def cell_settings(name: str, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings of a cell; DeepSep's defaults are spelled out, so that changing one makes new cells."""
-    return (changed_defaults() if name == DEFAULTS else {}) | dict(given.get(name, {}))
+def _configuration(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"method": method, "settings": dict(settings), "parameters": parameters(method, settings)}
 
 
 def run(

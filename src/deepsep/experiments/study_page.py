@@ -87,7 +87,7 @@ def page(
         lines += ["## Ablation", "", ablation_table(study.ablation), ""]
     lines += ["## Calibration error", "", spread_table(models, "ece"), ""]
     lines += ["In %: the average gap between the probability of the predicted class and how often it is right.", ""]
-    lines += ["## Time", "", _markdown(study.seconds, "Seconds per fit, encoding of the table included."), ""]
+    lines += ["## Time", "", _markdown(study.seconds, "Seconds per fit, without the encoding of the table."), ""]
     lines += ["## Limits", "", *(f"- {text}" for text in caveats(plan.validation, trials)), ""]
     return "\n".join([*lines, "## Every shuffle", "", as_markdown(study.table_1)])
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from deepsep.classifiers.catalogue import Range, find_method
 from deepsep.evaluation.metrics import log_loss
 from deepsep.experiments.study_models import DEFAULTS, build
-from deepsep.table import for_table
 
 Array = NDArray[Any]
 
@@ -22,7 +21,7 @@ TIE_BREAK = 1e-4  # weight of the log loss beside accuracy: it decides between e
 def tune(
     name: str,
     settings: Mapping[str, Any],
-    train: Any,
+    X: Any,
     y: Array,
     validation: tuple[Any, Array],
     *,
@@ -35,9 +34,9 @@ def tune(
     ----------
     name, settings
         The method, and settings that are fixed.
-    train, y
-        The training table and its class codes, -1 for unlabelled rows.
-    validation : (table, codes)
+    X, y
+        The training rows and their class codes, -1 for unlabelled rows.
+    validation : (X, y)
         The validation rows and their classes.
     trials, seed : int
         Number of fits, and the seed of the search and of each fit.
@@ -65,7 +64,7 @@ def tune(
     def objective(trial: Any) -> float:
         changes = {setting: value(trial, setting, r) for setting, r in ranges.items()}
         model = build(name, random_state=seed, **settings).set_params(**changes)
-        p = for_table(model).fit(train, y).predict_proba(validation[0])
+        p = model.fit(X, y).predict_proba(validation[0])
         return float((p.argmax(axis=1) == validation[1]).mean() - TIE_BREAK * log_loss(p, validation[1]))
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
