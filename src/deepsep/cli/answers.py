@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from deepsep.cli.console import Console
 
 
-def read_answers(
-    out: Console, file: Path, reading: ReadingOptions, *, id: str | None
-) -> pd.DataFrame:
+def read_answers(out: Console, file: Path, reading: ReadingOptions, *, id: str | None) -> pd.DataFrame:
     """Read a table in which an answer is missing only where the cell is empty.
 
     In other tables the usual words mean a missing value, but in a survey "None" is an answer. Numbers stay numbers.
@@ -63,7 +61,11 @@ def _raw_cells(file: Path, how: dict[str, Any]) -> dict[str, pd.Series[Any]]:
             form = TextFormat.of(file, how["encoding"], how["delimiter"], how["skip_rows"])
         frame = read_text(form, load_bytes(file, math.inf) or b"").to_pandas()
     elif kind == "excel":
-        frame = read_cells(file, how["sheet"], how["skip_rows"]).map(lambda value: value if isinstance(value, str) else None).astype("str")
+        frame = (
+            read_cells(file, how["sheet"], how["skip_rows"])
+            .map(lambda value: value if isinstance(value, str) else None)
+            .astype("str")
+        )
     else:
         return {}
     return {str(name): frame[name] for name in frame}

@@ -16,6 +16,7 @@ Array = NDArray[Any]
 LEVELS = 30  # most frequent categories of a column that are looked at
 RARE = 0.01  # share of rows below which a category is not
 DAY = 86_400.0
+LARGEST = float(np.finfo(np.float32).max)  # the trees that describe segments compute in single precision
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _of_column(name: str, column: Any) -> list[Feature]:
         return [Feature(name, None, "date", values), *_gaps(name, missing)]
     if types.is_numeric_dtype(column.dtype):
         values = column.to_numpy(dtype=float, na_value=np.nan)
-        values = np.where(np.isfinite(values), values, np.nan)
+        values = np.clip(np.where(np.isfinite(values), values, np.nan), -LARGEST, LARGEST)
         if np.isin(values[~missing], (0, 1)).all() and not missing.all():
             return [Feature(name, "1", "level", np.nan_to_num(values)), *_gaps(name, missing)]
         return [Feature(name, None, "number", values), *_gaps(name, missing)]

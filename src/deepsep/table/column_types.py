@@ -32,9 +32,7 @@ def trimmed(cells: Any) -> Any:
     return pc.if_else(pc.is_in(cells, pa.array(MISSING)), pa.scalar(None, pa.string()), cells)
 
 
-def typed(
-    cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, dayfirst: bool | None = None
-) -> Any:
+def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, dayfirst: bool | None = None) -> Any:
     """Return a column of text converted to the type it holds, or to the one that is wanted.
 
     Parameters

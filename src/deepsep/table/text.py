@@ -54,9 +54,7 @@ class TextFormat:
     skip: int  # lines before the header: Excel's "sep=;", or a title
 
     @classmethod
-    def of(
-        cls, path: Path, encoding: str | None = None, delimiter: str | None = None, skip_rows: int = 0
-    ) -> Self:
+    def of(cls, path: Path, encoding: str | None = None, delimiter: str | None = None, skip_rows: int = 0) -> Self:
         """Detect encoding and delimiter if they are not given, and read the header below ``skip_rows`` lines."""
         encoding = _find_encoding(path) if encoding is None else _check_encoding(path, encoding)
         text = _head(path, encoding)
@@ -260,9 +258,7 @@ def _strange(chunk: bytes) -> bool:
 
 
 def _binary(path: Path) -> DataError:
-    return DataError(
-        f"{path} is a binary file of an unknown kind. {READABLE}."
-    )
+    return DataError(f"{path} is a binary file of an unknown kind. {READABLE}.")
 
 
 # -- delimiter and header --------------------------------------------------------------------------------------
