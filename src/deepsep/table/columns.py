@@ -56,6 +56,8 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         The columns used, in the order of the table.
     left_out_ : dict {column: reason}
         The columns left out.
+    label_ : str or None
+        The name of the labels, if they are a column of a table; predictions are written under it.
 
     Examples
     --------
@@ -80,11 +82,13 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn which columns are useful, and their types."""
-        self.fit_transform(X)
+        self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Learn which columns are useful, and return them."""
+        name = getattr(y, "name", None)
+        self.label_: str | None = name if isinstance(name, str) else None
         frame = cut_long_cells(as_frame(X))
         for name in self.keep:
             find_column(frame.columns, name, setting="keep")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, read_labels
+from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, alike, read_labels
 from deepsep.errors import DataError, LabelError
 from deepsep.table.columns import as_frame, convert, type_of, useless
 from deepsep.table.dates import OTHER_DATE
@@ -144,6 +144,9 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < RARE]
         text = f"{len(rare)} of {len(names)} classes have fewer than {RARE} labelled rows: {_some(rare)}."
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
+    for twins in alike(labels.classes):
+        text = f"the labels {_some(map(repr, twins))} differ only in case or spaces. They are different classes."
+        findings.add("warning", "alike-classes", text, "If they are one class, write them alike.", label)
     for name in names:
         if name.strip().lower() in DISGUISED:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
