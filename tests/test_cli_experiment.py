@@ -148,6 +148,19 @@ def test_what_is_done_is_kept_when_some_fits_fail(table, tmp_path):
     )
 
 
+def test_without_optuna_nothing_is_tuned_unless_asked_for(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("deepsep.experiments.tuning.find_spec", lambda package: None)
+    asked = ("experiment", "--table", table, "--label", "segment", "--labels", 6, "--shuffles", 1, "--methods", "knn")
+    done = run(*asked, "--validation", 12, "--jobs", 1, "-o", tmp_path / "r")
+    assert done.exit_code == 0, done.stderr
+    assert "Optuna is not installed, so no method is tuned. To tune them: pip install optuna" in done.stderr
+    assert "Nothing is tuned" in (tmp_path / "r" / "summary.md").read_text(encoding="utf-8")
+    refused = run(*asked, "--trials", 5, "-o", tmp_path / "s")
+    assert refused.exit_code == 1
+    assert "--trials needs optuna. Install it with: pip install optuna" in refused.stderr
+    assert not (tmp_path / "s").exists()
+
+
 def test_defaults_are_those_of_the_paper():
     assert tuple(map(int, SIZES.split(","))) == splits.SIZES
     assert tuple(METHODS.split(",")) == study_models.METHODS
