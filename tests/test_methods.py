@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from rows import segments as make_segments
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import cross_val_score
@@ -18,7 +19,7 @@ from deepsep import DeepSep, LabelledFold, load, method, methods, save
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.classifiers.network_method import NetworkMethod
-from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelWarning, ParameterError
 
 # Short training for every setting of these names that a method has.
 SHORT = {
@@ -262,6 +263,58 @@ def test_bad_settings(name):
         if isinstance(value, int | float) and not isinstance(value, bool):
             with pytest.raises(ParameterError, match=setting):
                 method(name, **{setting: -1}).fit(X0, Y0)
+
+
+def test_score_counts_labelled_rows_only(fitted):
+    X, y, _, _, model = fitted
+    right = (model.predict(X) == y)[:30]
+    assert model.score(X, y) == right.mean()
+    weight = np.arange(1.0, len(X) + 1)
+    assert model.score(X, y, sample_weight=weight) == pytest.approx(np.average(right, weights=weight[:30]))
+
+
+def test_score_knows_every_mark():
+    X, y, names = segments(120)
+    codes = np.searchsorted(["amber", "blue", "cyan"], names)
+    model = method("tsvm").fit(X, np.where(np.arange(120) < 30, codes, -1))
+    right = (model.predict(X) == codes)[:30].mean()
+    for mark in (-1, np.nan, None):
+        assert model.score(X, np.where(np.arange(120) < 30, codes, mark)) == right
+    one = np.where((np.arange(120) < 30) & (codes == 1), 1, -1)  # fit refuses -1 and 1 alone
+    assert model.score(X, one) == (model.predict(X) == 1)[one == 1].mean()
+    table = deepsep.for_table(method("tsvm")).fit(pd.DataFrame(X), y)
+    assert table.score(pd.DataFrame(X), y) > 0.8
+
+
+def test_score_says_what_is_wrong():
+    X, y, _ = segments(60)
+    model = method("tsvm").fit(X, y)
+    for labels, weight, words in (
+        (np.full(60, None), None, "none of the 60 rows of y has a label"),
+        (y[:50], None, "X has 60 rows and y has 50"),
+        (y, np.arange(60) >= 30, "every labelled row has sample_weight 0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.score(X, labels, sample_weight=weight)
+
+
+@pytest.mark.parametrize("name", list(methods()))
+def test_sparse_rows_give_the_model_of_dense_ones(name):
+    X, y, _ = segments(120)
+    X = np.where(np.abs(X) > 1, X, 0).astype(np.float32)
+    dense = short(name, random_state=0).fit(X, y)
+    for form in (sparse.csr_array, sparse.coo_matrix):
+        model = short(name, random_state=0).fit(form(X), y)
+        np.testing.assert_allclose(model.predict_proba(form(X)), model.predict_proba(X), atol=1e-5)
+        # Those that take sparse rows as they are do not centre them, which is not quite the same model.
+        assert (model.predict(X) == dense.predict(X)).mean() > 0.9
+
+
+def test_sparse_rows_that_would_fill_the_memory_are_refused():
+    _, y, _ = segments(60)
+    wide = sparse.csr_array(([1.0], ([0], [0])), shape=(60, 10**8))
+    with pytest.raises(DataError, match=r"60 rows and 100,000,000 columns would take 24\.0 GB.*TruncatedSVD"):
+        DeepSep().fit(wide, y)
 
 
 @pytest.mark.parametrize("name", OTHERS)

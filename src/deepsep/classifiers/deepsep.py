@@ -25,7 +25,14 @@ from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
-from deepsep.core.probability import fit_temperature, prior_shift, round_weights, shifted, temper
+from deepsep.core.probability import (
+    check_probabilities,
+    fit_temperature,
+    prior_shift,
+    round_weights,
+    shifted,
+    temper,
+)
 from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
@@ -494,7 +501,7 @@ class DeepSep(TransformerMixin, Classifier):
         """Return the probability of each class for every row: the moving average over the rounds' networks."""
         rows = self._flat(X)
         with one_blas_thread():
-            return self._probabilities(rows)
+            return check_probabilities(self._probabilities(rows))
 
     def round_proba(self, X: Any, round: int = -1) -> Array:
         """Return the probabilities of one round's network alone: 0 is the initial network, -1 the last one."""
@@ -544,6 +551,9 @@ class DeepSep(TransformerMixin, Classifier):
         self._trained.check()
         if "prior_shift_" in arrays:
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+
+    def _row_of_zeros(self) -> Array:
+        return np.zeros((1, self._trained.architecture.n_features))
 
     # -- settings --------------------------------------------------------------------------------------------
 

@@ -17,11 +17,11 @@ from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
-from deepsep.files.foreign import check_parts, compress, decompress
-from deepsep.files.skops_files import TRUSTED_CLASSIFIERS, dump, load
+from deepsep.files.foreign import dump_classifiers, load_classifiers
 
 Array = NDArray[Any]
 
+LEARNERS = "learners.gz"  # the part of a saved model that holds the weak learners
 LARGEST_ODDS = 1e12  # of a weak learner that is always right
 
 
@@ -196,7 +196,6 @@ class SemiBoost(Classifier):
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
 
         learners = [learner for one in self._boosted for _, learner in one]
-        data = dump("SemiBoost's weak learners", learners, TRUSTED_CLASSIFIERS, "Fit with the default estimator")
         arrays = {
             "alpha": np.array([alpha for one in self._boosted for alpha, _ in one]),
             "rounds": np.array([len(one) for one in self._boosted]),
@@ -204,7 +203,7 @@ class SemiBoost(Classifier):
             "objective_path_": np.concatenate(self.objective_path_),
             **{"centre": self._scaling.centre, "scale": self._scaling.scale},
         }
-        return {}, {**arrays, "learners.skops.gz": compress(data)}
+        return {}, {**arrays, LEARNERS: dump_classifiers(learners)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
 
@@ -214,9 +213,7 @@ class SemiBoost(Classifier):
         alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")
         path = checked_array(arrays, "objective_path_", (int(steps.sum()),), "f")
         self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
-        name = "learners.skops.gz"
-        learners = load(name, decompress(name, arrays[name]), TRUSTED_CLASSIFIERS)
-        check_parts(learners, d, 2)
+        learners = load_classifiers(LEARNERS, arrays.get(LEARNERS), d, np.array([-1, 1]))
         pairs = list(zip(alpha.tolist(), learners, strict=True))
         ends = np.cumsum(rounds)
         self._boosted = [pairs[start:end] for start, end in zip(ends - rounds, ends, strict=True)]

@@ -20,11 +20,12 @@ from deepsep.core.labels import Labels
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import ModelFileError, ParameterError
+from deepsep.errors import ParameterError
 from deepsep.evaluation.folds import deal_distinct
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
-from deepsep.files.foreign import describe_classifier, dump_classifier, load_classifier, new_classifier
+from deepsep.files.foreign import dump_classifiers, load_classifiers
 
+CLASSIFIER = "classifier.gz"  # the part of a saved model that holds the fitted copy
 MOST_COPIES = 10_000_000
 FOLDS = 5
 
@@ -85,17 +86,9 @@ class Supervised(Classifier):
     method_name: str = ""
     random_state: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse()
-        return tags
-
-    def _takes_sparse(self) -> bool:
-        return bool(get_tags(self.estimator).input_tags.sparse)
-
     @property
     def _accept(self) -> dict[str, Any]:  # type: ignore[override]
-        return {"accept_sparse": "csr" if self._takes_sparse() else False}
+        return {"accept_sparse": "csr" if get_tags(self.estimator).input_tags.sparse else False}
 
     @property
     def uses_unlabelled(self) -> bool:
@@ -176,9 +169,8 @@ class Supervised(Classifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
 
-        state = {"platt": self._platt, "classifier": describe_classifier(self.estimator_)}
         scaling = {} if self._scaling is None else vars(self._scaling)
-        return state, {**scaling, **dump_classifier(self.estimator_)}
+        return {"platt": self._platt}, {**scaling, CLASSIFIER: dump_classifiers([self.estimator_])}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
 
@@ -187,10 +179,7 @@ class Supervised(Classifier):
         if "scale" in arrays:
             self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
         self._platt = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
-        self.estimator_ = load_classifier(arrays, new_classifier(state["classifier"]), d, c)
-        p = self._probabilities(np.zeros((1, d)))
-        if p.shape != (1, c):
-            raise ModelFileError(f"the classifier knows {p.shape[1]} classes where there are {c}. Save it again.")
+        (self.estimator_,) = load_classifiers(CLASSIFIER, arrays.get(CLASSIFIER), d, np.arange(c))
 
 
 def _seeded(estimator: Any, rng: np.random.Generator) -> Any:

@@ -13,7 +13,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from deepsep.classifiers.base import Classifier, settings
@@ -192,11 +191,6 @@ class TSVM(Classifier):
     max_iter: int = 1000
     tol: float = 1e-6
     random_state: Any = None
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     _accept: ClassVar[dict[str, Any]] = {"accept_sparse": "csr"}
 
@@ -408,6 +402,10 @@ class TSVM(Classifier):
         self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
         if "prior_shift_" in arrays:
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+
+    def _check_restored(self) -> None:
+        if self._fitted_probability is not None:
+            super()._check_restored()
 
 
 def check_tsvm_settings(model: Any) -> None:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.core.checks import is_integer, private_generator
 from deepsep.core.labels import Labels, as_labels
-from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
 from deepsep.evaluation.frames import prediction_columns, take
 from deepsep.evaluation.population import read_weights, to_population
@@ -189,7 +189,7 @@ def out_of_fold(
     """
     for name, value, least in (("n_splits", n_splits, 2), ("n_repeats", n_repeats, 1)):
         if not is_integer(value, least):
-            raise ParameterError(f"out_of_fold: {name}={value!r}; pass an integer of at least {least}.")
+            raise ParameterError(f"out_of_fold: {name}={shown(value)}; pass an integer of at least {least}.")
     labels = as_labels(y)
     if not hasattr(X, "shape"):
         X = np.asarray(X)
