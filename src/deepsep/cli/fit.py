@@ -131,7 +131,7 @@ def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise DataError(f"--comparison {file} cannot be read as JSON: {error}") from None
     try:
-        check_comparison(comparison, data.labels, data.X.shape[1])
+        check_comparison(comparison, data.labels, list(data.X))
     except DataError as error:
         raise DataError(f"--comparison {file}: {error}") from None
     return comparison

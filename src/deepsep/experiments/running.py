@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from deepsep.core.workers import end_with, without_interrupts
-from deepsep.errors import DataError, DeepSepError
+from deepsep.errors import DataError, DeepSepError, missing_package
 from deepsep.experiments.cells import Cell, is_done, run_cell
 from deepsep.experiments.splits import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
 from deepsep.experiments.study_models import METHODS, changed_defaults, parameters
@@ -214,7 +214,7 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
     try:
         ray: Any = import_module("ray")
     except ModuleNotFoundError as error:
-        raise ImportError('the engine "ray" needs Ray. Install it with: pip install "deepsep[ray]"') from error
+        raise missing_package('the engine "ray"', "ray") from error
 
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
         started_here = not ray.is_initialized()
