@@ -265,6 +265,23 @@ class Study:
         return first_number(row[head.index(str(labels))])
 
 
+def evaluation(run: int) -> dict[str, Any]:
+    """Return the evaluation at the end of a training of the in-context network."""
+    lines = (ROOT / "pretraining" / "runs" / f"{run}.jsonl").read_text(encoding="utf-8").splitlines()
+    return dict(json.loads(lines[-1]))
+
+
+def evaluation_table(run: int) -> str:
+    result = evaluation(run)
+    digits = {"accuracy": 1, "calibration": 1, "log_loss": 3, "shares": 1}
+    rows = [
+        [view, *(" / ".join(f"{x:.{places}f}" for x in result[view][figure]) for figure, places in digits.items())]
+        for view in ("columns", "components", "both")
+    ]
+    units = ["accuracy, %", "calibration error, points", "log loss", "error of the estimated shares, points"]
+    return markdown(["view", *units], rows)
+
+
 def wilson(share: float, n: int) -> list[int]:
     """Return the bounds of Wilson's 95 % interval in whole per cent, where this share of n is right."""
     z = 1.96
@@ -283,5 +300,6 @@ READERS = {
 
 SOURCES: dict[str, Any] = {path.stem: READERS.get(path.stem, Results)(path) for path in RESULTS.glob("*.csv")}
 SOURCES |= {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
-SOURCES |= {"study": Study(), "wilson": wilson, "markdown": markdown, "mean": mean, "median": median, "SIZES": SIZES}
+SOURCES |= {"study": Study(), "SIZES": SIZES}
+SOURCES |= {function.__name__: function for function in (evaluation, evaluation_table, markdown, mean, median, wilson)}
 SOURCES |= {function.__name__: function for function in (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)}
