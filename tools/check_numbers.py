@@ -46,7 +46,9 @@ NUMBER = re.compile(
 MARKER = re.compile(r"<!-- (=|holds:|table:|shown\b|given\b|end\b|\w+:)\s*(.*?)\s*-->", re.S)
 TOLERANCE = re.compile(r"(.*), within ([\d.]+)$", re.S)
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.M | re.S)
-NOT_PROSE = re.compile(r"(?:^(?: {4}|\t)\S.*\n)+|`[^`\n]+(?:\n[^`\n]+)?`|\]\([^)\s]*\)|<!--.*?-->|https?://\S+|Python 3\.\d+", re.M)
+NOT_PROSE = re.compile(
+    r"(?:^(?: {4}|\t)\S.*\n)+|`[^`\n]+(?:\n[^`\n]+)?`|\]\([^)\s]*\)|<!--.*?-->|https?://\S+|Python 3\.\d+", re.M
+)
 PICTURE = re.compile(r"!\[[^]]*\]")
 BREAK = re.compile(r"[.!?][”*)]*\s+(?=[^a-z])|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s|\||\n#")
 

@@ -140,7 +140,9 @@ class Methods(Results):
 
     def gains(self, method: str, other: Methods, labels: int) -> dict[str, float]:
         """Return for each table how many points the method here is ahead of the one in another file."""
-        return {name: self.accuracy(method, labels, name) - other.accuracy(method, labels, name) for name in self.tables}
+        return {
+            name: self.accuracy(method, labels, name) - other.accuracy(method, labels, name) for name in self.tables
+        }
 
     def beside(self, other: Methods, method: str, mine: str, theirs: str) -> str:
         """Return a method's figures here and in another file."""
@@ -198,7 +200,9 @@ class Draws(Results):
     """Accuracy over draws of rows and labels: benchmarks/tsvm_draws.py."""
 
     def by_method(self, case: str) -> dict[str, list[float]]:
-        return {name: self.values("accuracy", case=case, method=name) for name in self.rows(case=case)["method"].unique()}
+        return {
+            name: self.values("accuracy", case=case, method=name) for name in self.rows(case=case)["method"].unique()
+        }
 
     def means(self, case: str) -> list[float]:
         return [mean(values) for values in self.by_method(case).values()]
@@ -255,14 +259,33 @@ class Errors(Results):
 
 
 class Study:
-    """The pages that `deepsep experiment` wrote: docs/experiment/."""
+    """The pages of the paper's study, made by `deepsep experiment` and benchmarks/experiment_pages.py."""
+
+    @staticmethod
+    def _table(page: str, corner: str) -> list[list[str]]:
+        """Return the first table on a page whose first cell is this."""
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        table = re.search(rf"^\| {re.escape(corner)} \|.*?(?=\n\n|\Z)", text, re.M | re.S)
+        if table is None:
+            raise ValueError(f"docs/{page} has no table {corner!r}")
+        return [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in table[0].splitlines()]
 
     def accuracy(self, table: str, model: str, labels: int) -> float:
-        text = (ROOT / "docs" / "experiment" / f"{table}.md").read_text(encoding="utf-8")
-        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"]
-        head = next(line for line in lines if line[0] == "model")
-        row = next(line for line in lines if line[0] == model)
-        return first_number(row[head.index(str(labels))])
+        head, _, *rows = self._table(f"experiment/{table}.md", "model")
+        return first_number(dict((row[0], row) for row in rows)[model][head.index(str(labels))])
+
+    def differences(self, better: str, worse: str) -> dict[tuple[str, int], float]:
+        """Return for each table and number of labels how many points one model is ahead of another."""
+        head, _, *rows = self._table("results-experiment.md", f"{better} minus {worse}")
+        cells = [(row[0], int(size), cell) for row in rows for size, cell in zip(head[1:], row[1:], strict=True)]
+        return {(name, size): float(cell) for name, size, cell in cells if cell != "–"}
+
+    def average_gains(self) -> dict[str, float]:
+        """Return for each table the gain of the moving average over the last network, in % of its accuracy."""
+        text = (ROOT / "docs" / "results-experiment.md").read_text(encoding="utf-8")
+        line = re.search(r"In % of its accuracy, over all sizes: (.*)\.$", text, re.M)
+        assert line is not None
+        return {name: float(gain) for name, gain in re.findall(r"([\w-]+) ([+-][\d.]+) %", line[1])}
 
 
 def evaluation(run: int) -> dict[str, Any]:
@@ -302,4 +325,7 @@ SOURCES: dict[str, Any] = {path.stem: READERS.get(path.stem, Results)(path) for 
 SOURCES |= {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
 SOURCES |= {"study": Study(), "SIZES": SIZES}
 SOURCES |= {function.__name__: function for function in (evaluation, evaluation_table, markdown, mean, median, wilson)}
-SOURCES |= {function.__name__: function for function in (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)}
+SOURCES |= {
+    function.__name__: function
+    for function in (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)
+}
