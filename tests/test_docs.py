@@ -2,8 +2,9 @@
 
 In README.md and docs/, ``python`` blocks are run: examples with ``>>>`` as doctests, others as they are. So are
 ``console`` blocks: each ``$`` line is a command that must succeed, and the lines after it must come out in this order.
-Numbers may differ a little, as they do between machines, and times and sizes as they like. All blocks of a page share one folder and one namespace. ``bash`` and unmarked blocks are for the
-reader's own files: their commands, options and make targets must exist.
+Numbers may differ a little, as they do between machines, and times and sizes as they like. All blocks of a page share
+one folder and one namespace. ``bash`` and unmarked blocks are for the reader's own files: their commands, options and
+make targets must exist.
 """
 
 import contextlib

@@ -3,35 +3,23 @@
 import re
 import subprocess
 import sys
-from importlib import util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tools import check_numbers
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 
 
-def tool() -> ModuleType:
-    spec = util.spec_from_file_location("check_numbers", ROOT / "tools" / "check_numbers.py")
-    assert spec is not None
-    module = util.module_from_spec(spec)
-    sys.modules["check_numbers"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = tool()
-
-
 def problems(text: str) -> list[str]:
-    return TOOL.check("page.md", text, all_marked=True)[0]
+    return check_numbers.check("page.md", text, all_marked=True)[0]
 
 
-@pytest.mark.parametrize("page", TOOL.PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", check_numbers.PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_page_agrees_with_its_sources(page: Path) -> None:
-    assert TOOL.check_page(page)[0] == []
+    assert check_numbers.check_page(page)[0] == []
 
 
 FOREST = '<!-- = methods.accuracy("random-forest", 35) -->'
@@ -83,10 +71,10 @@ def test_what_agrees_passes(text: str) -> None:
 
 def test_write_brings_numbers_and_tables_up_to_date() -> None:
     text = f"The forest gets 50.1 %{FOREST} right.\n\n{TABLE}\n\nold\n\n<!-- end -->\n"
-    new = TOOL.check("page.md", text)[1]
+    new = check_numbers.check("page.md", text)[1]
     assert "gets 53.5 %<!--" in new
     assert "| Digit1 | 15.63 |" in new
-    assert TOOL.check("page.md", new) == ([], new)
+    assert check_numbers.check("page.md", new) == ([], new)
 
 
 def listed() -> dict[str, str]:

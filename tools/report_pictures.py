@@ -2,19 +2,18 @@
 
     python tools/report_pictures.py deepsep-demo/model/report.html model/report.html
 
-The first report is that of `make demo`, the second that of the tutorial's `deepsep fit`. Write docs/images/report.png, the top
-of the first, and report-accuracy.png and report-map.png, two sections of the second.
+The first report is that of `make demo`, the second that of the tutorial's `deepsep fit`. Writes docs/images/report.png,
+the top of the first, and report-accuracy.png and report-map.png, two sections of the second.
 """
 
 import base64
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "tests"))
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import browser
 
-IMAGES = ROOT / "docs" / "images"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, MARGIN = 1000, 10
 
 

@@ -1,7 +1,8 @@
 """What the pages may cite: a reader for every file in benchmarks/results, and for the pages of the paper's study.
 
-`SOURCES` holds the names for the expressions of `check_numbers.py`. A CSV file is known by its name: `tsvm_speed.value("ratio",
-unlabelled=20000)`. Accuracies and calibration errors of `methods` are in per cent, and means over draws, then over tables.
+`SOURCES` holds the names for the expressions of `check_numbers.py`. A CSV file is known by its name:
+`tsvm_speed.value("ratio", unlabelled=20000)`. Accuracies and calibration errors of `methods` are in per cent, and means
+over draws, then over tables.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -100,7 +101,7 @@ class Methods(Results):
     def cells(self) -> dict[tuple[str, int, str], dict[str, float]]:
         """Means over draws of a method with so many labels on a table."""
         frame = self.frame.astype({"labels": int, "accuracy": float, "ece": float})
-        return (100 * frame.groupby(["method", "labels", "table"])[["accuracy", "ece"]].mean()).to_dict("index")
+        return dict((100 * frame.groupby(["method", "labels", "table"])[["accuracy", "ece"]].mean()).to_dict("index"))
 
     @cached_property
     def tables(self) -> list[str]:
@@ -224,7 +225,7 @@ class Draws(Results):
 class Errors(Results):
     """Test errors of TSVM and SVM for settings: benchmarks/tsvm_accuracy.py."""
 
-    FIXED = {"kernel": "RBF, γ = 1/median²", "C": "10"}
+    FIXED: ClassVar = {"kernel": "RBF, γ = 1/median²", "C": "10"}
 
     def best(self, method: str, **where: Any) -> float:
         return min(self.values(method, **where))
@@ -272,7 +273,7 @@ class Study:
 
     def accuracy(self, table: str, model: str, labels: int) -> float:
         head, _, *rows = self._table(f"experiment/{table}.md", "model")
-        return first_number(dict((row[0], row) for row in rows)[model][head.index(str(labels))])
+        return first_number({row[0]: row for row in rows}[model][head.index(str(labels))])
 
     def differences(self, better: str, worse: str) -> dict[tuple[str, int], float]:
         """Return for each table and number of labels how many points one model is ahead of another."""
@@ -321,11 +322,10 @@ READERS = {
     "tsvm_accuracy": Errors,
 }
 
+FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)
+BUILT_IN = (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)
+
 SOURCES: dict[str, Any] = {path.stem: READERS.get(path.stem, Results)(path) for path in RESULTS.glob("*.csv")}
 SOURCES |= {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
 SOURCES |= {"study": Study(), "SIZES": SIZES}
-SOURCES |= {function.__name__: function for function in (evaluation, evaluation_table, markdown, mean, median, wilson)}
-SOURCES |= {
-    function.__name__: function
-    for function in (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)
-}
+SOURCES |= {function.__name__: function for function in FUNCTIONS + BUILT_IN}
