@@ -230,9 +230,16 @@ def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
     levels = cells.dropna().unique()[:1_000]
     if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > NEARLY_ALL:
         text = (
-            f"column {name!r} holds dates such as {levels[0]!r}, where day and month are ambiguous; it is read as text."
+            f"column {name!r} holds dates such as {levels[0]!r} in a form that is not understood, or in which day and "
+            "month could be swapped; it is read as text."
         )
-        findings.add("warning", "dates", text, "Write dates as 2025-12-31; models then see year, month and day.", name)
+        findings.add(
+            "warning",
+            "dates",
+            text,
+            "Say which comes first (--dayfirst, --monthfirst), or write dates as 2025-12-31.",
+            name,
+        )
 
 
 def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findings) -> None:
