@@ -82,7 +82,8 @@ def fit(
 
     It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
     unlabelled row; see --predictions) and report.html. DeepSep's probabilities are calibrated, with three more fits;
-    --set calibrate=false leaves that out.
+    --set calibrate=false leaves that out. Columns that are given for labelled rows only are not used, unless named in
+    --keep.
 
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
@@ -143,6 +144,7 @@ class Fitted:
 
     model: Any
     predictions: pd.DataFrame
+    findings: list[dict[str, Any]]
     summary: dict[str, Any] | None
     files: dict[str, bytes]
     seconds: float
@@ -170,6 +172,7 @@ def fit_and_measure(
     from deepsep.cli.outputs import REPORT, SUMMARY, as_file
     from deepsep.cli.progress import watching
     from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
+    from deepsep.report.checks import check_fit
     from deepsep.table import for_table
 
     n, labelled = len(data.X), data.labelled
@@ -180,8 +183,10 @@ def fit_and_measure(
     began = time.perf_counter()
     model = for_table(estimator, keep=keep)
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
+    columns = model[0].fit_transform(data.X, data.labels)
+    findings = check_fit(columns, data.labels, estimator, data.weight, model[0].left_out_)
     with watching(out, model[-1], method):
-        model.fit(data.X, data.labels, **weights)
+        model[1:].fit(columns, data.labels, **weights)
     model[0].label_ = data.label  # the predictions of ``deepsep score`` are written under this name too
     seconds = time.perf_counter() - began
     proba = model[-1].label_distributions_
@@ -205,6 +210,7 @@ def fit_and_measure(
                 label=data.label,
                 command=command or shlex.join(["deepsep", *sys.argv[1:]]),
                 comparison=comparison,
+                findings=findings,
                 seed=seed,
                 sample_weight=data.weight,
                 n_jobs=min(FOLDS, cpu_count()),
@@ -212,7 +218,7 @@ def fit_and_measure(
             )
         files[REPORT] = render(summary).encode()
         files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
-    return Fitted(model, frame, summary, files, seconds)
+    return Fitted(model, frame, findings, summary, files, seconds)
 
 
 @contextmanager
@@ -230,12 +236,14 @@ def _silent_workers() -> Iterator[None]:
 
 
 def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:
+    from deepsep.cli.check import finding_lines
     from deepsep.cli.outputs import REPORT
 
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
     shares = frame.iloc[:, 1].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)
-    lines = [f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s."]
+    lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
+    lines += [f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s."]
     if summary is not None:
         lines += ["", *summary["verdict"]]
     if len(frame):
@@ -259,6 +267,7 @@ def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, me
             "labelled": n_labelled,
             "classes": fitted.model.classes_,
             "predicted_shares": dict(shares.items()),
+            "findings": fitted.findings,
             "verdict": None if summary is None else summary["verdict"],
             "accuracy": None if summary is None else summary["accuracy"],
             "seconds": round(fitted.seconds, 2),
