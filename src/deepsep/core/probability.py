@@ -20,8 +20,8 @@ def check_probabilities(p: Array) -> Array:
     if not np.isfinite(p.sum()):
         row = int((~np.isfinite(p)).any(axis=1).argmax())
         raise DataError(
-            f"row {row} gets no probabilities: computing them overflowed. Look for values in it that are far larger than "
-            "those of the other rows, or for a learning rate or penalty that is too large."
+            f"row {row} gets no probabilities: computing them overflowed. Look for values in it that are far larger "
+            "than those of the other rows, or for a learning rate or penalty that is too large."
         )
     return p
 
