@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from deepsep import TSVM, DeepSep, LabelledFold, load, save
 from deepsep.classifiers.base import settings as with_settings
 from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
-from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning
+from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning, StopTraining
 from deepsep.networks import NumpyNetwork
 from deepsep.networks.average import NetworkAverage
 
@@ -375,6 +375,50 @@ def test_interrupt_keeps_the_rounds_that_were_done():
         model = DeepSep(**QUICK, callback=interrupt, random_state=0).fit(X, y)
     assert model.n_rounds_ == 1
     np.testing.assert_allclose(model.predict_proba(X), model.round_proba(X, 1), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("phase", "t", "kept"), [("end", 1, 1), ("labels", 2, 1), ("initial", 0, 0)], ids=["end", "within", "initial"]
+)
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_a_callback_can_stop_the_training(phase, t, kept, calibrate):
+    X, y, _ = segments(150, 45)
+
+    def stop(row):
+        if row["round"] == t and row["phase"] == phase:
+            raise StopTraining
+
+    settings = {**QUICK, "rounds": 3, "calibrate": calibrate, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InterruptWarning)
+        model = DeepSep(**settings, callback=stop).fit(X, y)
+    assert model.n_rounds_ == kept
+    if not calibrate and kept:
+        np.testing.assert_array_equal(
+            model.predict_proba(X), DeepSep(**settings | {"rounds": kept}).fit(X, y).predict_proba(X)
+        )
+
+
+def test_a_small_encoder_is_trained_with_one_thread():
+    """Two threads on small matrices are slower than one, and on a busy machine hundreds of times slower."""
+    torch = pytest.importorskip("torch")
+    seen = set()
+
+    class Encoder(torch.nn.Linear):
+        def forward(self, x):
+            if self.training:
+                seen.add(torch.get_num_threads())
+            return super().forward(x)
+
+    X, y, _ = segments()
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        DeepSep(**QUICK, encoder=lambda: Encoder(6, 8), device="cpu", random_state=0).fit(X, y)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {1}
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Every method keeps the same contract; test_methods_*.py check what each computes against mathematics."""
 
 import random
+import re
 import warnings
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
 import deepsep
-from deepsep import DeepSep, LabelledFold, load, method, methods, save
+from deepsep import TSVM, DeepSep, LabelledFold, load, method, methods, save
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.classifiers.network_method import NetworkMethod
@@ -258,11 +259,44 @@ def test_bad_settings(name):
     for setting, value in method(name).get_params().items():
         if setting == "random_state" or callable(value):
             continue
-        with pytest.raises(ParameterError, match=setting):
-            method(name, **{setting: "nonsense"}).fit(X0, Y0)
+        bad = ["nonsense", np.str_("nonsense")]
         if isinstance(value, int | float) and not isinstance(value, bool):
-            with pytest.raises(ParameterError, match=setting):
-                method(name, **{setting: -1}).fit(X0, Y0)
+            bad += [-1, np.int64(-1), np.float64(-1.5)]
+        for wrong in bad:
+            with pytest.raises(ParameterError, match=setting) as raised:
+                method(name, **{setting: wrong}).fit(X0, Y0)
+            assert "np." not in str(raised.value)
+
+
+ODD = {"amber": np.float64(0.5), "blue": np.float64(0.5), np.str_("cyan"): np.float64(2.0)}
+CODES = np.where(Y0 == None, -1, (Y0 == "blue") + 5)  # noqa: E711
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda: DeepSep(rounds=np.int64(-1)).fit(X0, Y0),
+        lambda: DeepSep(hidden=(np.int64(0), 3)).fit(X0, Y0),
+        lambda: DeepSep(l2=[np.float64(-1)]).fit(X0, Y0),
+        lambda: DeepSep(propensity=np.str_("odds")).fit(X0, Y0),
+        lambda: DeepSep(priors=ODD).fit(X0, Y0),
+        lambda: DeepSep(priors={np.int64(5): np.float64(1)}).fit(X0, CODES),
+        lambda: TSVM(C=np.float64(-1)).fit(X0, Y0),
+        lambda: TSVM(priors=np.array([0.5, 0.5])).fit(X0, Y0),
+        lambda: TSVM().fit(X0, np.full(60, -1)),
+        lambda: TSVM().fit(X0, np.where(CODES == 5, 5, -1)),
+        lambda: TSVM().fit(X0, CODES, sample_weight=CODES != 5),
+        lambda: TSVM().fit(X0, [np.str_("a"), np.int64(3), *[None] * 58]),
+        lambda: LabelledFold(np.int64(1)),
+        lambda: list(LabelledFold(np.int64(40)).split(X0, CODES)),
+        lambda: deepsep.out_of_fold(TSVM(), X0, Y0, n_splits=np.int64(1)),
+        lambda: TSVM().fit(pd.DataFrame(SPOILT, columns=np.arange(5).astype(str)), Y0),
+    ],
+)
+def test_messages_show_values_as_a_user_writes_them(fail):
+    with pytest.raises(DeepSepError) as raised:
+        fail()
+    assert not re.search(r"np\.|array\(|dtype", str(raised.value))
 
 
 def test_score_counts_labelled_rows_only(fitted):

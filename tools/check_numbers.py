@@ -12,11 +12,11 @@ Pages are README.md and docs/. A number names its source in a comment that reade
     expect 76 %<!-- shown -->                                  the number is in the output shown above, on this page
     with 95 % confidence<!-- given -->                         not measured by us: a definition, an example, a quotation
 
-`<!-- table: methods.summary(...) -->` and `<!-- end -->`, on lines of their own, stand around a table that is generated;
+`<!-- table: methods.summary(...) -->` and `<!-- end -->`, on lines of their own, stand around a generated table;
 `<!-- given -->` and `<!-- end -->` around one that is not measured. Values are shown with the digits that the page has.
 
 A marker speaks for the numbers between the marker before it, or the beginning of its sentence, item, cell or picture,
-and itself. On the pages for users, every number that looks measured (a number with decimals or before a unit) needs one.
+and itself. On the pages for users, every number that looks measured (with decimals, or before a unit) needs one.
 Expressions are Python over the names in `sources.py`, where every file in benchmarks/results has a reader.
 """
 
@@ -46,7 +46,9 @@ NUMBER = re.compile(
 MARKER = re.compile(r"<!-- (=|holds:|table:|shown\b|given\b|end\b|\w+:)\s*(.*?)\s*-->", re.S)
 TOLERANCE = re.compile(r"(.*), within ([\d.]+)$", re.S)
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.M | re.S)
-NOT_PROSE = re.compile(r"(?:^(?: {4}|\t)\S.*\n)+|`[^`\n]+(?:\n[^`\n]+)?`|\]\([^)\s]*\)|<!--.*?-->|https?://\S+|Python 3\.\d+", re.M)
+NOT_PROSE = re.compile(
+    r"(?:^(?: {4}|\t)\S.*\n)+|`[^`\n]+(?:\n[^`\n]+)?`|\]\([^)\s]*\)|<!--.*?-->|https?://\S+|Python 3\.\d+", re.M
+)
 PICTURE = re.compile(r"!\[[^]]*\]")
 BREAK = re.compile(r"[.!?][”*)]*\s+(?=[^a-z])|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s|\||\n#")
 
@@ -120,8 +122,8 @@ def check(page: str, text: str, *, all_marked: bool = False) -> tuple[list[str],
             if looks_measured and not any(start <= number.start() < end for start, end in explained):
                 shown = " ".join(text[number.start() : number.end() + 20].split())
                 result.add(number.start(), f"{shown!r} has no source")
-    for start, end, new in sorted(changes, reverse=True):
-        text = text[:start] + new + text[end:]
+    for first, last, new in sorted(changes, reverse=True):
+        text = text[:first] + new + text[last:]
     return result.problems, text
 
 

@@ -94,6 +94,10 @@ class ParameterError(DeepSepError, ValueError):
     """A setting has an invalid value, by itself or together with another setting."""
 
 
+class StopTraining(Exception):  # like StopIteration, it is no error
+    """Raised by a ``callback`` of :class:`deepsep.DeepSep` to end the training; the model keeps the complete rounds."""
+
+
 class DeepSepWarning(Worded, UserWarning):
     """Base of every warning: the result stands, but it may not be what was expected."""
 

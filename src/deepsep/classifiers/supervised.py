@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -50,7 +50,8 @@ class Supervised(Classifier):
     Parameters
     ----------
     estimator : classifier
-        Not changed by ``fit``. Each ``random_state`` in it that is None is set from ours.
+        Not changed by ``fit``. Each ``random_state`` in it that is None is set from ours. ``set_params``, and so a
+        search, takes its settings by their own names: ``n_estimators`` for ``estimator__n_estimators``.
     standardize : bool, default=False
         Whether features are first scaled to mean 0 and variance 1 over all rows: the one use that is made of unlabelled
         rows. Sparse features are scaled, not centred.
@@ -85,6 +86,18 @@ class Supervised(Classifier):
     standardize: bool = False
     method_name: str = ""
     random_state: Any = None
+
+    def set_params(self, **params: Any) -> Self:
+        """Set settings, also those of the classifier by their own names: ``n_estimators=300``.
+
+        That is short for ``estimator__n_estimators=300``, as scikit-learn writes it, and makes searches read plainly.
+        """
+        own = self.get_params()
+        longer = {name: f"estimator__{name}" for name in params if name not in own}
+        super().set_params(
+            **{longer[name] if longer.get(name) in own else name: value for name, value in params.items()}
+        )
+        return self
 
     @property
     def _accept(self) -> dict[str, Any]:  # type: ignore[override]

@@ -73,11 +73,17 @@ def compare(
         from joblib import cpu_count
 
         from deepsep.classifiers.catalogue import methods as available
+        from deepsep.cli.check import finding_lines
         from deepsep.cli.training import read_training
         from deepsep.experiments import compare as compare_methods
         from deepsep.experiments.comparison import METHODS
+        from deepsep.table.columns import UsefulColumns
+        from deepsep.table.quality import check_columns
 
         data = read_training(out, training)
+        useful = UsefulColumns(keep=split_names(keep))
+        columns = useful.fit_transform(data.X, data.labels)
+        findings = check_columns(columns, data.labels, left_out=useful.left_out_, weight=data.weight)
         names = split_names(methods) or list(available() if all_ else METHODS)
         out.note(f"Comparing {len(names)} methods on {int(data.labelled.sum()):,} labelled rows ...")
         with out.steps("Comparing") as on_step:
@@ -93,6 +99,7 @@ def compare(
                 n_jobs=jobs or cpu_count(),
                 on_step=on_step,
             )
+        comparison["findings"] = findings
         for note in comparison.notes:
             out.warn(note)
         best = comparison.table.loc[0, "method"]
@@ -107,7 +114,8 @@ def compare(
             "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
         }
         given = [word for option, value in same.items() if value for word in (option, str(value))]
-        lines = [str(comparison), ""]
+        lines = [line for finding in findings for line in (*finding_lines(finding), "")]
+        lines += [str(comparison), ""]
         if output is not None:
             _write(comparison, output)
             lines.append(f"Written: {output}")

@@ -62,6 +62,21 @@ def private_seed(seed: int, device: torch.device) -> Iterator[None]:
             generator.graphsafe_set_state(own)
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: for small networks, handing work to a second one costs more than it saves.
+
+    On a machine that is busy the second thread may be waited for at every operation, and a step takes many times as
+    long.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _cuda_generator(device: torch.device) -> torch.Generator:
     torch.cuda.init()  # type: ignore[no-untyped-call]
     index = torch.cuda.current_device() if device.index is None else device.index
