@@ -84,7 +84,7 @@ def test_wrong_encoding_by_name(tmp_path: Path) -> None:
     assert_refused(fit(table, "--encoding", "utf-8"), table, "is not utf-8", "0xe9")
 
 
-def test_encoding_that_cannot_be_told(tmp_path: Path) -> None:
+def test_encoding_that_cannot_be_determined(tmp_path: Path) -> None:
     rows = people(classes=("золото", "синий цвет"))
     for row in rows:
         row["город"] = "Москва" if row["plan"] == "pro" else "Казань"
@@ -211,10 +211,10 @@ def test_class_that_is_named_like_a_missing_value(tmp_path: Path, name: str, suf
         frame.to_parquet(table)
     result = fit(table)
     assert result.exit_code == 0, result.output
-    found = predicted(table)
-    assert len(found) == ROWS - LABELLED
-    assert set(found["segment"]) == {"gold", name}
-    assert f"probability_{name}" in found.columns
+    predictions = predicted(table)
+    assert len(predictions) == ROWS - LABELLED
+    assert set(predictions["segment"]) == {"gold", name}
+    assert f"probability_{name}" in predictions.columns
 
 
 def test_larger_than_the_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all."""
+"""Write the files of a model folder."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ REPORT, SUMMARY = "report.html", "report.json"
 
 
 def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:
-    """Write a model and what belongs to it to one folder, which is as it was before if anything fails.
+    """Write a model and the files that go with it to a folder; if anything fails, the folder is unchanged.
 
-    The folder is one that ``check_model_folder`` returned, or a new one. Predictions and reports of an earlier model in
-    it go; other files in it stay.
+    The folder is new or was returned by ``check_model_folder``. Predictions and reports of an earlier model in it are
+    removed; other files stay.
     """
     install({**model_files(model), **extra}, target, own=(*OWN, *(format.file for format in Format), REPORT, SUMMARY))
 

@@ -1,4 +1,4 @@
-"""Tables with labels on some rows, as options name them: features, labels, weights and identifiers apart."""
+"""Read the table of a fit, and separate features, labels, weights and identifiers."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Training:
     X : DataFrame
         The features: never the label, the weight or the identifier.
     y : Series
-        The labels; missing where there is none.
+        The labels; missing for unlabelled rows.
     weight : array or None
-        How much each row counts.
+        The weight of each row.
     ids : Series
-        The identifiers, or the row numbers, under the name that the outputs give them.
+        The identifiers, or the row numbers, with their column name in the outputs.
     label : str
         Name of the column of labels.
     """
@@ -60,7 +60,7 @@ class Training:
 
 
 def number_rows(n: int) -> pd.Series[Any]:
-    """Return the numbers of rows, from 0: what tells them apart where nothing else does."""
+    """Return row numbers from 0, for tables without identifiers."""
     import pandas as pd
 
     return pd.Series(np.arange(n), name="row")
@@ -74,16 +74,15 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     numbers = pd.to_numeric(cells, errors="coerce")
     if numbers.isna().all() and cells.notna().any():
         raise DataError(
-            f"weight column {column!r} holds no numbers but text, such as {cells.dropna().iloc[0]!r}. Name a column "
-            "of numbers."
+            f"weight column {column!r} holds text, such as {cells.dropna().iloc[0]!r}. Name a column of numbers."
         )
     values = numbers.to_numpy(float)
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
         row = int(bad.argmax())
         raise DataError(
-            f"weight column {column!r}: row {row + 1} has {frame[column].iloc[row]!r}. A weight is a number, at least "
-            f"0, and {int(bad.sum())} rows have none. Fill them, for example with 1."
+            f"weight column {column!r}: row {row + 1} has {frame[column].iloc[row]!r}. A weight is a number of at "
+            f"least 0, and {int(bad.sum())} rows have none. Fill them in, for example with 1."
         )
     return values
 

@@ -1,4 +1,4 @@
-"""Tables that go in and out: rows of pandas, polars or a matrix, and the columns of predictions."""
+"""Rows and columns of pandas and polars frames and of matrices, and the columns of predictions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def take_mixed(table: Any, rows: Array, other: dict[int, Array]) -> Any:
 
 
 def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
-    """Return what a function says about all rows, without holding more than a batch of what it makes of them."""
+    """Apply a function to all rows, batch by batch to save memory, and join the results."""
     n = len(table)
     if n <= BATCH:
         return function(table)
@@ -72,7 +72,7 @@ def prediction_names(classes: Any, label: str | None = None) -> list[str]:
 
 
 def check_id_name(id_name: Any, columns: Iterable[str]) -> None:
-    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
+    """Raise if the identifier has the same name as a column of the result."""
     if id_name in columns:
         raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,10 +13,12 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from deepsep.core.labels import as_labels
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import LEADING_ZERO, MISSING, ColumnType
 from deepsep.table.dates import DATE, OTHER_DATE, DateColumn
+from deepsep.table.evidence import one_sided
 from deepsep.table.locations import closest, find_column
 
 ENOUGH = 20  # number of values from which "all different" is informative
@@ -41,6 +44,10 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
     * integers that are all different, in a column named like an identifier ("user_id", "customerNr").
 
     Numbers with a fraction are never identifiers, nor are integers such as an income.
+
+    If some rows are unlabelled, columns that are given for labelled rows only or for unlabelled rows only are left out,
+    and so are columns that have the same value in all unlabelled rows. They cannot help to predict these rows, but
+    cross-validation on labelled rows would suggest that they can.
 
     When rows are scored, the same columns are taken by name. Extra columns are ignored. Missing columns, and values
     that cannot be read as the type of their column, raise an error that lists the differences.
@@ -89,7 +96,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         """Learn which columns are useful, and return them."""
         name = getattr(y, "name", None)
         self.label_: str | None = name if isinstance(name, str) else None
-        frame = cut_long_cells(as_frame(X))
+        frame, labelled = cut_long_cells(as_frame(X)), _labelled(y)
         for name in self.keep:
             find_column(frame.columns, name, setting="keep")
         columns: dict[str, pd.Series[Any]] = {}
@@ -102,6 +109,8 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
                 continue
             values = convert(frame[name], kind)
             reason = useless(frame[name], values, kind)
+            if not reason and labelled is not None:
+                reason = one_sided(values, labelled)
             if reason and name not in self.keep:
                 self.left_out_[name] = reason
             else:
@@ -142,6 +151,19 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.allow_nan = tags.input_tags.categorical = True
         return tags
+
+
+def _labelled(y: Any) -> Any:
+    """Return which rows have a label; None if all have one, or if the estimator will not accept the labels."""
+    if y is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the estimator reads them, too, and warns
+            labelled = as_labels(y).labelled
+    except (ValueError, TypeError):
+        return None
+    return None if labelled.all() else labelled
 
 
 def as_frame(X: Any) -> pd.DataFrame:
