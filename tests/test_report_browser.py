@@ -84,11 +84,11 @@ def test_page_of_a_comparison_is_quiet_and_fits(page: browser.Page, report: Path
 def where(page: browser.Page, selector: str) -> dict[str, Any]:
     box = f"document.querySelector({selector!r})"
     page.evaluate(f"{box}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
-    found: dict[str, Any] = page.evaluate(f"{box}.getBoundingClientRect().toJSON()")
-    return found
+    rectangle: dict[str, Any] = page.evaluate(f"{box}.getBoundingClientRect().toJSON()")
+    return rectangle
 
 
-def test_map_tells_a_row_on_hover(page: browser.Page, report: Path) -> None:
+def test_map_shows_a_row_on_hover(page: browser.Page, report: Path) -> None:
     page.open(report)
     assert page.evaluate("document.getElementById('map-tip').hidden")
     spot = where(page, ".row.known")

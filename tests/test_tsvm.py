@@ -537,7 +537,7 @@ def overlapping():
     return X, np.where(np.arange(800) < 50, truth, -1)
 
 
-def test_a_collapsed_class_is_found_again_and_said():
+def test_a_collapsed_class_is_recovered_with_a_warning():
     """With a free bias and a large C*, the boundary leaves the rows; the supervised one has rows on both sides."""
     X, y = overlapping()
     with pytest.warns(CollapseWarning, match="class 1"):

@@ -16,17 +16,21 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.core.arrays import checked_array, checked_codes
-from deepsep.core.checks import private_generator, require
+from deepsep.core.checks import private_generator, require, row_weights
 from deepsep.core.fingerprint import fingerprint
+from deepsep.core.labels import given_labels
 from deepsep.core.notices import warn
 from deepsep.core.probability import check_probabilities
+from deepsep.core.sklearn_callers import check_wrappers
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
-from deepsep.errors import LabelWarning, ModelFileError
+from deepsep.errors import LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.files.saving import COMMON, save
 
 Array = NDArray[Any]
@@ -67,6 +71,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
     random_state: Any
     classes_: Array
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True  # where a method does not take sparse rows itself, it gets them dense
+        return tags
+
     # -- fitting ---------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -74,11 +83,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse matrix of shape (n, d)
             Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+            Sparse rows become dense single precision, up to 2 GB, except in methods that take them as they are.
         y : array-like of shape (n,)
             Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
-            integers.
+            integers. A list, an array, or a column of pandas, polars or pyarrow.
         sample_weight : array-like of shape (n,), optional
             How much each row counts: a weight of k as k copies of it, 0 as its absence.
 
@@ -89,6 +99,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        check_wrappers()
         self._check_switches()
         self._check_parameters()
         rows = read_training_rows(self, X, y, sample_weight, **self._accept)
@@ -168,6 +179,35 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return the most probable class of every row, labelled or not."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the labelled rows whose class is predicted; unlabelled rows do not count.
+
+        For rows that the model was trained on this is too high: :func:`deepsep.out_of_fold` predicts them by models
+        that have not seen their labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Their labels, with the marks of unlabelled rows that ``fit`` knows.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts.
+        """
+        labelled, labels = given_labels(y)
+        if not labelled.any():
+            raise LabelError(
+                f"none of the {len(labelled)} rows of y has a label, so there is nothing to compare the predictions "
+                "with. Pass rows with labels."
+            )
+        predicted = self.predict(X)
+        if len(predicted) != len(labelled):
+            raise ParameterError(f"X has {len(predicted)} rows and y has {len(labelled)} entries; they must match.")
+        weight = row_weights(predicted, sample_weight)[labelled]
+        if not weight.any():
+            raise ParameterError("every labelled row has sample_weight 0. Give some of them a positive weight.")
+        return float(accuracy_score(labels, predicted[labelled], sample_weight=weight))
 
     # -- saving ----------------------------------------------------------------------------------------------
 

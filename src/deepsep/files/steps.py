@@ -46,6 +46,7 @@ CLASSES = {
     "sklearn.random_projection": "GaussianRandomProjection",
     "scipy.interpolate._bsplines": "BSpline",
     "deepsep.table.columns": "UsefulColumns",
+    "deepsep.table.encoder": "TableEncoder",
     "deepsep.table.normal_scores": "NormalScores",
     "skrub._apply_to_cols": "ApplyToCols",
     "skrub._apply_to_each_col": "ApplyToEachCol",

@@ -131,19 +131,19 @@ class ContextView:
         for member, memories in zip(self._members, self._memories, strict=True):
             asked = values[None][..., member.columns]
             answers = [self._network.answer(memory, asked)[0].softmax(-1) for memory in memories]
-            said = np.stack([answer.double().cpu().numpy() for answer in answers])
-            out += _by_class(said[:, : len(part)], member)
+            stacked = np.stack([answer.double().cpu().numpy() for answer in answers])
+            out += _by_class(stacked[:, : len(part)], member)
         return np.asarray(out / out.sum(1, keepdims=True))
 
     def shares(self) -> Shares:
         """Return what the members say of the classes' shares among the unlabelled rows."""
         mean, weight = [], []
         for member, memories in zip(self._members, self._memories, strict=True):
-            said = [memory.prediction for memory in memories]
-            shares = np.stack([part.log_shares.exp().double().cpu().numpy() for part in said])
+            predictions = [memory.prediction for memory in memories]
+            shares = np.stack([part.log_shares.exp().double().cpu().numpy() for part in predictions])
             mean.append(_by_class(shares, member)[0])
             own = _reading_of(member)
-            weight.append(np.array([float(part.concentration[0]) for part in said])[own])
+            weight.append(np.array([float(part.concentration[0]) for part in predictions])[own])
         return Shares(np.stack(mean), np.stack(weight))
 
     def _tensor(self, values: Array) -> Tensor:
@@ -171,18 +171,20 @@ def components_of(context: Array) -> Components:
     Those that hardly vary are left out. Where columns repeat one another, or are more than the rows, they would be
     nothing but rounding, which the network would see magnified.
     """
-    found = find_components(torch.from_numpy(context.astype(np.float64))[None], min(MOST_COMPONENTS, *context.shape))
-    n = max(1, int((found.spectrum > LEAST_SPECTRUM).sum()))
-    found = found._replace(axes=found.axes[..., :n], spectrum=found.spectrum[..., :n])
-    return Components(*(part.float() for part in found))
+    components = find_components(
+        torch.from_numpy(context.astype(np.float64))[None], min(MOST_COMPONENTS, *context.shape)
+    )
+    n = max(1, int((components.spectrum > LEAST_SPECTRUM).sum()))
+    components = components._replace(axes=components.axes[..., :n], spectrum=components.spectrum[..., :n])
+    return Components(*(part.float() for part in components))
 
 
-def _by_class(said: Array, member: Member) -> Array:
+def _by_class(answers: Array, member: Member) -> Array:
     """Return (n, C) from what each reading says of the network's numbers, (readings, n, K)."""
     classes = np.arange(member.codings.shape[1])
     own = _reading_of(member)
-    found = said[own, :, member.codings[own, classes]].T
-    return np.asarray(found / found.sum(1, keepdims=True))
+    by_class = answers[own, :, member.codings[own, classes]].T
+    return np.asarray(by_class / by_class.sum(1, keepdims=True))
 
 
 def _reading_of(member: Member) -> Array:

@@ -1,4 +1,4 @@
-"""The second step of the report: each function draws one kind of figure from a part of the summary."""
+"""The second step of the report: functions that each draw one kind of figure from a part of the summary."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def lines(
     alt: str,
     dodge: float = 0.0,
 ) -> Markup:
-    """Draw shares along x, one line for each of the series (name, values, interval)."""
+    """Draw a line chart of shares, one line per series (name, values, interval)."""
     height, left, top = 276.0, 44.0, 14.0 + 18.0 * len(series)
     low = min(end for one in series for end, _ in one["interval"])
     high = max(end for one in series for _, end in one["interval"])
@@ -97,7 +97,7 @@ def lines(
 
 
 def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
-    """Draw how the held-out rows of each class were predicted; darker where more of the class went."""
+    """Draw the confusion matrix of the held-out rows, shaded by the share of each true class."""
     c = len(classes)
     cell = 46.0 if c <= 5 else 36.0 if c <= 10 else 26.0
     longest = max(map(len, classes))
@@ -130,7 +130,7 @@ def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
 
 
 def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
-    """Draw how often the model is right against how sure it is."""
+    """Draw accuracy against confidence (a reliability diagram)."""
     height, left, top = 330.0, 46.0, 8.0
     across = _Scale(0, 1, left, WIDTH - ROOM - 20)
     up = _Scale(0, 1, height - 46, top)
@@ -143,7 +143,7 @@ def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
     parts.append(
         tag(
             "text",
-            "how sure the model says it is",
+            "stated confidence",
             x=across(0.5),
             y=height - 8,
             class_="axis title",
@@ -152,17 +152,17 @@ def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
     )
     for group in groups:
         x, (low, high) = across(group["confidence"]), group["interval"]
-        words = f"says {percent(group['confidence'])}, right in {percent(group['accuracy'])} of {group['n']} rows"
+        words = f"confidence {percent(group['confidence'])}, {percent(group['accuracy'])} of {group['n']} rows right"
         parts.append(tag("line", x1=x, x2=x, y1=up(low), y2=up(high), class_="whisker s0"))
         parts.append(tag("circle", tag("title", words), cx=x, cy=up(group["accuracy"]), r=5, class_="dot s0"))
     alt = "Reliability: " + "; ".join(
-        f"says {percent(group['confidence'])}, right in {percent(group['accuracy'])}" for group in groups
+        f"confidence {percent(group['confidence'])}, {percent(group['accuracy'])} right" for group in groups
     )
     return picture(WIDTH, height, alt, parts)
 
 
 def map_of_rows(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
-    """Draw the map of rows, labelled ones ringed and on top; what is shown on hover is in their data attributes."""
+    """Draw the map of rows, the labelled ones ringed and on top; data attributes hold what is shown on hover."""
     width, height, edge = 760.0, 520.0, 16.0
     parts = []
     for row in sorted(drawn["rows"], key=lambda row: row["label"] is not None):
@@ -180,12 +180,12 @@ def map_of_rows(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
 
 
 def key(k: int) -> Markup:
-    """Draw the mark of a class for a legend or a heading."""
+    """Draw the marker of a class, for a legend or a heading."""
     return tag("svg", marker(k, 8, 8, 6), viewBox="0 0 16 16", class_="key", aria_hidden="true")
 
 
 def importance(columns: Sequence[dict[str, Any]]) -> Markup:
-    """Draw by how much the loss rises when a column is shuffled."""
+    """Draw the increase in log loss when each column is shuffled."""
     row, left = 40.0, ROOM
     most = max(line["interval"][1] for line in columns)
     scale = _Scale(0, most, left, WIDTH - 52)
@@ -199,14 +199,14 @@ def importance(columns: Sequence[dict[str, Any]]) -> Markup:
         parts.append(tag("rect", x=left, y=y + 19, width=length, height=11, rx=2, class_=f"bar {kind}"))
         parts.append(_whisker(scale(low), scale(high), y + 24.5, "ink"))
         parts.append(tag("text", f"+{line['loss']:.3f}", x=scale(high) + 6, y=y + 29, class_="value"))
-    alt = "Rise of the log loss when a column is shuffled: " + "; ".join(
+    alt = "Increase in log loss when a column is shuffled: " + "; ".join(
         f"{line['column']} {line['loss']:.3f}" for line in columns
     )
     return picture(WIDTH, len(columns) * row + 2, alt, parts)
 
 
 def difference(size: float) -> Markup:
-    """Draw how far a segment is from everyone, in standard deviations, as a bar from the middle."""
+    """Draw the difference between a segment and all rows, in standard deviations, as a bar from the middle."""
     half, most = 36.0, 1.0
     length = max(half * min(abs(size), most) / most, 1.0)
     x = half if size > 0 else half - length
@@ -219,7 +219,7 @@ def difference(size: float) -> Markup:
 
 
 class _Scale:
-    """Maps values to places in a figure."""
+    """Maps values to coordinates."""
 
     def __init__(self, low: float, high: float, first: float, last: float) -> None:
         self._low, self._first = low, first
@@ -230,7 +230,7 @@ class _Scale:
 
 
 def _name(text: str, x: float, y: float, most: int, *, end: bool = False, **attributes: Any) -> Markup:
-    """Return a name cut to the room there is, with the whole of it on hover."""
+    """Return a name, cut to a number of characters; the full name is shown on hover."""
     cut = shorten(text, most)
     inside = [tag("title", text), cut] if cut != text else [cut]
     return tag("text", *inside, x=x, y=y, class_="name", text_anchor="end" if end else None, **attributes)
@@ -251,5 +251,5 @@ def _whisker(x1: float, x2: float, y: float, kind: str) -> Markup:
 
 
 def _depth(share: float) -> float:
-    """Return how dark a cell is; a little above 0 is already seen."""
+    """Return the opacity of a cell; small shares stay visible."""
     return 0.0 if share == 0 else 0.08 + 0.82 * share

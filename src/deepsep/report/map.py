@@ -1,4 +1,4 @@
-"""A map: rows that the model holds alike lie near each other."""
+"""A map of the rows in the plane, on which similar rows lie near each other."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ NEIGHBOURS = 30  # of a row on the map: t-SNE's perplexity
 
 
 def draw_map(model: Any, table: Any, labelled: Array, seed: int) -> tuple[Array, Array, str]:
-    """Return a sample of rows, where they lie in the unit square, and what was drawn.
+    """Return a sample of rows, their positions in the unit square, and what the positions were computed from.
 
-    The rows are embedded by the model where it has an embedding; otherwise their encoded columns are taken. t-SNE
-    brings them to the plane.
+    t-SNE is applied to the embedding of the model, or to the encoded columns for methods without an embedding.
     """
     from sklearn.manifold import TSNE
 

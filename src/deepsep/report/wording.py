@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them."""
+"""Format numbers and lists for readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 
 
 def number(value: float, figures: int = 3) -> str:
-    """Return a number with as many figures as count, and no fewer than it has before the point.
+    """Return a number with a few significant digits, but with all its digits before the decimal point.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def number(value: float, figures: int = 3) -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    r"""Return a share in percent, with a space that does not break.
+    r"""Return a share in percent, with a no-break space.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def span(interval: list[float] | tuple[float, float]) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return a text cut to a width in characters, wide ones counted twice, with an ellipsis where it is cut.
+    """Return a text cut to a number of characters, with an ellipsis; wide characters count twice.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def join_words(words: list[str], last: str = "and") -> str:
-    """Return words as a list in a sentence.
+    """Join words into a list for a sentence.
 
     Examples
     --------
