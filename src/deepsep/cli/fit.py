@@ -83,9 +83,9 @@ def fit(
     """Fit a model to a table of which some rows have labels.
 
     It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
-    unlabelled row; see --predictions) and report.html. DeepSep's probabilities are calibrated, with three more fits;
-    --set calibrate=false leaves that out. Columns that are given for labelled rows only are not used, unless named in
-    --keep.
+    unlabelled row; see --predictions) and report.html; an earlier model in it is replaced once the new one is complete.
+    DeepSep's probabilities are calibrated, with three more fits; --set calibrate=false leaves that out. Columns that are
+    given for labelled rows only are not used, unless named in --keep.
 
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
@@ -93,9 +93,12 @@ def fit(
         from deepsep.cli.estimator import build, parse_settings, set_priors
         from deepsep.cli.outputs import save_model
         from deepsep.cli.training import read_training
-        from deepsep.files.manifest import check_model_folder
+        from deepsep.files.manifest import check_model_folder, describe_earlier
 
         target = check_model_folder(output)
+        earlier = describe_earlier(target)
+        if earlier is not None:
+            out.note(f"{output} holds a model ({earlier}). The new one replaces it as soon as it is complete.")
         if comparison is not None and not report:
             raise ParameterError("--comparison is for the report: leave out --no-report.")
         weighted = bool(training.weight or training.label_weight)
@@ -116,7 +119,7 @@ def fit(
             comparison=None if comparison is None else _read_comparison(comparison, data),
         )
         save_model(fitted.model, fitted.files, target)
-        _print_result(out, fitted, data, output, method)
+        _print_result(out, fitted, data, output, method, earlier)
 
 
 def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
@@ -239,7 +242,7 @@ def _silent_workers() -> Iterator[None]:
             os.environ["PYTHONWARNINGS"] = before
 
 
-def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:
+def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, method: str, earlier: str | None) -> None:
     from deepsep.cli.check import finding_lines
     from deepsep.cli.outputs import REPORT
 
@@ -255,7 +258,7 @@ def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, me
         width = max(len(str(name)) for name in shares.index)
         lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
     files = {
-        f"{output}": "the model: deepsep.load opens it",
+        f"{output}": "the model: deepsep.load opens it" + (f" (replaces {earlier})" if earlier else ""),
         f"{output / predictions}": f"label, probabilities and confidence of {len(frame):,} rows",
     }
     if summary is not None:
@@ -276,6 +279,7 @@ def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, me
             "accuracy": None if summary is None else summary["accuracy"],
             "seconds": round(fitted.seconds, 2),
             "model": output,
+            "replaced": earlier,
             "predictions": output / predictions,
             "report": None if summary is None else output / REPORT,
         },
