@@ -2,6 +2,7 @@
 
 import random
 import re
+import sys
 import warnings
 
 import numpy as np
@@ -344,6 +345,14 @@ def test_sparse_rows_give_the_model_of_dense_ones(name):
         assert (model.predict(X) == dense.predict(X)).mean() > 0.9
 
 
+@pytest.mark.parametrize("size", [1e100, 1e-100])
+def test_sparse_rows_of_any_size_are_read(size):
+    X, y, _ = segments(120)
+    model = DeepSep(rounds=0, initial_epochs=20, random_state=0)
+    plain = model.fit(sparse.csr_array(X), y).predict(X)
+    assert (model.fit(sparse.csr_array(X * size), y).predict(X * size) == plain).mean() > 0.95
+
+
 def test_sparse_rows_that_would_fill_the_memory_are_refused():
     _, y, _ = segments(60)
     wide = sparse.csr_array(([1.0], ([0], [0])), shape=(60, 10**8))
@@ -390,7 +399,7 @@ def test_an_unknown_method_or_setting_is_named():
 
 
 def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setattr("deepsep.classifiers.catalogue.find_spec", lambda package: None)
+    monkeypatch.setitem(sys.modules, "xgboost", None)  # as if it were not installed
     assert "xgboost" not in methods()
     assert "lightgbm" in methods()
     with pytest.raises(ImportError, match=r"pip install xgboost"):

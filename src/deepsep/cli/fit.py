@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from deepsep.cli.training import Training
 
+WIDE = 1_000  # columns from which a report takes minutes
+
 
 def _method_names(start: str) -> list[str]:
     from deepsep.classifiers.catalogue import methods
@@ -180,6 +182,8 @@ def fit_and_measure(
     out.note(
         f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({find_method(method).cost}) ..."
     )
+    if data.X.shape[1] > WIDE and report:
+        out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")
     began = time.perf_counter()
     model = for_table(estimator, keep=keep)
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
