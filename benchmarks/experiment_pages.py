@@ -37,13 +37,11 @@ def copy_page(folder):
 
 
 def merge(file, folder, name):
-    """Replace the rows of a table in a committed file by those of a results folder; return all rows."""
-    old = pd.read_csv(file) if file.exists() else pd.DataFrame()
+    """Replace the rows of a table in a committed file by those of a results folder."""
     if (folder / name).exists():
-        new = pd.read_csv(folder / name).assign(table=folder.name)
-        old = pd.concat([old[old["table"] != folder.name] if len(old) else old, new], ignore_index=True)
-        old.to_csv(file, index=False, float_format="%.6g", lineterminator="\n")
-    return old
+        old, new = pd.read_csv(file), pd.read_csv(folder / name).assign(table=folder.name)
+        rows = pd.concat([old[old["table"] != folder.name], new], ignore_index=True)
+        rows.to_csv(file, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def grid(corner, rows, sizes):
@@ -109,11 +107,8 @@ def insert(page, name, text):
     return page[: mark.start()] + f"<!-- {name} -->\n\n{text}\n\n<!-- end -->" + page[mark.end() :]
 
 
-if __name__ == "__main__":
-    for folder in map(Path, sys.argv[1:]):
-        copy_page(folder)
-        merge(ROWS, folder, "table.csv")
-        merge(ABLATION, folder, "ablation.csv")
+def remake(page):
+    """Return the page with its tables made again from the committed files."""
     rows = pd.read_csv(ROWS)
     tests = {name: results.claims(rows[rows["table"] == name]) for name in TABLES}
     few_labels, teacher = "LightGBM (few labels)", "Mean Teacher"
@@ -126,8 +121,15 @@ if __name__ == "__main__":
         "defaults": "\n\n".join(claim(tests, DEFAULTS_NAME, worse) for worse in (ENSEMBLE, teacher, few_labels)),
         "ablation": ablation(pd.read_csv(ABLATION)),
     }
-    file = DOCS / "results-experiment.md"
-    page = file.read_text(encoding="utf-8")
     for name, text in parts.items():
         page = insert(page, name, text)
-    file.write_text(page, encoding="utf-8")
+    return page
+
+
+if __name__ == "__main__":
+    for folder in map(Path, sys.argv[1:]):
+        copy_page(folder)
+        merge(ROWS, folder, "table.csv")
+        merge(ABLATION, folder, "ablation.csv")
+    page = DOCS / "results-experiment.md"
+    page.write_text(remake(page.read_text(encoding="utf-8")), encoding="utf-8")
