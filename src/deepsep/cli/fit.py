@@ -88,6 +88,7 @@ def fit(
         from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder
 
+        began = time.perf_counter()
         target = check_model_folder(output)
         if comparison is not None and not report:
             raise ParameterError("--comparison is for the report: leave out --no-report.")
@@ -108,7 +109,7 @@ def fit(
             comparison=None if comparison is None else _read_comparison(comparison, data),
         )
         save_model(fitted.model, fitted.files, target)
-        _print_result(out, fitted, data, output, method)
+        _print_result(out, fitted, data, output, method, time.perf_counter() - began)
 
 
 def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
@@ -226,14 +227,18 @@ def _silent_workers() -> Iterator[None]:
             os.environ["PYTHONWARNINGS"] = before
 
 
-def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, method: str) -> None:
+def _print_result(
+    out: Console, fitted: Fitted, data: Training, output: Path, method: str, total_seconds: float
+) -> None:
     from deepsep.cli.check import finding_lines
     from deepsep.cli.outputs import PREDICTIONS, REPORT
 
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
     shares = frame["label"].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)
     lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
-    lines += [f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s."]
+    lines.append(f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s.")
+    if summary is not None:
+        lines.append(f"With its evaluation, the report and the files, it took {total_seconds:.1f} s.")
     if summary is not None:
         lines += ["", *summary["verdict"]]
     if len(frame):
@@ -261,6 +266,7 @@ def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, me
             "verdict": None if summary is None else summary["verdict"],
             "accuracy": None if summary is None else summary["accuracy"],
             "seconds": round(fitted.seconds, 2),
+            "total_seconds": round(total_seconds, 2),
             "model": output,
             "predictions": output / PREDICTIONS,
             "report": None if summary is None else output / REPORT,
