@@ -6,7 +6,7 @@ import pytest
 
 from deepsep import DeepSep
 from deepsep.experiments.results import claims
-from deepsep.experiments.running import _digest, prepare
+from deepsep.experiments.running import prepare, table_digest
 from deepsep.experiments.study_page import ablation_table, claims_table, spread_table
 
 
@@ -58,7 +58,7 @@ def test_table_is_known_by_its_content(tmp_path):
     table = pd.DataFrame({"n": [1.0, 2.0, np.nan], "c": ["a", None, "b"], "label": ["x", "y", "x"]})
     file = tmp_path / "table.parquet"
     table.to_parquet(file, compression="gzip")
-    assert _digest(pd.read_parquet(file)) == _digest(table)  # however it was stored
+    assert table_digest(pd.read_parquet(file)) == table_digest(table)  # however it was stored
     changes = (
         table.rename(columns={"n": "m"}),
         table[["c", "n", "label"]],
@@ -66,11 +66,11 @@ def test_table_is_known_by_its_content(tmp_path):
         table.assign(n=[1.0, 2.0, 3.0]),
         table.assign(c=["a", "None", "b"]),
     )
-    assert _digest(table.astype({"c": object})) == _digest(table)  # however text is held
-    assert _digest(table.astype({"c": "category"})) != _digest(table)  # which is encoded in another way
-    assert _digest(pd.DataFrame({"a": [0, 1]})) != _digest(pd.DataFrame({"a": [False, True]}))
-    assert _digest(pd.DataFrame({"a": [[1], [2]]})) != _digest(pd.DataFrame({"a": [[1], [3]]}))
-    assert len({_digest(other) for other in (table, *changes)}) == 1 + len(changes)
+    assert table_digest(table.astype({"c": object})) == table_digest(table)  # however text is held
+    assert table_digest(table.astype({"c": "category"})) != table_digest(table)  # which is encoded in another way
+    assert table_digest(pd.DataFrame({"a": [0, 1]})) != table_digest(pd.DataFrame({"a": [False, True]}))
+    assert table_digest(pd.DataFrame({"a": [[1], [2]]})) != table_digest(pd.DataFrame({"a": [[1], [3]]}))
+    assert len({table_digest(other) for other in (table, *changes)}) == 1 + len(changes)
 
 
 def test_a_changed_default_makes_new_cells(monkeypatch, tmp_path):

@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from rows import segments as make_segments
 from scipy import sparse
@@ -15,6 +16,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
@@ -26,7 +28,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import deepsep.files.folder
 import deepsep.files.manifest
 import deepsep.models
-from deepsep import method
+from deepsep import LabelledFold, for_table, method
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.errors import DeepSepWarning, LabelWarning, ModelFileError, ParameterError
@@ -69,6 +71,20 @@ def test_it_is_the_classifier_on_the_labelled_rows(estimator):
     np.testing.assert_array_equal(model.predict(X), alone.predict(X))
     assert model.transduction_[60:].tolist() == alone.predict(X[60:]).tolist()
     assert not hasattr(model.estimator_, "transduction_")
+
+
+def test_settings_of_the_classifier_go_by_their_own_names():
+    model = method("random-forest", n_estimators=5)
+    assert model.estimator.n_estimators == 5
+    model.set_params(n_estimators=7, standardize=True, estimator__max_depth=2)
+    assert (model.estimator.n_estimators, model.estimator.max_depth, model.standardize) == (7, 2, True)
+    with pytest.raises(ValueError, match="Invalid parameter 'n_trees'"):
+        model.set_params(n_trees=3)
+    folds = LabelledFold(3, random_state=0)
+    search = GridSearchCV(for_table(model), {"supervised__n_estimators": [3, 4]}, cv=folds).fit(pd.DataFrame(X), Y)
+    assert search.best_estimator_[-1].estimator_.n_estimators in (3, 4)
+    nested = method("self-training").set_params(estimator__C=0.5)
+    assert nested.estimator.estimator.C == 0.5
 
 
 def test_standardizing_is_over_all_rows():
@@ -128,10 +144,10 @@ def test_scores_become_probabilities_that_keep_their_order(estimator, classes):
     model = Supervised(estimator, standardize=True, random_state=0).fit(rows, y)
     p = model.predict_proba(rows)
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    scores = model.estimator_.decision_function(model._scaled(rows))
+    scores = model.estimator_.decision_function(StandardScaler().fit_transform(rows))
     best = scores.argmax(axis=1) if classes > 2 else (scores > 0).astype(int)
     np.testing.assert_array_equal(p.argmax(axis=1), best)
-    slope, offset = model._platt
+    slope, offset = model.platt_
     assert slope > 0
     sigmoids = expit(slope * (scores if classes > 2 else np.column_stack([-scores, scores])) + offset)
     np.testing.assert_allclose(p, sigmoids / sigmoids.sum(axis=1, keepdims=True), atol=1e-12)
@@ -207,7 +223,7 @@ def test_settings_go_where_they_belong():
 
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(ImportError, match=r'pip install "deepsep\[xgboost\]"'):
+    with pytest.raises(ImportError, match=r"pip install xgboost"):
         method("xgboost")
 
 

@@ -291,7 +291,7 @@ def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarr
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
     model = for_table(method("logistic-regression"))
     summary = summarize(model.fit(table, y, supervised__sample_weight=weight), table, y, sample_weight=weight)
-    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, rivals=False, repeats=0)
+    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, baselines=False, repeats=0)
     assert not isinstance(by_hand, str)
     own, w = summary["accuracy"]["methods"][0], weight[by_hand.rows]
     right = by_hand.p["model"].argmax(axis=1) == by_hand.codes
@@ -300,8 +300,8 @@ def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarr
     assert summary["curve"]["methods"][0]["accuracy"][-1] == pytest.approx(own["accuracy"]["value"])
     assert "of the unlabelled rows, counted by their weights, the right class" in " ".join(summary["verdict"])
     page = render(summary)
-    assert "Rows count by their weights" in page
-    assert "Rows count by their weights" not in render(
+    assert "Rows are weighted." in page
+    assert "Rows are weighted." not in render(
         summarize(model, table, y, sample_weight=np.full(len(y), 2.0), explained=False)
     )
 
@@ -312,7 +312,7 @@ def test_confusion_has_true_classes_in_rows() -> None:
     y = np.repeat(["a", "b"], 60).astype(object)
     y[rng.permutation(120)[40:]] = None
     model = TSVM().fit(X, y)
-    evaluation = evaluate(model, X, read_labels(y), rivals=False, repeats=0)
+    evaluation = evaluate(model, X, read_labels(y), baselines=False, repeats=0)
     expected = confusion_matrix(evaluation.codes, evaluation.p["model"].argmax(axis=1))
     assert summarize(model, X, y, explained=False)["confusion"] == expected.tolist()
 
@@ -441,7 +441,7 @@ def test_report_shows_the_comparison_and_its_verdict(
     [
         ({"labelled": 12}, r"another table: 12 labelled rows there, 48 here. Run deepsep compare again"),
         ({"unlabelled_rows": 7}, r"7 unlabelled rows there, 192 here"),
-        ({"columns": 9}, r"9 columns there, 4 here"),
+        ({"columns": ["age", "pay"]}, r"other columns: 'pay' only there; .* only here. Run deepsep compare again"),
         ({"labels_per_class": [1, 1, 46]}, r"1 labels of 'middle' there"),
         ({"classes": ["a", "b"]}, r"other classes: a, b there, middle, old, young here"),
     ],
@@ -654,7 +654,7 @@ def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     table, y = customers()
     result = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
     assert result["notes"] == [
-        "The models behind these figures saw 50 of the 192 unlabelled rows.",
+        "The cross-validation uses 50 of the 192 unlabelled rows, drawn at random.",
         "Shares, profiles and the least certain rows are of 80 rows drawn at random.",
     ]
     assert sum(profile["rows"] for profile in result["profiles"]) == 80
@@ -708,7 +708,7 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
     y[60:] = None
     model = make_pipeline(PCA(), TSVM()).fit(X, y)
     assert source_columns(model[:-1], ["x0", "x1", "x2"]) is None
-    evaluation = evaluate(model, X, read_labels(y), folds=2, rivals=False, repeats=2)
+    evaluation = evaluate(model, X, read_labels(y), folds=2, baselines=False, repeats=2)
     assert not isinstance(evaluation, str)
     assert evaluation.permuted is not None
     assert evaluation.permuted.loss.mean(axis=1).argmax() == 0

@@ -73,7 +73,7 @@ def check_versions(root: Path, manifest: Mapping[str, Any]) -> None:
     if version > FORMAT_VERSION:
         raise VersionError(
             f"{root} was written by deepsep {writers['deepsep']} in format {version}; deepsep {__version__} "
-            f"reads formats up to {FORMAT_VERSION}. Upgrade with: pip install -U deepsep"
+            f"reads formats up to {FORMAT_VERSION}. Upgrade deepsep."
         )
     if version != FORMAT_VERSION:
         raise VersionError(f"{root} has format {version!r}, which no version of deepsep writes. Save the model again.")

@@ -61,6 +61,7 @@ def render_comparison(comparison: dict[str, Any], *, command: str | None = None)
     context = {
         "title": f"{len(comparison['methods'])} methods on {comparison['labelled']:,} labels",
         "comparison": comparison,
+        "findings": comparison.get("findings", []),
         "drawn": {"comparison": _compared(comparison)},
         "made": made(command),
     }

@@ -31,7 +31,7 @@ TABLES: dict[bytes, Kind] = {
 READABLE = "deepsep reads CSV, TSV, Parquet, Feather, Excel (.xlsx) and SPSS (.sav)"
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 FOREIGN = {
-    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls), or one with a password; save it as .xlsx without a password, or as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls), or one with a password; save it as .xlsx without one, or as CSV",
     b"FEA1": "a Feather file of version 1; write it again with a current pyarrow, or as Parquet",
     b"%PDF": "a PDF",
     b"\x89PNG": "a PNG image",
