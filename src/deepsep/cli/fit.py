@@ -84,8 +84,8 @@ def fit(
 
     It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
     unlabelled row; see --predictions) and report.html; an earlier model in it is replaced once the new one is complete.
-    DeepSep's probabilities are calibrated, with three more fits; --set calibrate=false leaves that out. Columns that are
-    given for labelled rows only are not used, unless named in --keep.
+    DeepSep's probabilities are calibrated, with three more fits; --set calibrate=false leaves that out. Columns that
+    are given for labelled rows only are not used, unless named in --keep.
 
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
