@@ -7,10 +7,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from deepsep import TSVM, for_table
-from deepsep.errors import DataError, DeepSepWarning
+from deepsep.core.labels import read_labels
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning
 from deepsep.table import check_table, join_labels
+from deepsep.table.evidence import drift
 
 
 def people(n=400, labelled=100, seed=0):
@@ -113,11 +116,54 @@ def test_a_column_that_gives_one_class_away():
     assert "class 'gold'" in findings["leak"]["message"]
 
 
-def test_values_that_are_known_for_labelled_rows_only_leak_and_drift():
+@pytest.mark.parametrize(
+    ("side", "reason"),
+    [("labelled", "given for labelled rows only"), ("unlabelled", "given for unlabelled rows only")],
+)
+def test_values_on_one_side_only_are_left_out(side, reason):
     frame = people()
-    findings, _ = checked(frame.assign(age=np.where(frame["segment"].notna(), frame["age"], np.nan)))
-    assert findings["drift"]["columns"] == ["age"]
-    assert "'missing' 0% against 100%" in findings["drift"]["message"]
+    given = frame["segment"].notna() if side == "labelled" else frame["segment"].isna()
+    frame["age"] = frame["age"].where(given)
+    findings, check = checked(frame)
+    assert set(findings) == {"one-sided"}
+    assert f"column 'age' is {reason}, and left out" in findings["one-sided"]["message"]
+    with pytest.warns(DeepSepWarning, match=rf"left out 'age' \({reason}\)"):
+        model = for_table(TSVM()).fit(frame.drop(columns="segment"), frame["segment"])
+    assert model[0].left_out_ == {"age": reason}
+    assert {column["name"]: column["left_out"] for column in check["columns"]}["age"] == reason
+
+
+def test_columns_with_gaps_on_both_sides_are_used():
+    rng = np.random.default_rng(0)
+    for share in (0.02, 0.5, 0.98):
+        frame = people(1_000, 60)
+        frame["age"] = frame["age"].where(rng.random(1_000) < share)
+        frame["flag"] = rng.random(1_000) < 0.003  # few rows have it, perhaps labelled ones only
+        findings, _ = checked(frame)
+        assert "one-sided" not in findings
+
+
+def test_without_weights_differences_are_those_of_scipy():
+    rng = np.random.default_rng(0)
+    labelled = rng.random(500) < 0.3
+    age = rng.normal(40, 8, 500).round() + 5 * labelled
+    plan = np.where(rng.random(500) < 0.3 + 0.3 * labelled, "pro", "free")
+    one, two = drift({"age": pd.Series(age), "plan": pd.Series(plan)}, labelled)
+    counts = pd.crosstab(labelled, plan).to_numpy()
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    expected = {"age": stats.ks_2samp(age[labelled], age[~labelled]).statistic, "plan": abs(shares[0] - shares[1])[0]}
+    assert {one.column: one.distance, two.column: two.distance} == pytest.approx(expected)
+
+
+def test_a_weight_of_two_counts_as_two_rows():
+    rng = np.random.default_rng(0)
+    labelled, weight = rng.random(300) < 0.5, rng.integers(1, 4, 300)
+    columns = {"x": pd.Series(rng.normal(size=300) + labelled), "plan": pd.Series(rng.choice(["a", "b"], 300))}
+    twice = {name: column.repeat(weight).reset_index(drop=True) for name, column in columns.items()}
+    (weighted,) = drift(columns, labelled, weight.astype(float))
+    (repeated,) = drift(twice, labelled.repeat(weight))
+    assert weighted.distance == pytest.approx(repeated.distance)
+    assert weighted.how == repeated.how
 
 
 def test_drift_names_the_columns_that_differ_most():
@@ -285,8 +331,8 @@ def test_a_label_without_a_weight_is_an_error(odd):
         join_labels(people, survey, on="user", weight="probability")
 
 
-@pytest.mark.parametrize("style", ["%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", "%d-%m-%y", "%m/%d/%Y %H:%M"])
-def test_dates_that_are_no_iso_dates_are_pointed_out(style):
+@pytest.mark.parametrize("style", ["%d %b %Y", "%d-%m-%y", "03/%m/%Y"])
+def test_dates_that_are_read_as_text_are_pointed_out(style):
     days = pd.date_range("2024-01-01", periods=80, freq="5D")
     table = pd.DataFrame(
         {"since": days.strftime(style), "x": np.arange(80) % 7, "label": ["a", "b"] * 20 + [None] * 40}
@@ -300,3 +346,11 @@ def test_dates_that_are_no_iso_dates_are_pointed_out(style):
 def test_versions_and_ranges_are_no_dates(values):
     table = pd.DataFrame({"v": values * 20, "x": np.arange(40) % 7, "label": ["a", "b"] * 10 + [None] * 20})
     assert not [one for one in check_table(table, "label")["findings"] if one["code"] == "dates"]
+
+
+def test_labels_that_differ_only_in_case_or_spaces_are_pointed_out():
+    table = pd.DataFrame({"x": np.arange(40) % 7, "label": ["Gold", "gold", "blue", "go ld"] * 5 + [None] * 20})
+    (found,) = [one for one in check_table(table, "label")["findings"] if one["code"] == "alike-classes"]
+    assert "'Gold', 'go ld', 'gold' differ only in case or spaces" in found["message"]
+    with pytest.warns(LabelWarning, match="differ only in case or spaces"):
+        read_labels(table["label"])

@@ -105,7 +105,7 @@ def test_text_says_that_figures_are_in_sample() -> None:
     explanation = explain(model, table, y, held_out=False)
     assert not explanation["importance"]["held_out"]
     text = as_text(explanation)
-    assert "in-sample" in text.splitlines()[0]
+    assert "that the model was trained on" in text.splitlines()[0]
     assert "payer (" in text
     assert "driven by plan" in text
     assert "plan is pro" in text

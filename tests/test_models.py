@@ -507,7 +507,7 @@ def test_edited_manifest(copy):
 
 def test_newer_format_is_refused_with_the_way_out(copy):
     rewrite(copy, format_version=2, versions={"deepsep": "9.1.0"})
-    with pytest.raises(VersionError, match=r"deepsep 9\.1\.0 in format 2.*pip install -U deepsep"):
+    with pytest.raises(VersionError, match=r"deepsep 9\.1\.0 in format 2.*Upgrade deepsep"):
         load(copy)
     rewrite(copy, format_version=0)
     with pytest.raises(VersionError, match="format 0"):

@@ -30,8 +30,9 @@ from deepsep.evaluation.intervals import (
     wilson,
 )
 from deepsep.evaluation.metrics import scores
-from deepsep.report import render, render_comparison, summarize, write_report
+from deepsep.report import figures, render, render_comparison, summarize, write_report
 from deepsep.report.held_out import evaluate
+from deepsep.report.page import draw
 from deepsep.report.profiles import profiles
 from deepsep.report.readable import features_of
 from deepsep.report.svg import ticks
@@ -286,12 +287,58 @@ def test_summary_has_all_parts(summary: dict[str, Any], data: tuple[pd.DataFrame
     assert summary["made"]["command"] == "deepsep fit x.csv"
 
 
+def test_map_shows_labelled_rows_that_its_model_was_not_trained_on(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    evaluation = evaluate(for_table(DeepSep(**FAST)), table, read_labels(y), folds=2, baselines=False, repeats=0)
+    assert not isinstance(evaluation, str)
+    rows = evaluation.embedded.rows
+    test = deal_folds(read_labels(y), n_splits=2, seed=0).tests[0]
+    labelled = y[rows] != None  # noqa: E711
+    assert 0 < labelled.sum() < len(rows)
+    assert set(rows[labelled]) <= set(test)
+    others = np.setdiff1d(np.arange(len(y)), test)
+    without = for_table(DeepSep(**FAST)).fit(table.iloc[others], y[others])
+    np.testing.assert_allclose(evaluation.embedded.X, without.transform(table.iloc[rows]), atol=1e-6)
+
+
+def test_a_model_that_is_not_shown_to_beat_guessing_has_no_map() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 5)), columns=list("abcde"))
+    y = rng.choice(["x", "y"], 200).astype(object)
+    y[40:] = None
+    summary = summarize(for_table(DeepSep(**FAST)).fit(table, y), table, y, folds=2, explained=False)
+    assert summary["map"] is None
+    page = render(summary)
+    assert "There is no map: with these labels, the model is not shown to be better" in page
+    assert "map-box" not in page.split("</style>")[1]
+
+
+def test_figures_have_axes_with_titles_and_whole_class_names(summary: dict[str, Any]) -> None:
+    drawn = draw(summary)
+    for name, titles in {
+        "intervals": ["accuracy on held-out rows"],
+        "curve": ["labels in training", "accuracy on held-out rows"],
+        "rounds": ["round (0: labelled rows alone)", "accuracy on held-out rows"],
+        "reliability": ["confidence of the model", "share predicted correctly"],
+        "importance": ["increase in log loss"],
+    }.items():
+        for title in titles:
+            assert f">{title}</text>" in drawn[name], (name, title)
+    assert ">0</text>" in drawn["importance"]  # the axis starts there
+    names = ["night owls who commute by train", "students, part-time workers"]
+    lines = [{**line, "class": name} for line, name in zip(summary["shares"]["lines"], names, strict=False)]
+    assert all(f">{name}</text>" in figures.shares(lines) for name in names)
+    matrix = figures.confusion([[3, 1], [0, 4]], names)
+    assert all(matrix.count(f"{line}</text>") == 2 for line in ("night owls who", "commute by train", "workers"))
+    assert "…" not in matrix
+
+
 def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
     model = for_table(method("logistic-regression"))
     summary = summarize(model.fit(table, y, supervised__sample_weight=weight), table, y, sample_weight=weight)
-    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, rivals=False, repeats=0)
+    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, baselines=False, repeats=0)
     assert not isinstance(by_hand, str)
     own, w = summary["accuracy"]["methods"][0], weight[by_hand.rows]
     right = by_hand.p["model"].argmax(axis=1) == by_hand.codes
@@ -300,8 +347,8 @@ def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarr
     assert summary["curve"]["methods"][0]["accuracy"][-1] == pytest.approx(own["accuracy"]["value"])
     assert "of the unlabelled rows, counted by their weights, the right class" in " ".join(summary["verdict"])
     page = render(summary)
-    assert "Rows count by their weights" in page
-    assert "Rows count by their weights" not in render(
+    assert "Rows are weighted." in page
+    assert "Rows are weighted." not in render(
         summarize(model, table, y, sample_weight=np.full(len(y), 2.0), explained=False)
     )
 
@@ -312,7 +359,7 @@ def test_confusion_has_true_classes_in_rows() -> None:
     y = np.repeat(["a", "b"], 60).astype(object)
     y[rng.permutation(120)[40:]] = None
     model = TSVM().fit(X, y)
-    evaluation = evaluate(model, X, read_labels(y), rivals=False, repeats=0)
+    evaluation = evaluate(model, X, read_labels(y), baselines=False, repeats=0)
     expected = confusion_matrix(evaluation.codes, evaluation.p["model"].argmax(axis=1))
     assert summarize(model, X, y, explained=False)["confusion"] == expected.tolist()
 
@@ -441,7 +488,7 @@ def test_report_shows_the_comparison_and_its_verdict(
     [
         ({"labelled": 12}, r"another table: 12 labelled rows there, 48 here. Run deepsep compare again"),
         ({"unlabelled_rows": 7}, r"7 unlabelled rows there, 192 here"),
-        ({"columns": 9}, r"9 columns there, 4 here"),
+        ({"columns": ["age", "pay"]}, r"other columns: 'pay' only there; .* only here. Run deepsep compare again"),
         ({"labels_per_class": [1, 1, 46]}, r"1 labels of 'middle' there"),
         ({"classes": ["a", "b"]}, r"other classes: a, b there, middle, old, young here"),
     ],
@@ -654,7 +701,7 @@ def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     table, y = customers()
     result = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
     assert result["notes"] == [
-        "The models behind these figures saw 50 of the 192 unlabelled rows.",
+        "The cross-validation uses 50 of the 192 unlabelled rows, drawn at random.",
         "Shares, profiles and the least certain rows are of 80 rows drawn at random.",
     ]
     assert sum(profile["rows"] for profile in result["profiles"]) == 80
@@ -708,7 +755,7 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
     y[60:] = None
     model = make_pipeline(PCA(), TSVM()).fit(X, y)
     assert source_columns(model[:-1], ["x0", "x1", "x2"]) is None
-    evaluation = evaluate(model, X, read_labels(y), folds=2, rivals=False, repeats=2)
+    evaluation = evaluate(model, X, read_labels(y), folds=2, baselines=False, repeats=2)
     assert not isinstance(evaluation, str)
     assert evaluation.permuted is not None
     assert evaluation.permuted.loss.mean(axis=1).argmax() == 0

@@ -48,7 +48,7 @@ def quota(n: int = 600, labels: int = 30, seed: int = 0) -> tuple[np.ndarray, np
 
 
 def measured(model: Any, X: Any, y: np.ndarray, **asked: Any) -> Evaluation:
-    evaluation = evaluate(model, X, read_labels(y), **{"repeats": 0, "rivals": False, "folds": 3} | asked)
+    evaluation = evaluate(model, X, read_labels(y), **{"repeats": 0, "baselines": False, "folds": 3} | asked)
     assert not isinstance(evaluation, str)
     return evaluation
 
@@ -119,11 +119,11 @@ def test_report_expects_the_accuracy_of_the_population() -> None:
     assert abs(methods["model"]["accuracy"]["value"] - real) < 0.03
     assert abs(np.trace(summary["confusion"]) / 200 - real) > 0.06  # what rows that count alike would say
     assert methods["majority"]["accuracy"]["value"] == pytest.approx(0.9)  # the most frequent class of the population
-    assert methods["random-forest"]["accuracy"]["value"] > 0.85  # told the shares as well
+    assert methods["random-forest"]["accuracy"]["value"] > 0.85  # knows the shares as well
     assert summary["shares"]["caution"] is None
     assert "of the unlabelled rows, if the shares given hold, the right class" in " ".join(summary["verdict"])
     page = render(summary)
-    assert "share in the population, as given, over that among the labels: the figures are for the population" in page
+    assert "Rows are weighted so that the classes have the given shares" in page
     assert "Rows count by their weights" not in page
 
 
@@ -158,9 +158,9 @@ def test_comparison_beside_a_report_with_shares_says_what_differs() -> None:
     for priors in ({}, {"priors": "{}"}):
         asked = {"method": "deepsep", "settings": {"calibrate": True, **priors}}
         text[bool(priors)] = " ".join(beside_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
-    assert "accuracies do not." in text[False]
-    assert "with shares given, accuracies do a little." in text[True]
-    assert "counts labelled rows by the shares given; the comparison knows none" in text[True]
+    assert "accuracy does not." in text[False]
+    assert "with given shares, accuracy does a little, too." in text[True]
+    assert "weights labelled rows by the given shares; the comparison does not" in text[True]
     assert "once each" not in text[True]
 
 

@@ -1,7 +1,8 @@
 """What the pages may cite: a reader for every file in benchmarks/results, and for the pages of the paper's study.
 
-`SOURCES` holds the names for the expressions of `check_numbers.py`. A CSV file is known by its name: `tsvm_speed.value("ratio",
-unlabelled=20000)`. Accuracies and calibration errors of `methods` are in per cent, and means over draws, then over tables.
+`SOURCES` holds the names for the expressions of `check_numbers.py`. A CSV file is known by its name:
+`tsvm_speed.value("ratio", unlabelled=20000)`. Accuracies and calibration errors of `methods` are in per cent, and means
+over draws, then over tables.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -100,7 +101,7 @@ class Methods(Results):
     def cells(self) -> dict[tuple[str, int, str], dict[str, float]]:
         """Means over draws of a method with so many labels on a table."""
         frame = self.frame.astype({"labels": int, "accuracy": float, "ece": float})
-        return (100 * frame.groupby(["method", "labels", "table"])[["accuracy", "ece"]].mean()).to_dict("index")
+        return dict((100 * frame.groupby(["method", "labels", "table"])[["accuracy", "ece"]].mean()).to_dict("index"))
 
     @cached_property
     def tables(self) -> list[str]:
@@ -140,7 +141,9 @@ class Methods(Results):
 
     def gains(self, method: str, other: Methods, labels: int) -> dict[str, float]:
         """Return for each table how many points the method here is ahead of the one in another file."""
-        return {name: self.accuracy(method, labels, name) - other.accuracy(method, labels, name) for name in self.tables}
+        return {
+            name: self.accuracy(method, labels, name) - other.accuracy(method, labels, name) for name in self.tables
+        }
 
     def beside(self, other: Methods, method: str, mine: str, theirs: str) -> str:
         """Return a method's figures here and in another file."""
@@ -198,7 +201,9 @@ class Draws(Results):
     """Accuracy over draws of rows and labels: benchmarks/tsvm_draws.py."""
 
     def by_method(self, case: str) -> dict[str, list[float]]:
-        return {name: self.values("accuracy", case=case, method=name) for name in self.rows(case=case)["method"].unique()}
+        return {
+            name: self.values("accuracy", case=case, method=name) for name in self.rows(case=case)["method"].unique()
+        }
 
     def means(self, case: str) -> list[float]:
         return [mean(values) for values in self.by_method(case).values()]
@@ -220,7 +225,7 @@ class Draws(Results):
 class Errors(Results):
     """Test errors of TSVM and SVM for settings: benchmarks/tsvm_accuracy.py."""
 
-    FIXED = {"kernel": "RBF, γ = 1/median²", "C": "10"}
+    FIXED: ClassVar = {"kernel": "RBF, γ = 1/median²", "C": "10"}
 
     def best(self, method: str, **where: Any) -> float:
         return min(self.values(method, **where))
@@ -255,14 +260,50 @@ class Errors(Results):
 
 
 class Study:
-    """The pages that `deepsep experiment` wrote: docs/experiment/."""
+    """The pages of the paper's study, made by `deepsep experiment` and benchmarks/experiment_pages.py."""
+
+    @staticmethod
+    def _table(page: str, corner: str) -> list[list[str]]:
+        """Return the first table on a page whose first cell is this."""
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        table = re.search(rf"^\| {re.escape(corner)} \|.*?(?=\n\n|\Z)", text, re.M | re.S)
+        if table is None:
+            raise ValueError(f"docs/{page} has no table {corner!r}")
+        return [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in table[0].splitlines()]
 
     def accuracy(self, table: str, model: str, labels: int) -> float:
-        text = (ROOT / "docs" / "experiment" / f"{table}.md").read_text(encoding="utf-8")
-        lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:1] == "|"]
-        head = next(line for line in lines if line[0] == "model")
-        row = next(line for line in lines if line[0] == model)
-        return first_number(row[head.index(str(labels))])
+        head, _, *rows = self._table(f"experiment/{table}.md", "model")
+        return first_number({row[0]: row for row in rows}[model][head.index(str(labels))])
+
+    def differences(self, better: str, worse: str) -> dict[tuple[str, int], float]:
+        """Return for each table and number of labels how many points one model is ahead of another."""
+        head, _, *rows = self._table("results-experiment.md", f"{better} minus {worse}")
+        cells = [(row[0], int(size), cell) for row in rows for size, cell in zip(head[1:], row[1:], strict=True)]
+        return {(name, size): float(cell) for name, size, cell in cells if cell != "–"}
+
+    def average_gains(self) -> dict[str, float]:
+        """Return for each table the gain of the moving average over the last network, in % of its accuracy."""
+        text = (ROOT / "docs" / "results-experiment.md").read_text(encoding="utf-8")
+        line = re.search(r"In % of its accuracy, over all sizes: (.*)\.$", text, re.M)
+        assert line is not None
+        return {name: float(gain) for name, gain in re.findall(r"([\w-]+) ([+-][\d.]+) %", line[1])}
+
+
+def evaluation(run: int) -> dict[str, Any]:
+    """Return the evaluation at the end of a training of the in-context network."""
+    lines = (ROOT / "pretraining" / "runs" / f"{run}.jsonl").read_text(encoding="utf-8").splitlines()
+    return dict(json.loads(lines[-1]))
+
+
+def evaluation_table(run: int) -> str:
+    result = evaluation(run)
+    digits = {"accuracy": 1, "calibration": 1, "log_loss": 3, "shares": 1}
+    rows = [
+        [view, *(" / ".join(f"{x:.{places}f}" for x in result[view][figure]) for figure, places in digits.items())]
+        for view in ("columns", "components", "both")
+    ]
+    units = ["accuracy, %", "calibration error, points", "log loss", "error of the estimated shares, points"]
+    return markdown(["view", *units], rows)
 
 
 def wilson(share: float, n: int) -> list[int]:
@@ -281,7 +322,10 @@ READERS = {
     "tsvm_accuracy": Errors,
 }
 
+FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)
+BUILT_IN = (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)
+
 SOURCES: dict[str, Any] = {path.stem: READERS.get(path.stem, Results)(path) for path in RESULTS.glob("*.csv")}
 SOURCES |= {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
-SOURCES |= {"study": Study(), "wilson": wilson, "markdown": markdown, "mean": mean, "median": median, "SIZES": SIZES}
-SOURCES |= {function.__name__: function for function in (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)}
+SOURCES |= {"study": Study(), "SIZES": SIZES}
+SOURCES |= {function.__name__: function for function in FUNCTIONS + BUILT_IN}

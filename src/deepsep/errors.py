@@ -77,6 +77,11 @@ class DeepSepError(Worded):
     """Base of every error that deepsep raises on purpose."""
 
 
+def missing_package(feature: str, package: str) -> ImportError:
+    """Return the error for a feature that needs a package, by the name under which pip installs it."""
+    return ImportError(f"{feature} needs {package}. Install it with: pip install {package}", name=package)
+
+
 class DataError(DeepSepError, ValueError):
     """The rows cannot be used: not finite, all equal, or of the wrong shape."""
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from deepsep.cli.options import (
     takes_training_options,
 )
 from deepsep.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from deepsep.experiments import Comparison
 
 KINDS = (".csv", ".json", ".html")
 
@@ -70,12 +73,17 @@ def compare(
         from joblib import cpu_count
 
         from deepsep.classifiers.catalogue import methods as available
+        from deepsep.cli.check import finding_lines
         from deepsep.cli.training import read_training
         from deepsep.experiments import compare as compare_methods
         from deepsep.experiments.comparison import METHODS
-        from deepsep.experiments.verdict import as_text
+        from deepsep.table.columns import UsefulColumns
+        from deepsep.table.quality import check_columns
 
         data = read_training(out, training)
+        useful = UsefulColumns(keep=split_names(keep))
+        columns = useful.fit_transform(data.X, data.labels)
+        findings = check_columns(columns, data.labels, left_out=useful.left_out_, weight=data.weight)
         names = split_names(methods) or list(available() if all_ else METHODS)
         out.note(f"Comparing {len(names)} methods on {int(data.labelled.sum()):,} labelled rows ...")
         with out.steps("Comparing") as on_step:
@@ -91,9 +99,10 @@ def compare(
                 n_jobs=jobs or cpu_count(),
                 on_step=on_step,
             )
-        for note in comparison["notes"]:
+        comparison["findings"] = findings
+        for note in comparison.notes:
             out.warn(note)
-        best = comparison["methods"][0]["name"]
+        best = comparison.table.loc[0, "method"]
         # The suggested command reads the same table in the same way, with the same columns.
         options = asdict(training)
         table = options.pop("table")
@@ -105,7 +114,8 @@ def compare(
             "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
         }
         given = [word for option, value in same.items() if value for word in (option, str(value))]
-        lines = [as_text(comparison), "", *comparison["verdict"], ""]
+        lines = [line for finding in findings for line in (*finding_lines(finding), "")]
+        lines += [str(comparison), ""]
         if output is not None:
             _write(comparison, output)
             lines.append(f"Written: {output}")
@@ -113,16 +123,15 @@ def compare(
         out.result("\n".join(lines), {**comparison, "file": output})
 
 
-def _write(comparison: dict[str, Any], output: Path) -> None:
+def _write(comparison: Comparison, output: Path) -> None:
     """Write the comparison in the format of the file's suffix, completely or not at all."""
     import json
 
-    from deepsep.experiments.verdict import as_frame
     from deepsep.report import render_comparison
 
     kind = output.suffix.lower()
     if kind == ".csv":
-        content = as_frame(comparison).to_csv(index=False)
+        content = comparison.table.to_csv(index=False)
     elif kind == ".json":
         content = json.dumps(comparison, indent=1, ensure_ascii=False) + "\n"
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,6 +104,21 @@ DayFirst = Annotated[
         show_default=False,
     ),
 ]
+
+
+class Format(StrEnum):
+    """Formats of the predictions beside a model."""
+
+    parquet = "parquet"
+    csv = "csv"
+    xlsx = "xlsx"
+
+    @property
+    def file(self) -> str:
+        """Name of the file."""
+        return f"predictions.{self.value}"
+
+
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]

@@ -38,7 +38,7 @@ def score(
             "--output",
             "-o",
             metavar="FILE",
-            help="A .parquet, .csv or .tsv file; or a folder, if TABLE is a folder of parts.",
+            help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is a folder of parts.",
             show_default=False,
         ),
     ],

@@ -97,6 +97,12 @@ def read_labels(y: Any) -> Labels:
     codes = np.full(len(values), -1)
     codes[~missing] = inverse
     _warn_of_disguised_marks(classes, inverse)
+    for names in alike(classes):
+        warn(
+            f"the labels {', '.join(map(repr, names))} differ only in case or spaces, and are treated as different "
+            "classes. If they are one class, write them alike.",
+            LabelWarning,
+        )
     return Labels(codes, classes)
 
 
@@ -129,6 +135,21 @@ def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
                 "other. If it means that there is no label, use None instead.",
                 LabelWarning,
             )
+
+
+def alike(classes: Array) -> list[list[str]]:
+    """Return groups of labels that differ only in case or spaces.
+
+    Examples
+    --------
+    >>> alike(np.array(["Gold", "blue", "gold "]))
+    [['Gold', 'gold ']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in classes.tolist():
+        if isinstance(name, str):
+            groups.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
 
 
 def need_two_classes(labels: Labels) -> None:

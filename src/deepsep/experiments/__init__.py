@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from deepsep.experiments.comparison import compare
+    from deepsep.experiments.comparison import Comparison, compare
     from deepsep.experiments.results_folder import gather, write
     from deepsep.experiments.running import prepare, run
 
-__all__ = ["compare", "gather", "prepare", "run", "write"]
+__all__ = ["Comparison", "compare", "gather", "prepare", "run", "write"]
 
 _HOME = {
+    "Comparison": "deepsep.experiments.comparison",
     "compare": "deepsep.experiments.comparison",
     "gather": "deepsep.experiments.results_folder",
     "prepare": "deepsep.experiments.running",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +15,62 @@ from sklearn.utils.validation import has_fit_parameter
 from deepsep.classifiers.catalogue import CATALOGUE, find_method, method
 from deepsep.core.checks import is_integer
 from deepsep.core.labels import as_labels
-from deepsep.errors import DataError, LabelError, ParameterError
+from deepsep.errors import DataError, DeepSepWarning, LabelError, ParameterError
 from deepsep.evaluation.folds import MAX_UNLABELED, deal_folds
 from deepsep.evaluation.frames import to_pandas
 from deepsep.evaluation.intervals import paired_difference, scores_with_intervals
 from deepsep.evaluation.metrics import METRICS
 from deepsep.evaluation.out_of_fold import Candidate, OutOfFold, fit_folds
 from deepsep.evaluation.population import read_weights
-from deepsep.experiments.verdict import verdict
+from deepsep.experiments.verdict import as_frame, as_text, verdict
 from deepsep.table import for_table
+from deepsep.table.columns import UsefulColumns
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
 
 METHODS = tuple(name for name, record in CATALOGUE.items() if record.compared)
 FOLDS, REPEATS = 5, 2
+
+
+class Comparison(dict[str, Any]):
+    """The result of :func:`compare`: a table of methods, and what it shows.
+
+    It is also a dict of plain values, which ``deepsep compare`` writes to a .json file: ``methods`` (one entry per
+    method, with every metric and its interval), ``unlabelled`` (whether unlabelled rows helped: the best method that
+    uses them, compared with the same method without them and with the best method that uses labels only),
+    ``labelled``, ``unlabelled_rows``, ``columns`` (those that were used), ``columns_left_out``, ``classes``,
+    ``labels_per_class``, ``weighted``, ``folds``, ``repeats``, ``notes`` and ``verdict``.
+    """
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per method, the most accurate first.
+
+        ``method``, ``uses_unlabelled``; ``accuracy``, ``balanced_accuracy``, ``log_loss`` and ``ece``, each with the
+        ends of its 95 % interval (``accuracy_low``, ``accuracy_high``); ``difference``, in accuracy from the first
+        method, likewise; and ``seconds`` per fit.
+        """
+        return as_frame(self)
+
+    @property
+    def verdict(self) -> list[str]:
+        """Which method to use, whether its lead is more than noise, and whether unlabelled rows helped."""
+        return list(self["verdict"])
+
+    @property
+    def notes(self) -> list[str]:
+        """What limits the comparison, such as methods that were left out."""
+        return list(self["notes"])
+
+    def __repr__(self) -> str:
+        return "\n".join([as_text(self), "", *self.verdict])
+
+    def _repr_html_(self) -> str:
+        return str(self.table._repr_html_()) + "".join(f"<p>{escape(sentence)}</p>" for sentence in self.verdict)
 
 
 def compare(
@@ -42,7 +85,7 @@ def compare(
     sample_weight: Any = None,
     n_jobs: int | None = None,
     on_step: OnStep | None = None,
-) -> dict[str, Any]:
+) -> Comparison:
     """Compare methods on the labels at hand.
 
     Repeated cross-validation: the labelled rows are split into folds, and every method is fitted without the labels of
@@ -72,15 +115,9 @@ def compare(
 
     Returns
     -------
-    dict
-        ``methods`` : one entry per method, the most accurate first: ``name``, ``uses_unlabelled``, ``accuracy``,
-        ``balanced_accuracy``, ``log_loss`` and ``ece`` (each with ``value`` and 95 % ``interval``), ``seconds`` per
-        fit, and ``against_best`` (``difference`` in accuracy to the first one, and its ``interval``);
-        ``unlabelled`` : whether unlabelled rows helped: the best method that uses them, compared with the same method
-        without them and with the best method that uses labels only;
-        ``verdict`` : the result in sentences; ``notes`` : its limits;
-        ``labelled``, ``unlabelled_rows``, ``columns``, ``classes``, ``labels_per_class``, ``weighted``, ``folds``,
-        ``repeats``. Pass it to :func:`deepsep.report.summarize` as ``comparison`` to show it in a report.
+    Comparison
+        Its ``table`` is a DataFrame with one row per method, and its ``verdict`` says what it shows, in sentences.
+        Pass it to :func:`deepsep.report.summarize` as ``comparison`` to show it in a report.
 
     Notes
     -----
@@ -96,8 +133,12 @@ def compare(
     >>> y = np.full(120, None)
     >>> y[:15], y[-15:] = "low", "high"
     >>> comparison = compare(X, y, methods=["tsvm", "logistic-regression"], folds=3, repeats=1)
-    >>> comparison["methods"][0]["accuracy"]["value"]
-    1.0
+    >>> comparison.table[["method", "accuracy", "accuracy_low"]].round(2)
+                    method  accuracy  accuracy_low
+    0                 tsvm       1.0          0.89
+    1  logistic-regression       1.0          0.89
+    >>> comparison.verdict[0].startswith("Use ")
+    True
     """
     known = as_labels(labels)
     if len(table) != len(known.codes):
@@ -106,6 +147,9 @@ def compare(
     weight = read_weights(sample_weight, known)
     split = deal_folds(known, n_splits=folds, n_repeats=repeats, seed=seed, weight=weight, max_unlabeled=MAX_UNLABELED)
     frame, codes = to_pandas(table), known.codes[split.rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeepSepWarning)  # the fits give the same warning
+        useful = UsefulColumns(keep=tuple(keep)).fit(frame)
     weights = None if weight is None else weight[split.rows][codes >= 0]
     semi = [name for name in methods if find_method(name).uses_unlabelled]
     n_folds = len(split.tests)
@@ -155,7 +199,8 @@ def compare(
     result = {
         "labelled": int((known.codes >= 0).sum()),
         "unlabelled_rows": int((known.codes < 0).sum()),
-        "columns": frame.shape[1],
+        "columns": list(useful.schema_),
+        "columns_left_out": list(useful.left_out_),
         "classes": [str(name) for name in known.classes],
         "labels_per_class": np.bincount(known.codes[known.labelled], minlength=len(known.classes)).tolist(),
         "weighted": weights is not None and bool(np.ptp(weights) > 0),
@@ -165,7 +210,7 @@ def compare(
         "unlabelled": unlabelled,
         "notes": notes,
     }
-    return {**result, "verdict": verdict(result)}
+    return Comparison(result, verdict=verdict(result))
 
 
 def _build(methods: Sequence[str], folds: int, repeats: int, seed: int) -> dict[str, Any]:

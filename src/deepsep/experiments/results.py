@@ -10,7 +10,7 @@ import numpy as np
 
 from deepsep.experiments import published
 from deepsep.experiments.cells import Cell, read_report
-from deepsep.experiments.study_models import DEFAULTS_NAME, ENSEMBLE, INITIAL, LAST, in_order
+from deepsep.experiments.study_models import DEFAULTS_NAME, ENSEMBLE, INITIAL, LAST, RAW, in_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,7 @@ COLUMNS = (
 CLAIMS = (
     (ENSEMBLE, INITIAL),
     (ENSEMBLE, LAST),
+    (ENSEMBLE, RAW),
     (ENSEMBLE, "LightGBM"),
     (ENSEMBLE, "LightGBM (few labels)"),
     (ENSEMBLE, "Mean Teacher"),
@@ -74,10 +75,8 @@ def published_averages(sizes: Sequence[int]) -> pd.DataFrame:
     """Return the averages that the paper printed, for the sizes that it has."""
     import pandas as pd
 
-    frame = pd.DataFrame(
-        {name: np.mean(rows, axis=0) for name, rows in published.TABLE.items()}, index=list(published.SIZES)
-    ).T
-    return frame[[size for size in published.SIZES if size in sizes]].round(2)
+    frame = pd.DataFrame.from_dict(published.AVERAGES, orient="index", columns=list(published.SIZES))
+    return frame[[size for size in published.SIZES if size in sizes]]
 
 
 def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepsep.errors import DataError, DeepSepError
+from deepsep.core.workers import end_with, without_interrupts
+from deepsep.errors import DataError, DeepSepError, missing_package
 from deepsep.experiments.cells import Cell, is_done, run_cell
 from deepsep.experiments.splits import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
 from deepsep.experiments.study_models import METHODS, changed_defaults, parameters
@@ -188,15 +190,22 @@ def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
     return None
 
 
+def _attempt_here(cell: Cell, table: Path, folder: Path, parent: int) -> str | None:
+    end_with(parent)
+    return attempt(cell, table, folder)
+
+
 def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | None]]:
     from joblib import Parallel, delayed, parallel_config
 
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        # Always in worker processes with one thread each: results then do not depend on the number of workers.
+        # One thread per worker, so that results do not depend on the number of workers.
         with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-            yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
-                delayed(attempt)(*task) for task in tasks
-            )
+            with without_interrupts():
+                results = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
+                    delayed(_attempt_here)(*task, os.getpid()) for task in tasks
+                )
+            yield from results
 
     return fit
 
@@ -205,7 +214,7 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
     try:
         ray: Any = import_module("ray")
     except ModuleNotFoundError as error:
-        raise ImportError('the engine "ray" needs Ray. Install it with: pip install "deepsep[ray]"') from error
+        raise missing_package('the engine "ray"', "ray") from error
 
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
         started_here = not ray.is_initialized()

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import Range, find_method
+from deepsep.errors import missing_package
 from deepsep.evaluation.metrics import log_loss
 from deepsep.experiments.study_models import DEFAULTS, build
 
 Array = NDArray[Any]
 
 TIE_BREAK = 1e-4  # weight of the log loss beside accuracy: it decides between equally accurate settings
+
+
+def is_installed() -> bool:
+    """Return whether Optuna, which does the tuning, is installed."""
+    return find_spec("optuna") is not None
 
 
 def tune(
@@ -41,14 +48,9 @@ def tune(
     trials, seed : int
         Number of fits, and the seed of the search and of each fit.
     """
-    try:
-        optuna: Any = import_module("optuna")
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            'tuning needs optuna. Install it with: pip install "deepsep[tune]", or use the settings as they are '
-            "(--no-tune)."
-        ) from error
-
+    if not is_installed():
+        raise missing_package("tuning", "optuna")
+    optuna: Any = import_module("optuna")
     record = find_method("deepsep" if name == DEFAULTS else name)
     defaults = build(name, **settings).get_params()
     inner = "estimator__" if record.classifier else ""  # a supervised method wraps the classifier to tune

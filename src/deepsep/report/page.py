@@ -16,6 +16,7 @@ from deepsep.report.wording import number, percent, points, span
 
 IMPORTANT = 12  # columns in the figure of the importance
 DRIVERS = 5  # columns named for a class
+ACCURACY = "accuracy on held-out rows"
 
 
 def render(summary: dict[str, Any]) -> str:
@@ -61,6 +62,7 @@ def render_comparison(comparison: dict[str, Any], *, command: str | None = None)
     context = {
         "title": f"{len(comparison['methods'])} methods on {comparison['labelled']:,} labels",
         "comparison": comparison,
+        "findings": comparison.get("findings", []),
         "drawn": {"comparison": _compared(comparison)},
         "made": made(command),
     }
@@ -87,8 +89,9 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a summary by name; those without data are left out."""
     drawn: dict[str, Any] = {
         "shares": figures.shares(summary["shares"]["lines"]),
-        "map": figures.map_of_rows(summary["map"], summary["classes"]),
     }
+    if summary["map"] is not None:
+        drawn["map"] = figures.map_of_rows(summary["map"], summary["classes"])
     if summary["accuracy"] is not None:
         drawn["intervals"] = figures.intervals(summary["accuracy"]["methods"])
         drawn["confusion"] = figures.confusion(summary["confusion"], summary["classes"])
@@ -106,7 +109,8 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
         alt = "Accuracy by number of labels: " + ", ".join(
             f"{n} labels {percent(value)}" for n, value in zip(curve["labels"], series[0]["values"], strict=True)
         )
-        drawn["curve"] = figures.lines(curve["labels"], series, x_title="labels in training", alt=alt, dodge=8)
+        titles = {"x_title": "labels in training", "y_title": ACCURACY}
+        drawn["curve"] = figures.lines(curve["labels"], series, **titles, alt=alt, dodge=8)
     explanation = summary["explanation"]
     if explanation is not None and explanation["importance"] is not None:
         columns = [line for line in explanation["importance"]["columns"] if line["loss"] > 0][:IMPORTANT]
@@ -135,13 +139,14 @@ def _rounds(rounds: dict[str, Any]) -> Any:
             {"name": "unlabelled rows that kept their class", "values": values, "interval": [(v, v) for v in values]}
         ]
         alt = "Share of unlabelled rows that kept their class: " + ", ".join(map(percent, values))
-        return figures.lines(at, series, x_title="round", alt=alt)
+        return figures.lines(at, series, x_title="round", y_title="share of the unlabelled rows", alt=alt)
     series = [
         {"name": "moving average of the networks", "values": rounds["average"], "interval": rounds["average_interval"]},
         {"name": "the round’s network alone", "values": rounds["network"], "interval": rounds["network_interval"]},
     ]
     alt = "Accuracy after each round: " + ", ".join(map(percent, rounds["average"]))
-    return figures.lines(rounds["rounds"], series, x_title="round (0: labelled rows alone)", alt=alt, dodge=8)
+    title = "round (0: labelled rows alone)"
+    return figures.lines(rounds["rounds"], series, x_title=title, y_title=ACCURACY, alt=alt, dodge=8)
 
 
 def _segments(summary: dict[str, Any]) -> list[dict[str, Any]]:

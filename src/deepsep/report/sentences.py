@@ -9,6 +9,8 @@ from deepsep.report.wording import join_words, percent, points, span
 
 APART = 0.15  # total variation distance between labelled and predicted shares from which the report mentions it
 
+NO_ESTIMATE = "Accuracy on the unlabelled rows cannot be estimated: they differ too much from the labelled ones."
+
 
 def verdict(summary: dict[str, Any]) -> list[str]:
     """Return the main results in a few sentences; a better baseline comes first."""
@@ -29,7 +31,11 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     whom += f", {' and '.join(counted)}," if counted else ""
     who = own["name"] if own["name"][0].isupper() else f"the {own['name']}"
     share = f"{percent(own['accuracy']['value'])} ({span(own['accuracy']['interval'])})"
-    sentences.append(f"Expect {who} to give about {share} {whom} the right {label}.")
+    if accuracy["holds_for_unlabelled"]:
+        sentences.append(f"Expect {who} to give about {share} {whom} the right {label}.")
+    else:
+        sentences.insert(0, NO_ESTIMATE)
+        sentences.append(f"Of rows like the labelled ones, {who} gives {share} the right {label}.")
     others = [
         f"{line['name']} {percent(line['accuracy']['value'])}"
         for key, line in methods.items()

@@ -24,6 +24,7 @@ from deepsep.evaluation.intervals import (
 from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.report import sentences
+from deepsep.report.checks import check_model, too_different
 from deepsep.report.explanation import importance, tree
 from deepsep.report.held_out import (
     BASELINES,
@@ -34,7 +35,7 @@ from deepsep.report.held_out import (
     evaluate,
     predict_all,
 )
-from deepsep.report.map import draw_map
+from deepsep.report.map import positions
 from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
 from deepsep.report.provenance import made
@@ -59,6 +60,7 @@ def summarize(
     title: str | None = None,
     command: str | None = None,
     comparison: dict[str, Any] | None = None,
+    findings: list[dict[str, Any]] | None = None,
     folds: int = FOLDS,
     explained: bool = True,
     seed: int = 0,
@@ -88,6 +90,10 @@ def summarize(
         The command that made it, shown at the end of the page.
     comparison : dict, optional
         The result of :func:`deepsep.experiments.compare` for this table and these labels, shown in the report.
+    findings : list of dict, optional
+        Warnings about the table, shown at the top of the report. By default those of :func:`deepsep.check_table` that
+        make a model or its accuracy misleading: columns given for labelled rows only, leaks, differences between
+        labelled and unlabelled rows, and dates read as text.
     folds : int, default=5
         Folds of the cross-validation; fewer if no class has as many labels.
     explained : bool, default=True
@@ -127,7 +133,7 @@ def summarize(
         if given is not None and len(given) != n:
             raise DataError(f"{what} {len(given)} rows and there are {n} labels; they must match.")
     if comparison is not None:
-        check_comparison(comparison, known, len(column_names(table)))
+        check_comparison(comparison, known, column_names(table))
     total = folds + 3
     step = _Steps(on_step, total)
     step.report(0, "cross-validation, fold 1")
@@ -151,14 +157,18 @@ def summarize(
         "asked": _asked(model, table, known, label, seed, evaluation),
         "classes": classes,
         "notes": [evaluated] if isinstance(evaluated, str) else list(evaluated.notes),
+        "findings": check_model(model, table, known, weight) if findings is None else findings,
     }
     step.report(folds, "predictions")
     rows, p = _predictions(model, table, proba, n, seed)
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
     summary["shares"] = shares(known, rows, p, weight, given_shares(split_model(model)[1], known.classes))
     summary |= _accuracy(evaluation, model, known, seed)
+    if summary["accuracy"] is not None:
+        summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
     step.report(folds + 1, "the map")
-    summary["map"] = _map(model, table, known, ids, proba, seed)
+    beats_guessing = evaluation is not None and _beats_guessing(summary["accuracy"])
+    summary["map"] = _map(model, table, known, ids, proba, evaluation, seed) if evaluation and beats_guessing else None
     step.report(folds + 2, "profiles")
     summary["least_certain"] = _least_certain(rows, p, known, ids)
     part = _sample(len(rows), PROFILE_ROWS, seed)
@@ -322,11 +332,29 @@ def _shares_right(each: Iterable[Array], weight: Array | None) -> tuple[list[flo
     return [share for share, _ in pairs], [interval for _, interval in pairs]
 
 
-def _map(model: Any, table: Any, known: Labels, ids: Sequence[Any] | None, proba: Any, seed: int) -> dict[str, Any]:
-    rows, at, what = draw_map(model, table, known.labelled, seed)
-    p = predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows]
+def _beats_guessing(accuracy: dict[str, Any]) -> bool:
+    """Return whether the model is better than the most frequent class, by more than chance."""
+    majority = next(line for line in accuracy["methods"] if line["key"] == "majority")
+    return bool(majority["against_model"]["interval"][0] > 0)
+
+
+def _map(
+    model: Any,
+    table: Any,
+    known: Labels,
+    ids: Sequence[Any] | None,
+    proba: Any,
+    evaluation: Evaluation,
+    seed: int,
+) -> dict[str, Any]:
+    rows = evaluation.embedded.rows
+    p = np.array(predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows])
+    held_out = dict(zip(evaluation.rows.tolist(), evaluation.p["model"], strict=True))
+    for i in np.flatnonzero(known.labelled[rows]):
+        p[i] = held_out[rows[i]]
+    at = positions(evaluation.embedded.X, seed)
     return {
-        "of": what,
+        "of": evaluation.embedded.of,
         "rows": [
             {
                 "id": str(int(i) if ids is None else ids[i]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.models import load
 from deepsep.scoring import local, ray_engine
 from deepsep.scoring.frame import schema_of
@@ -23,7 +23,7 @@ from deepsep.table.batches import TableFile
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column, kind_of, part_files
 
-FORMATS = (".parquet", ".csv", ".tsv")
+FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 Progress = Callable[[int, float], None]
 
 
@@ -55,9 +55,10 @@ def score_file(
     source : str or path
         CSV, TSV, Parquet, Feather, Excel or SPSS, or a folder of Parquet parts.
     target : str or path
-        A file that ends in ``.parquet``, ``.csv`` or ``.tsv``; an existing one is replaced. For a folder of parts also
-        a folder, which gets a part of the same name for each; parts of an earlier scoring in it are replaced, and it
-        must hold nothing else. Source and target must not contain each other.
+        A file that ends in ``.parquet``, ``.csv``, ``.tsv`` or ``.xlsx``; an existing one is replaced. CSV is UTF-8
+        with a byte order mark, from which Excel knows the encoding. For a folder of parts also a folder, which gets a
+        part of the same name for each; parts of an earlier scoring in it are replaced, and it must hold nothing else.
+        Source and target must not contain each other.
     id : str, optional
         The column of identifiers, kept in the result. None: the row number.
     engine : {"local", "ray"}, default="local"
@@ -116,7 +117,8 @@ def score_file(
         "dayfirst": dayfirst,
     }
     goal.parent.mkdir(parents=True, exist_ok=True)
-    scratch = goal.with_name(f".{goal.name}.{secrets.token_hex(4)}.new{'' if to_folder else goal.suffix}")
+    remove_leftovers(goal)
+    scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
     files = part_files(place) if folder else [place]
     parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
     report = _Report(parts, progress)

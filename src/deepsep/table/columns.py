@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,10 +13,12 @@ import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from deepsep.core.labels import as_labels
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import LEADING_ZERO, MISSING, ColumnType
 from deepsep.table.dates import DATE, OTHER_DATE, DateColumn
+from deepsep.table.evidence import one_sided
 from deepsep.table.locations import closest, find_column
 
 ENOUGH = 20  # number of values from which "all different" is informative
@@ -42,6 +45,10 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
 
     Numbers with a fraction are never identifiers, nor are integers such as an income.
 
+    If some rows are unlabelled, columns that are given for labelled rows only or for unlabelled rows only are left out,
+    and so are columns that have the same value in all unlabelled rows. They cannot help to predict these rows, but
+    cross-validation on labelled rows would suggest that they can.
+
     When rows are scored, the same columns are taken by name. Extra columns are ignored. Missing columns, and values
     that cannot be read as the type of their column, raise an error that lists the differences.
 
@@ -56,6 +63,8 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         The columns used, in the order of the table.
     left_out_ : dict {column: reason}
         The columns left out.
+    label_ : str or None
+        The name of the labels, if they are a column of a table; predictions are written under it.
 
     Examples
     --------
@@ -80,12 +89,14 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn which columns are useful, and their types."""
-        self.fit_transform(X)
+        self.fit_transform(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Learn which columns are useful, and return them."""
-        frame = cut_long_cells(as_frame(X))
+        name = getattr(y, "name", None)
+        self.label_: str | None = name if isinstance(name, str) else None
+        frame, labelled = cut_long_cells(as_frame(X)), _labelled(y)
         for name in self.keep:
             find_column(frame.columns, name, setting="keep")
         columns: dict[str, pd.Series[Any]] = {}
@@ -98,6 +109,8 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
                 continue
             values = convert(frame[name], kind)
             reason = useless(frame[name], values, kind)
+            if not reason and labelled is not None:
+                reason = one_sided(values, labelled)
             if reason and name not in self.keep:
                 self.left_out_[name] = reason
             else:
@@ -138,6 +151,19 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.allow_nan = tags.input_tags.categorical = True
         return tags
+
+
+def _labelled(y: Any) -> Any:
+    """Return which rows have a label; None if all have one, or if the estimator will not accept the labels."""
+    if y is None:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the estimator reads them, too, and warns
+            labelled = as_labels(y).labelled
+    except (ValueError, TypeError):
+        return None
+    return None if labelled.all() else labelled
 
 
 def as_frame(X: Any) -> pd.DataFrame:

@@ -30,8 +30,8 @@ Order = Literal["day", "month"]
 class DateColumn:
     """A column of dates: examine all of its cells, then read them, all at once or piece by piece.
 
-    Dates with the year first need no thought, and dots mean that the day comes first, as in 31.12.2025. In dates such as
-    05/03/2025 the order is the one that makes days of the calendar of most cells; if both do, it is ambiguous.
+    Dates with the year first are clear, and dots mean that the day comes first, as in 31.12.2025. In dates such as
+    05/03/2025 the order is the one in which more cells are days of the calendar; if there is none, it is unclear.
     A cell that is not a date, or not a day in the calendar, is a missing value.
 
     Parameters

@@ -26,8 +26,8 @@ class NumberStyle:
     """How a column writes its numbers: examine all of its cells, then read them, all at once or piece by piece.
 
     The style is the one that reads most cells. On a tie, plain numbers come first, then commas as thousands separators,
-    then decimal commas. A unit, such as € or %, is left out if it is the same in all cells that have one. Cells that the
-    style cannot read are missing values.
+    then decimal commas. A unit, such as € or %, is left out; a cell with another unit than the first one is not read.
+    Cells that are not read are missing values.
 
     Parameters
     ----------

@@ -22,8 +22,9 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
     Numbers become normal scores by rank, so that outliers do not matter, and their gaps are filled and marked.
     Categories become one column per level; rare levels, and levels not seen in training, share one. Dates are split
     into their parts. Texts, and categories with a hundred levels or more, become 30 numbers computed from their
-    letters. For forests and boosted trees, numbers stay as they are and categories become codes. Identifiers and
-    constant columns are left out, with one warning that names them (see ``model[0].left_out_``).
+    letters. For forests and boosted trees, numbers stay as they are and categories become codes. Identifiers, constant
+    columns, and columns that are given for labelled rows only are left out, with one warning that names them (see
+    ``model[0].left_out_``).
 
     The model remembers its columns and their types: rows to score need the same columns, in any order. Extra columns
     are ignored; missing columns and changed types are listed in the error.
@@ -38,7 +39,7 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
     estimator : estimator
         :class:`deepsep.DeepSep`, :class:`deepsep.TSVM`, or any scikit-learn classifier.
     keep : sequence of str, default=()
-        Columns to use even if they look like identifiers.
+        Columns to use even if they look like identifiers, or are given for labelled rows only.
 
     Returns
     -------

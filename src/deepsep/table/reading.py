@@ -73,8 +73,8 @@ def read_table(
     skip_rows : int, default=0
         Lines above the header of a text or Excel file, such as a title.
     dayfirst : bool, optional
-        Whether the day comes first in dates such as 05/03/2025 in a text or Excel file. None: as the column shows; dates
-        stay text if it does not.
+        Whether the day comes first in dates such as 05/03/2025 in a text or Excel file. None: as the column shows; if
+        it does not, they stay text.
     max_bytes : int, optional
         Most memory that reading may use. None: the environment variable ``DEEPSEP_MAX_BYTES``, or else 60 % of the free
         memory.
