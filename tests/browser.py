@@ -80,16 +80,16 @@ class Page:
 
     def complaints(self) -> list[str]:
         """Return errors and warnings in the console, and exceptions."""
-        found = []
+        problems = []
         for event in self.events:
             match event.get("method"):
                 case "Runtime.exceptionThrown":
-                    found.append(event["params"]["exceptionDetails"]["text"])
+                    problems.append(event["params"]["exceptionDetails"]["text"])
                 case "Log.entryAdded":
-                    found.append(event["params"]["entry"]["text"])
+                    problems.append(event["params"]["entry"]["text"])
                 case "Runtime.consoleAPICalled":
-                    found.append(str(event["params"]["args"]))
-        return found
+                    problems.append(str(event["params"]["args"]))
+        return problems
 
 
 @contextlib.contextmanager

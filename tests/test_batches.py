@@ -34,13 +34,13 @@ def write(place, columns, delimiter):
 
 def in_batches(place, rows, types):
     """Return the table as batches of so many rows give it, and what was said; or the error."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always", DeepSepWarning)
         try:
             frames = [frame for frame, _ in TableFile(place).batches(rows, list(types), types)]
         except DataError as error:
             return str(error), []
-    return pd.concat(frames, ignore_index=True), [str(warning.message) for warning in said]
+    return pd.concat(frames, ignore_index=True), [str(warning.message) for warning in messages]
 
 
 @anew
@@ -56,9 +56,9 @@ def in_batches(place, rows, types):
 def test_numbers_do_not_depend_on_the_batch(cells, delimiter, rows, tmp_path):
     place = write(tmp_path / "t.csv", {"i": range(len(cells)), "x": cells}, delimiter)
     types = {"i": "number", "x": "number"}
-    whole, said = in_batches(place, 1_000, types)
-    parts, said_again = in_batches(place, rows, types)
-    assert said == said_again
+    whole, messages = in_batches(place, 1_000, types)
+    parts, messages_again = in_batches(place, rows, types)
+    assert messages == messages_again
     if isinstance(whole, str):
         assert parts == whole
     else:
@@ -84,14 +84,14 @@ def test_numbers_do_not_depend_on_the_batch(cells, delimiter, rows, tmp_path):
 def test_what_most_cells_say_goes_for_all(cells, delimiter, numbers, tmp_path):
     place = write(tmp_path / "t.csv", {"i": range(len(cells)), "x": cells}, delimiter)
     for rows in (1, 2, 100):
-        found, _ = in_batches(place, rows, {"x": "number"})
-        assert [None if np.isnan(v) else v for v in found["x"]] == numbers
+        frame, _ = in_batches(place, rows, {"x": "number"})
+        assert [None if np.isnan(v) else v for v in frame["x"]] == numbers
 
 
 def test_a_column_is_talked_of_once(tmp_path):
     place = write(tmp_path / "t.csv", {"i": range(300), "x": ["?" if i % 100 == 50 else i for i in range(300)]}, ",")
-    _, said = in_batches(place, 7, {"i": "number", "x": "number"})
-    assert said == [
+    _, messages = in_batches(place, 7, {"i": "number", "x": "number"})
+    assert messages == [
         "column 'x' holds 297 numbers and 3 other values such as '?' (first in row 51), which are taken as missing."
     ]
 
@@ -114,12 +114,19 @@ def model():
         return for_table(TSVM(random_state=0)).fit(frame, np.where(np.arange(80) < 40, code, -1))
 
 
-def test_dates_are_not_guessed_at(tmp_path):
+def test_dates_do_not_depend_on_the_batch(tmp_path):
     dates = ["2024-01-02", "01/02/2024", "13/02/2024"]
     place = write(tmp_path / "t.csv", {"i": range(3), "day": dates}, ",")
     for rows in (1, 2, 100):
-        found, _ = in_batches(place, rows, {"day": "date"})
-        assert "column 'day' must hold dates such as 2024-01-31, but has '01/02/2024'" in found
+        result, notices = in_batches(place, rows, {"day": "date"})
+        assert result["day"].dt.month.tolist() == [1, 2, 2]
+        assert notices == ["column 'day' holds dates such as '01/02/2024', read with the day first."]
+
+
+def test_ambiguous_dates_are_not_guessed_at(tmp_path):
+    place = write(tmp_path / "t.csv", {"i": range(2), "day": ["01/02/2024", "03/02/2024"]}, ",")
+    result, _ = in_batches(place, 1, {"day": "date"})
+    assert "column 'day' must hold dates, but in '01/02/2024' it is unclear whether the day or the month" in result
 
 
 def test_a_stray_word_among_dates_is_a_missing_value(tmp_path):
@@ -127,10 +134,10 @@ def test_a_stray_word_among_dates_is_a_missing_value(tmp_path):
     days[55], days[56], days[57] = "unknown", "٢٠٢٤-٠١-٣١", "2024-02-31"  # a word, other digits, no such day
     place = write(tmp_path / "t.csv", {"i": range(60), "day": days, "x": ["?", *range(59)]}, ",")
     for rows in (1, 10, 1_000):
-        found, said = in_batches(place, rows, {"i": "number", "day": "date", "x": "number"})
-        assert np.flatnonzero(found["day"].isna()).tolist() == [55, 56, 57]
-        assert found["day"].dropna().dt.strftime("%Y-%m-%d").tolist() == days[:55] + days[58:]
-        assert said == [
+        frame, messages = in_batches(place, rows, {"i": "number", "day": "date", "x": "number"})
+        assert np.flatnonzero(frame["day"].isna()).tolist() == [55, 56, 57]
+        assert frame["day"].dropna().dt.strftime("%Y-%m-%d").tolist() == days[:55] + days[58:]
+        assert messages == [
             "column 'day' holds 57 dates and 3 other values such as 'unknown', '٢٠٢٤-٠١-٣١', '2024-02-31' (first in "
             "row 56), which are taken as missing.",
             "column 'x' holds 59 numbers and 1 other values such as '?' (first in row 1), which are taken as missing.",
@@ -149,8 +156,8 @@ def test_a_stray_word_among_dates_does_not_stop_the_scoring(model, tmp_path):
 def test_words_where_dates_should_be_are_refused(tmp_path):
     place = write(tmp_path / "t.csv", {"i": range(3), "day": ["soon", "", "later"]}, ",")
     for rows in (1, 100):
-        found, _ = in_batches(place, rows, {"day": "date"})
-        assert found.startswith("column 'day' must hold dates, but none of its 2 values is one: it has 'soon', 'later'")
+        error, _ = in_batches(place, rows, {"day": "date"})
+        assert error.startswith("column 'day' must hold dates, but none of its 2 values is one: it has 'soon', 'later'")
 
 
 def test_a_piece_of_a_wide_file_has_fewer_rows(tmp_path):

@@ -7,10 +7,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from deepsep import TSVM, for_table
-from deepsep.errors import DataError, DeepSepWarning
+from deepsep.core.labels import read_labels
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning
 from deepsep.table import check_table, join_labels
+from deepsep.table.evidence import drift
 
 
 def people(n=400, labelled=100, seed=0):
@@ -29,7 +32,7 @@ def people(n=400, labelled=100, seed=0):
     return frame
 
 
-def found(frame, label="segment", **options):
+def checked(frame, label="segment", **options):
     check = check_table(frame, label, **options)
     json.dumps(check, allow_nan=False)
     assert check["fit_would_work"] == all(f["severity"] != "error" for f in check["findings"])
@@ -39,7 +42,7 @@ def found(frame, label="segment", **options):
 
 def test_nothing_is_found_in_a_sound_table():
     for seed in range(5):
-        findings, check = found(people(seed=seed))
+        findings, check = checked(people(seed=seed))
         assert findings == {}
     assert check["fit_would_work"]
     assert check["rows"] == 400
@@ -73,7 +76,7 @@ def unfit(change):
     ],
 )
 def test_errors_are_what_makes_a_fit_fail(frame, code, words):
-    findings, check = found(frame)
+    findings, check = checked(frame)
     assert not check["fit_would_work"]
     assert findings[code]["severity"] == "error"
     assert re.search(words, findings[code]["message"])
@@ -84,7 +87,7 @@ def test_errors_are_what_makes_a_fit_fail(frame, code, words):
 
 
 def test_all_labels_is_a_note():
-    findings, check = found(people(labelled=400))
+    findings, check = checked(people(labelled=400))
     assert set(findings) == {"all-labelled"}
     assert check["fit_would_work"]
 
@@ -100,7 +103,7 @@ def test_all_labels_is_a_note():
 def test_a_column_that_gives_the_label_away(leak):
     frame = people()
     truth = people(labelled=400)["segment"]
-    findings, check = found(frame.assign(code=leak(truth)))
+    findings, check = checked(frame.assign(code=leak(truth)))
     assert findings["leak"]["columns"] == ["code"]
     assert check["fit_would_work"]
     assert "drift" not in findings
@@ -108,16 +111,59 @@ def test_a_column_that_gives_the_label_away(leak):
 
 def test_a_column_that_gives_one_class_away():
     frame, truth = people(), people(labelled=400)["segment"]
-    findings, _ = found(frame.assign(card=np.where(truth == "gold", "yes", "no")))
+    findings, _ = checked(frame.assign(card=np.where(truth == "gold", "yes", "no")))
     assert findings["leak"]["columns"] == ["card"]
     assert "class 'gold'" in findings["leak"]["message"]
 
 
-def test_values_that_are_known_for_labelled_rows_only_leak_and_drift():
+@pytest.mark.parametrize(
+    ("side", "reason"),
+    [("labelled", "given for labelled rows only"), ("unlabelled", "given for unlabelled rows only")],
+)
+def test_values_on_one_side_only_are_left_out(side, reason):
     frame = people()
-    findings, _ = found(frame.assign(age=np.where(frame["segment"].notna(), frame["age"], np.nan)))
-    assert findings["drift"]["columns"] == ["age"]
-    assert "'missing' 0% against 100%" in findings["drift"]["message"]
+    given = frame["segment"].notna() if side == "labelled" else frame["segment"].isna()
+    frame["age"] = frame["age"].where(given)
+    findings, check = checked(frame)
+    assert set(findings) == {"one-sided"}
+    assert f"column 'age' is {reason}, and left out" in findings["one-sided"]["message"]
+    with pytest.warns(DeepSepWarning, match=rf"left out 'age' \({reason}\)"):
+        model = for_table(TSVM()).fit(frame.drop(columns="segment"), frame["segment"])
+    assert model[0].left_out_ == {"age": reason}
+    assert {column["name"]: column["left_out"] for column in check["columns"]}["age"] == reason
+
+
+def test_columns_with_gaps_on_both_sides_are_used():
+    rng = np.random.default_rng(0)
+    for share in (0.02, 0.5, 0.98):
+        frame = people(1_000, 60)
+        frame["age"] = frame["age"].where(rng.random(1_000) < share)
+        frame["flag"] = rng.random(1_000) < 0.003  # few rows have it, perhaps labelled ones only
+        findings, _ = checked(frame)
+        assert "one-sided" not in findings
+
+
+def test_without_weights_differences_are_those_of_scipy():
+    rng = np.random.default_rng(0)
+    labelled = rng.random(500) < 0.3
+    age = rng.normal(40, 8, 500).round() + 5 * labelled
+    plan = np.where(rng.random(500) < 0.3 + 0.3 * labelled, "pro", "free")
+    one, two = drift({"age": pd.Series(age), "plan": pd.Series(plan)}, labelled)
+    counts = pd.crosstab(labelled, plan).to_numpy()
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    expected = {"age": stats.ks_2samp(age[labelled], age[~labelled]).statistic, "plan": abs(shares[0] - shares[1])[0]}
+    assert {one.column: one.distance, two.column: two.distance} == pytest.approx(expected)
+
+
+def test_a_weight_of_two_counts_as_two_rows():
+    rng = np.random.default_rng(0)
+    labelled, weight = rng.random(300) < 0.5, rng.integers(1, 4, 300)
+    columns = {"x": pd.Series(rng.normal(size=300) + labelled), "plan": pd.Series(rng.choice(["a", "b"], 300))}
+    twice = {name: column.repeat(weight).reset_index(drop=True) for name, column in columns.items()}
+    (weighted,) = drift(columns, labelled, weight.astype(float))
+    (repeated,) = drift(twice, labelled.repeat(weight))
+    assert weighted.distance == pytest.approx(repeated.distance)
+    assert weighted.how == repeated.how
 
 
 def test_drift_names_the_columns_that_differ_most():
@@ -126,7 +172,7 @@ def test_drift_names_the_columns_that_differ_most():
     known = frame["segment"].notna()
     frame["age"] += np.where(known, 8, 0)
     frame["plan"] = np.where(known & (rng.random(2_000) < 0.8), "trial", frame["plan"])
-    findings, _ = found(frame)
+    findings, _ = checked(frame)
     assert findings["drift"]["columns"] == ["plan", "age"]
     assert "'plan' ('trial' " in findings["drift"]["message"]
     assert "'age' (median " in findings["drift"]["message"]
@@ -139,7 +185,7 @@ def test_false_alarms_of_drift_and_leaks_are_rare():
     for _ in range(30):
         noise = pd.DataFrame(rng.normal(size=(500, 20)), columns=[f"x{i}" for i in range(20)])
         noise["segment"] = pd.Series(rng.choice(["a", "b"], 500)).where(rng.random(500) < 0.2)
-        findings, _ = found(noise)
+        findings, _ = checked(noise)
         alarms += bool(findings)
     assert alarms <= 1
 
@@ -147,14 +193,14 @@ def test_false_alarms_of_drift_and_leaks_are_rare():
 def test_duplicates_and_contradictions():
     frame = people()
     twice = pd.concat([frame, frame[:60]], ignore_index=True).assign(id=list(range(400)) + list(range(60)))
-    findings, _ = found(twice, id="id")
+    findings, _ = checked(twice, id="id")
     assert findings["duplicate-rows"]["message"].startswith("60 of 460 rows")
     assert findings["duplicate-ids"]["message"].startswith("60 rows repeat an identifier in 'id', such as 0, 1, 2")
     assert "contradictions" not in findings
     twice.loc[twice.index >= 400, "segment"] = "gold"
     twice.loc[twice.index < 60, "segment"] = "red"
-    assert "60 groups" in found(twice, id="id")[0]["contradictions"]["message"]
-    assert "id-column" in found(twice, id="idd")[0]
+    assert "60 groups" in checked(twice, id="id")[0]["contradictions"]["message"]
+    assert "id-column" in checked(twice, id="idd")[0]
 
 
 def test_columns_and_classes_that_deserve_a_word():
@@ -172,7 +218,7 @@ def test_columns_and_classes_that_deserve_a_word():
     at = frame.index[frame["segment"].isna()][:5]
     frame.loc[at[:3], "segment"] = "tiny"
     frame.loc[at[3:], "segment"] = "None"
-    findings, _ = found(frame)
+    findings, _ = checked(frame)
     for code, column in {
         **{"identifier": "user", "constant": "land", "empty": "void", "many-levels": "shop", "mixed-types": "size"},
         **{"mostly-missing": "rare", "infinite": "ratio", "objects": "tags"},
@@ -184,7 +230,7 @@ def test_columns_and_classes_that_deserve_a_word():
 
 def test_large_tables_are_sampled():
     frame = people(3_000, 200)
-    _, check = found(frame, max_rows=1_000)
+    _, check = checked(frame, max_rows=1_000)
     assert 1_000 <= check["sampled"] <= 1_200
     assert check["rows"] == 3_000
     assert check["labels"]["labelled"] == 200
@@ -285,18 +331,26 @@ def test_a_label_without_a_weight_is_an_error(odd):
         join_labels(people, survey, on="user", weight="probability")
 
 
-@pytest.mark.parametrize("style", ["%m/%d/%Y", "%d.%m.%Y", "%Y/%m/%d", "%d %b %Y", "%d-%m-%y", "%m/%d/%Y %H:%M"])
-def test_dates_that_are_no_iso_dates_are_pointed_out(style):
+@pytest.mark.parametrize("style", ["%d %b %Y", "%d-%m-%y", "03/%m/%Y"])
+def test_dates_that_are_read_as_text_are_pointed_out(style):
     days = pd.date_range("2024-01-01", periods=80, freq="5D")
     table = pd.DataFrame(
         {"since": days.strftime(style), "x": np.arange(80) % 7, "label": ["a", "b"] * 20 + [None] * 40}
     )
-    found = [one for one in check_table(table, "label")["findings"] if one["code"] == "dates"]
-    assert [one["columns"] for one in found] == [["since"]]
-    assert repr(table["since"][0]) in found[0]["message"]
+    dates = [one for one in check_table(table, "label")["findings"] if one["code"] == "dates"]
+    assert [one["columns"] for one in dates] == [["since"]]
+    assert repr(table["since"][0]) in dates[0]["message"]
 
 
 @pytest.mark.parametrize("values", [["1.2.3", "4.5.6"], ["10-12", "12-14"], ["12 monkeys 20", "7 dwarfs"]])
 def test_versions_and_ranges_are_no_dates(values):
     table = pd.DataFrame({"v": values * 20, "x": np.arange(40) % 7, "label": ["a", "b"] * 10 + [None] * 20})
     assert not [one for one in check_table(table, "label")["findings"] if one["code"] == "dates"]
+
+
+def test_labels_that_differ_only_in_case_or_spaces_are_pointed_out():
+    table = pd.DataFrame({"x": np.arange(40) % 7, "label": ["Gold", "gold", "blue", "go ld"] * 5 + [None] * 20})
+    (found,) = [one for one in check_table(table, "label")["findings"] if one["code"] == "alike-classes"]
+    assert "'Gold', 'go ld', 'gold' differ only in case or spaces" in found["message"]
+    with pytest.warns(LabelWarning, match="differ only in case or spaces"):
+        read_labels(table["label"])

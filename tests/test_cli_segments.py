@@ -41,8 +41,8 @@ def test_from_answers_to_segments_to_everyone(answers: Path) -> None:
     result = run("fit", folder / "everyone.csv", *options, "-o", folder / "model", "--method", "tsvm", "--no-report")
     assert result.exit_code == 0, result.output
     assert "150 of 400 rows have a label" in result.stderr
-    found = pd.read_parquet(folder / "model" / "predictions.parquet")
-    assert found["who"].tolist() == [f"{i:04d}" for i in range(150, 400)]
+    predictions = pd.read_parquet(folder / "model" / "predictions.parquet")
+    assert predictions["who"].tolist() == [f"{i:04d}" for i in range(150, 400)]
     assert list(deepsep.load(folder / "model")[0].feature_names_in_) == ["age", "visits"]
 
 
@@ -86,8 +86,8 @@ def test_none_is_an_answer(answers: Path, suffix: str) -> None:
     assert result.exit_code == 0, result.output
     assert f"{len(frame) - 1} cells with" in result.stderr
     assert "1 cells with 'null' in numeric columns are taken as missing" in result.stderr
-    found = pd.read_csv(answers.parent / "segments" / "profiles.csv", keep_default_na=False)
-    given = {name: set(part["answer"]) for name, part in found.groupby("question")}
+    table = pd.read_csv(answers.parent / "segments" / "profiles.csv", keep_default_na=False)
+    given = {name: set(part["answer"]) for name, part in table.groupby("question")}
     assert given["Pets"] == {"None", "dog"}
     assert given["Home"] == {"Yes", "NA"}
     assert given["Sport"] == set("12345")

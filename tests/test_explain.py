@@ -1,4 +1,4 @@
-"""Explanations: columns that matter are found, and rules say what the model does."""
+"""Explanations: columns that matter are result, and rules say what the model does."""
 
 import json
 
@@ -8,8 +8,8 @@ import pytest
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 
-from deepsep import TSVM, for_table
-from deepsep.errors import DataError
+from deepsep import TSVM, for_table, method
+from deepsep.errors import DataError, LabelWarning
 from deepsep.evaluation.importance import permute
 from deepsep.report.explanation import as_text, explain
 from deepsep.report.tree import imitate
@@ -26,16 +26,16 @@ def people(n: int = 400, labels: int = 80) -> tuple[pd.DataFrame, np.ndarray]:
 
 def test_columns_that_matter_come_first() -> None:
     table, y = people()
-    found = explain(for_table(TSVM(C=1)).fit(table, y), table, y)
-    assert found["importance"]["held_out"]
-    assert found["importance"]["rows"] == 80
-    ranked = [line["column"] for line in found["importance"]["columns"]]
+    explanation = explain(for_table(TSVM(C=1)).fit(table, y), table, y)
+    assert explanation["importance"]["held_out"]
+    assert explanation["importance"]["rows"] == 80
+    ranked = [line["column"] for line in explanation["importance"]["columns"]]
     assert set(ranked[:2]) == {"age", "plan"}
-    noise = next(line for line in found["importance"]["columns"] if line["column"] == "noise")
-    assert abs(noise["loss"]) < found["importance"]["columns"][0]["loss"] / 10
-    by_class = {line["class"]: line["columns"][0]["column"] for line in found["importance"]["classes"]}
+    noise = next(line for line in explanation["importance"]["columns"] if line["column"] == "noise")
+    assert abs(noise["loss"]) < explanation["importance"]["columns"][0]["loss"] / 10
+    by_class = {line["class"]: line["columns"][0]["column"] for line in explanation["importance"]["classes"]}
     assert by_class == {"old": "age", "payer": "plan", "young": "age"}
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert json.loads(json.dumps(explanation, allow_nan=False)) == explanation
 
 
 def test_importance_agrees_with_scikit_learn() -> None:
@@ -54,7 +54,7 @@ def test_importance_agrees_with_scikit_learn() -> None:
 def test_columns_of_one_call_or_many_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     table, y = people(100, 100)
     codes = pd.factorize(y, sort=True)[0]
-    model = for_table(TSVM()).fit(table, y)
+    model = for_table(method("logistic-regression")).fit(table, y)
     whole = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0))
     monkeypatch.setattr("deepsep.evaluation.importance.BATCH", 150)
     parts = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0))
@@ -64,10 +64,10 @@ def test_columns_of_one_call_or_many_are_alike(monkeypatch: pytest.MonkeyPatch) 
 def test_rules_are_those_of_the_model() -> None:
     table, _ = people()
     codes = np.where(table["plan"] == "pro", 0, np.where(table["age"] < 50, 1, 2))
-    found = imitate(table, codes, ["payer", "young", "old"], depth=2, seed=0)
-    assert found["fidelity"] == 1.0
-    assert found["interval"][1] == 1.0
-    rules = {line["class"]: line["rules"] for line in found["classes"]}
+    tree = imitate(table, codes, ["payer", "young", "old"], depth=2, seed=0)
+    assert tree["fidelity"] == 1.0
+    assert tree["interval"][1] == 1.0
+    rules = {line["class"]: line["rules"] for line in tree["classes"]}
     assert [len(own) for own in rules.values()] == [1, 1, 1]
     assert rules["payer"][0]["conditions"] == ["plan is pro"]
     assert rules["young"][0]["conditions"] == ["age at most 49", "plan is not pro"]
@@ -99,13 +99,13 @@ def test_rules_speak_of_gaps_dates_and_ranges() -> None:
     assert rules[0]["rules"][0]["conditions"] == ["weight is given"]
 
 
-def test_in_sample_is_said_and_text_reads_well() -> None:
+def test_text_says_that_figures_are_in_sample() -> None:
     table, y = people()
     model = for_table(TSVM(C=1)).fit(table, y)
-    found = explain(model, table, y, held_out=False)
-    assert not found["importance"]["held_out"]
-    text = as_text(found)
-    assert "in-sample" in text.splitlines()[0]
+    explanation = explain(model, table, y, held_out=False)
+    assert not explanation["importance"]["held_out"]
+    text = as_text(explanation)
+    assert "that the model was trained on" in text.splitlines()[0]
     assert "payer (" in text
     assert "driven by plan" in text
     assert "plan is pro" in text
@@ -117,9 +117,11 @@ def test_too_few_labels_fall_back_to_the_model_as_it_is() -> None:
     table, y = people(120, 120)
     y[3:] = None
     y[:3] = ["old", "payer", "young"]
-    found = explain(for_table(TSVM()).fit(table, y), table, y)
-    assert not found["importance"]["held_out"]
-    assert found["note"].startswith("Accuracy cannot be estimated")
+    with pytest.warns(LabelWarning, match="only one labelled row"):
+        model = for_table(TSVM()).fit(table, y)
+    explanation = explain(model, table, y)
+    assert not explanation["importance"]["held_out"]
+    assert explanation["note"].startswith("Accuracy cannot be estimated")
 
 
 def test_lengths_must_match() -> None:

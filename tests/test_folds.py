@@ -5,8 +5,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -54,7 +57,8 @@ def easy():
 def test_it_tells_the_truth_where_plain_folds_do_not():
     X, y = easy()
     codes = np.array([{"left": 0, "right": 1, None: -1}[v] for v in y])
-    assert cross_val_score(TSVM(), X, codes, cv=5).mean() < 0.5
+    assert cross_val_score(TSVM(), X, codes, cv=5, scoring="accuracy").mean() < 0.5
+    assert cross_val_score(TSVM(), X, codes, cv=5).mean() > 0.9  # the model's own score leaves unlabelled rows out
     assert cross_val_score(TSVM(), X, codes, cv=LabelledFold(random_state=0)).mean() == 1.0
     assert cross_val_score(TSVM(), X, y, cv=LabelledFold(random_state=0)).mean() == 1.0
 
@@ -84,11 +88,34 @@ def test_bad_use(make, error, words):
         make()
 
 
-def test_sets_that_do_not_partition_are_refused_by_scikit_learn():
-    """cross_val_predict wants each row in one test fold; unlabelled rows are in none, and scikit-learn says so."""
+@pytest.mark.parametrize("model", [LogisticRegression(), TSVM()], ids=["theirs", "ours"])
+def test_cross_val_predict_is_refused_and_the_cure_named(model):
     X, y = easy()
-    with pytest.raises(ValueError, match="partition"):
-        cross_val_predict(LogisticRegression(), X, y, cv=LabelledFold())
+    with pytest.raises(LabelError, match=r"deepsep\.out_of_fold\(model, X, y\)"):
+        cross_val_predict(model, X, y, cv=LabelledFold())
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: VotingClassifier([("one", model), ("two", method("knn"))]),
+        lambda model: VotingClassifier([("table", for_table(model))], voting="soft"),
+        lambda model: StackingClassifier([("one", model)], LogisticRegression()),
+        CalibratedClassifierCV,
+        lambda model: CalibratedClassifierCV(model, cv=LabelledFold(3)),
+        BaggingClassifier,
+        OneVsRestClassifier,
+    ],
+    ids=["voting", "voting-pipeline", "stacking", "calibration", "calibration-labelled-fold", "bagging", "one-vs-rest"],
+)
+def test_wrappers_that_take_the_mark_for_a_class_are_refused(wrap):
+    X, y = easy()
+    codes = np.array([{"left": 0, "right": 1, None: -1}[v] for v in y])
+    with pytest.raises(LabelError, match=r"takes the mark of unlabelled rows for a class.*out_of_fold"):
+        wrap(TSVM()).fit(X, codes)
+    at = codes >= 0
+    with pytest.warns(LabelWarning, match="no unlabelled rows"):
+        assert wrap(TSVM()).fit(X[at], codes[at]).score(X[at], codes[at]) > 0.9  # all rows labelled: as usual
 
 
 # -- predictions out of fold -----------------------------------------------------------------------------------
@@ -98,18 +125,18 @@ def test_out_of_fold_is_what_fits_by_hand_give():
     X, y = easy()
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
     weight[[0, 100]] = 0  # a labelled row and an unlabelled one that are not there
-    found = out_of_fold(TSVM(), X, y, n_splits=3, n_repeats=2, sample_weight=weight, random_state=5)
+    result = out_of_fold(TSVM(), X, y, n_splits=3, n_repeats=2, sample_weight=weight, random_state=5)
     rows, p, here = [], [], np.flatnonzero(weight > 0)
     for repeat in range(2):
         for train, test in LabelledFold(3, random_state=5 + repeat).split(None, y[here]):
             model = TSVM(random_state=5).fit(X[here[train]], y[here[train]], sample_weight=weight[here[train]])
             rows.append(here[test])
             p.append(model.predict_proba(X[here[test]]))
-    np.testing.assert_array_equal(found.rows, np.concatenate(rows))
-    np.testing.assert_array_equal(found.probabilities, np.concatenate(p))
-    np.testing.assert_array_equal(found.weight, weight[found.rows])
-    np.testing.assert_array_equal(found.fold, np.repeat(np.arange(6), [len(test) for test in rows]))
-    first, second = found.by_repeat(found.rows)
+    np.testing.assert_array_equal(result.rows, np.concatenate(rows))
+    np.testing.assert_array_equal(result.probabilities, np.concatenate(p))
+    np.testing.assert_array_equal(result.weight, weight[result.rows])
+    np.testing.assert_array_equal(result.fold, np.repeat(np.arange(6), [len(test) for test in rows]))
+    first, second = result.by_repeat(result.rows)
     np.testing.assert_array_equal(np.sort(first), np.sort(second))
     assert (first != second).any()
 
@@ -135,10 +162,10 @@ def test_out_of_fold_keeps_every_class_in_training():
     X, y = easy()
     y[20:22], y[30] = "rare", "lonely"
     with pytest.warns(LabelWarning, match="one label are never held out.* lonely"):
-        found = out_of_fold(TSVM(), X, y, random_state=0)
-    assert found.probabilities.shape == (len(found.rows), 4)
-    assert set(found.rows) == set(np.flatnonzero(y != None)) - {30}  # noqa: E711
-    assert found.n_training.tolist() == [27 - (found.fold == k).sum() for k in range(5)]
+        result = out_of_fold(TSVM(), X, y, random_state=0)
+    assert result.probabilities.shape == (len(result.rows), 4)
+    assert set(result.rows) == set(np.flatnonzero(y != None)) - {30}  # noqa: E711
+    assert result.n_training.tolist() == [27 - (result.fold == k).sum() for k in range(5)]
 
 
 def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
@@ -157,14 +184,14 @@ def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
         seen[name, fold.number] = fitted.n_labeled_, fitted.n_unlabeled_
         return fold.X_test.shape
 
-    found = fit_folds(candidates, X, labels, folds, keep_failures=True, after_fit=look)
-    assert list(found.p) == ["all", "labelled", "half"]
-    assert set(found.failures) == {"wrong"}
-    assert "C=-1" in found.failures["wrong"]
-    assert [seen[name, 0] for name in found.p] == [(12, 276), (12, 0), (6, 282)]
-    assert found.extras[1] == dict.fromkeys(found.p, (12, 2))
+    result = fit_folds(candidates, X, labels, folds, keep_failures=True, after_fit=look)
+    assert list(result.p) == ["all", "labelled", "half"]
+    assert set(result.failures) == {"wrong"}
+    assert "C=-1" in result.failures["wrong"]
+    assert [seen[name, 0] for name in result.p] == [(12, 276), (12, 0), (6, 282)]
+    assert result.extras[1] == dict.fromkeys(result.p, (12, 2))
     again = fit_folds(candidates, X, labels, folds, keep_failures=True, n_jobs=2)
-    for name, p in found.p.items():
+    for name, p in result.p.items():
         np.testing.assert_array_equal(again.p[name], p)
     with pytest.raises(ParameterError, match="C=-1"):
         fit_folds(candidates, X, labels, folds)
@@ -174,7 +201,7 @@ def test_unlabelled_rows_can_be_sampled():
     _, y = easy()
     folds = deal_folds(read_labels(y), n_splits=2, max_unlabeled=50)
     assert len(folds.rows) == 24 + 50
-    assert folds.notes == ("The models behind these figures saw 50 of the 276 unlabelled rows.",)
+    assert folds.notes == ("The cross-validation uses 50 of the 276 unlabelled rows, drawn at random.",)
 
 
 @pytest.mark.parametrize(

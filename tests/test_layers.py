@@ -88,11 +88,11 @@ def violations(source: str, module: str, *, is_package: bool = False) -> list[st
 
 def modules() -> dict[str, Path]:
     """Every module of the package by its dotted name."""
-    found = {}
+    result = {}
     for path in sorted(SRC.glob("deepsep/**/*.py")):
         parts = path.relative_to(SRC).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        result[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return result
 
 
 def cycles(sources: dict[str, str], packages: set[str]) -> list[str]:

@@ -27,6 +27,7 @@ from deepsep.classifiers.graph import (
 )
 from deepsep.classifiers.mincut import cheapest_cut, class_cuts
 from deepsep.classifiers.random_walk import em, transitions, walked
+from deepsep.core.scaling import Scaling
 from deepsep.errors import LabelWarning, ParameterError
 
 GRAPH = [LabelSpreading, LabelPropagation, GraphMinCut, MarkovRandomWalk]
@@ -57,7 +58,7 @@ def affinities(X, k=10):
 
 def graph_of(model, X):
     """The affinities that a model has of its training rows."""
-    return affinities(model._scaling.apply(X), model.n_neighbors).toarray()
+    return affinities(Scaling.of(X, np.ones(len(X))).apply(X), model.n_neighbors).toarray()
 
 
 # -- the graph -----------------------------------------------------------------------------------------------
@@ -389,7 +390,7 @@ def test_saved_models_say_the_same(cls, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cls", "settings", "said"),
+    ("cls", "settings", "message"),
     [
         (LabelSpreading, {"alpha": 1.0}, "LabelSpreading: alpha=1.0; pass a number from 0 to below 1"),
         (LabelPropagation, {"n_neighbors": 0}, "n_neighbors=0; pass an integer of at least 1"),
@@ -404,9 +405,9 @@ def test_saved_models_say_the_same(cls, tmp_path):
         (SemiBoost, {"C": -1}, "C=-1; pass a number of at least 0 or None"),
     ],
 )
-def test_settings_that_make_no_sense_are_named(cls, settings, said):
+def test_settings_that_make_no_sense_are_named(cls, settings, message):
     X, y, _ = blobs()
-    with pytest.raises(ParameterError, match=said):
+    with pytest.raises(ParameterError, match=message):
         cls(**settings).fit(X, y)
 
 

@@ -118,7 +118,7 @@ def test_without_its_term_it_is_the_supervised_network_to_the_bit(data, kind, of
     for own, twin in zip(model.states, train_twin(model, X, y), strict=True):
         same_bits(own, twin)
     if kind is not MeanTeacher:  # of which the teacher is kept
-        same_bits(model._state, model.states[-1])
+        same_bits(model.network_weights_, model.states[-1])
     on = watched(kind, **STILL).fit(X, y)
     assert any(not np.array_equal(on.states[-1][name], model.states[-1][name]) for name in model.states[-1])
 
@@ -144,16 +144,16 @@ def test_teacher_is_the_moving_average_of_the_students(data, decay):
         for step, state in enumerate(model.states):
             keep = min(1 - 1 / (step + 1), decay)
             mean = keep * mean + (1 - keep) * state[name]
-        np.testing.assert_allclose(model._state[name], mean, atol=1e-5)
+        np.testing.assert_allclose(model.network_weights_[name], mean, atol=1e-5)
 
 
 def test_teacher_predicts_with_moments_of_its_own(data):
     X, y = data
     model = watched(MeanTeacher, **{**QUICK, "steps": 200}, decay=0.9, noise=0.0).fit(X, y)
-    W, b = model._state["encoder.0.weight"], model._state["encoder.0.bias"]
+    W, b = model.network_weights_["encoder.0.weight"], model.network_weights_["encoder.0.bias"]
     hidden = np.tanh(scaled(X).numpy() @ W.T + b)
-    np.testing.assert_allclose(model._state["encoder.2.running_mean"], hidden.mean(axis=0), atol=0.12)
-    twin = twin_of(model._state).eval()
+    np.testing.assert_allclose(model.network_weights_["encoder.2.running_mean"], hidden.mean(axis=0), atol=0.12)
+    twin = twin_of(model.network_weights_).eval()
     with torch.no_grad():
         p = torch.softmax(twin["head"](twin["encoder"](scaled(X))), -1).numpy()
     np.testing.assert_allclose(model.predict_proba(X), p, atol=1e-5)
@@ -205,18 +205,18 @@ def test_ramp():
 def test_past_outputs_are_the_closed_form(decay):
     rng = np.random.default_rng(0)
     past = PastOutputs(6, 3, decay=decay, device="cpu")
-    said = {row: [] for row in range(6)}
+    predicted = {row: [] for row in range(6)}
     for _ in range(30):
         at = rng.integers(0, 5, size=4)  # some rows twice in one batch; row 5 never
         z = rng.dirichlet(np.ones(3), size=4).astype(np.float32)
         past.add(torch.from_numpy(at), torch.from_numpy(z))
         for row in set(at):
-            said[row].append(z[np.flatnonzero(at == row)[0]])
+            predicted[row].append(z[np.flatnonzero(at == row)[0]])
     goals, known = past.recall(torch.arange(6))
     np.testing.assert_array_equal(known, [1, 1, 1, 1, 1, 0])
     for row in range(5):
-        k = len(said[row])
-        total = sum(decay ** (k - i) * z for i, z in enumerate(said[row], start=1))
+        k = len(predicted[row])
+        total = sum(decay ** (k - i) * z for i, z in enumerate(predicted[row], start=1))
         np.testing.assert_allclose(goals[row], (1 - decay) * total / (1 - decay**k), atol=1e-6)
 
 
@@ -224,18 +224,18 @@ def test_temporal_ensembling_loss_by_hand(data):
     X, y = data
     model = watched(TemporalEnsembling, **STILL, noise=0.0, consistency=5.0, ramp_up=0.0, decay=0.6).fit(X, y)
     X, y = scaled(X), torch.from_numpy(y)
-    said, state = {}, model.start
+    predicted, state = {}, model.start
     for batch, loss, after in zip(model.batches, model.losses, model.states, strict=True):
         net, rows = twin_of(state), torch.cat([batch.labelled, batch.unlabelled]).tolist()
         with torch.no_grad():
             p = torch.softmax(net["head"](net["encoder"](X[rows])), -1).numpy().astype(float)
         apart = []
         for row, z in zip(rows, p, strict=True):
-            before = said.get(row, [])
+            before = predicted.get(row, [])
             shares = 0.6 ** np.arange(len(before))[::-1]
             apart.append(((z - shares @ np.array(before) / shares.sum()) ** 2).mean() if before else 0.0)
         for row in set(rows):
-            said.setdefault(row, []).append(p[rows.index(row)])
+            predicted.setdefault(row, []).append(p[rows.index(row)])
         own = p[np.arange(len(batch.labelled)), y[batch.labelled].numpy()]
         assert loss.item() == pytest.approx(-np.log(own).mean() + 5 * np.mean(apart), rel=1e-3, abs=1e-4)
         state = after
@@ -319,9 +319,9 @@ def test_squared_hinge_of_a_linear_model_is_that_of_liblinear():
         value.backward()
         return value.item(), W.grad.numpy().ravel()
 
-    found = minimize(loss, np.zeros(12), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 1e-15})
+    result = minimize(loss, np.zeros(12), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 1e-15})
     svc = LinearSVC(loss="squared_hinge", C=C, dual=False, fit_intercept=False, tol=1e-10).fit(X.numpy(), codes)
-    np.testing.assert_allclose(found.x.reshape(3, 4), svc.coef_, atol=1e-5)
+    np.testing.assert_allclose(result.x.reshape(3, 4), svc.coef_, atol=1e-5)
 
 
 def test_svm_network_never_looks_at_unlabelled_rows_in_the_loss(data):
@@ -352,7 +352,7 @@ def test_svm_network_probabilities_are_softmax_with_the_slope(data):
     X, y = data
     model = SVMNetwork(**STILL).fit(X, y)
     assert 0.1 <= model.slope_ <= 20
-    state = {name: value.copy() for name, value in model._state.items()}
+    state = {name: value.copy() for name, value in model.network_weights_.items()}
     for name in ("head.weight", "head.bias"):
         state[name] /= np.float32(model.slope_)
     net = twin_of(state).eval()

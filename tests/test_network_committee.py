@@ -31,8 +31,8 @@ def test_members_are_trained_as_they_would_be_alone(rows):
     each = [network.train(X, targets, rng=rng, **PHASE) for network in alone]
     np.testing.assert_allclose(losses, np.mean(each, axis=0))
     np.testing.assert_array_equal(committee.embed(X), np.hstack([network.embed(X) for network in alone]))
-    said = np.mean([network.predict_proba(X) for network in alone], axis=0)
-    np.testing.assert_allclose(committee.predict_proba(X), said, rtol=1e-6)
+    mean = np.mean([network.predict_proba(X) for network in alone], axis=0)
+    np.testing.assert_allclose(committee.predict_proba(X), mean, rtol=1e-6)
     assert (alone[0].embed(X) != alone[1].embed(X)).any()
     assert members_of(committee) == committee.members
     assert members_of(alone[0]) == (alone[0],)
@@ -62,7 +62,7 @@ def test_noise_is_normal_and_drawn_anew(kind, rows):
     quiet.train(X, targets, loss="kl", epochs=100, lr=1e-2, batch_size=60, rng=rng)  # until noise would hurt it
     own = kind(D, C, dropout=0.0, noise=deviation, rng=rng)
     own.load_state(quiet.state())
-    found = own.train(X, targets, epochs=epochs, rng=rng, **fixed)
+    losses = own.train(X, targets, epochs=epochs, rng=rng, **fixed)
     given = [
         quiet.train(
             X + np.float32(deviation) * rng.standard_normal(X.shape, dtype=np.float32),
@@ -74,11 +74,11 @@ def test_noise_is_normal_and_drawn_anew(kind, rows):
         for _ in range(epochs)
     ]
     clean = quiet.train(X, targets, epochs=1, rng=rng, **fixed)[0]
-    error = np.hypot(np.std(found), np.std(given)) / np.sqrt(epochs)
-    assert abs(np.mean(found) - np.mean(given)) < 4 * error
+    error = np.hypot(np.std(losses), np.std(given)) / np.sqrt(epochs)
+    assert abs(np.mean(losses) - np.mean(given)) < 4 * error
     assert abs(np.mean(given) - clean) > 8 * error  # the test can tell
-    assert np.std(found) == pytest.approx(np.std(given), rel=0.25)
-    assert len(set(found)) > epochs / 2
+    assert np.std(losses) == pytest.approx(np.std(given), rel=0.25)
+    assert len(set(losses)) > epochs / 2
     np.testing.assert_array_equal(own.predict_proba(X), own.predict_proba(X))  # none where it predicts
 
 

@@ -102,9 +102,9 @@ def test_gaps_come_in_some_tables_only():
 
 def test_components_are_uncorrelated_and_ordered():
     values = torch.randn(2, 120, 6) @ torch.randn(6, 6)
-    found, spectrum = principal_components(values, 100, 4)
-    assert found.shape == (2, 120, 4)
-    context = found[:, :100]
+    components, spectrum = principal_components(values, 100, 4)
+    assert components.shape == (2, 120, 4)
+    context = components[:, :100]
     covariance = context.transpose(1, 2) @ context / 100
     torch.testing.assert_close(covariance, torch.diag_embed(covariance.diagonal(dim1=1, dim2=2)), rtol=0, atol=1e-3)
     assert (spectrum.diff(dim=1) <= 0).all()
@@ -112,16 +112,16 @@ def test_components_are_uncorrelated_and_ordered():
 
 
 def test_tables_can_be_learned():
-    found = difficulty(None, tables=15, labels=300, columns=10, seed=0, trees=20, asked=200)
-    assert np.mean(found.relative_gain > 0.02) > 0.6
-    assert 0.1 < np.median(found.relative_gain) < 0.95
+    result = difficulty(None, tables=15, labels=300, columns=10, seed=0, trees=20, asked=200)
+    assert np.mean(result.relative_gain > 0.02) > 0.6
+    assert 0.1 < np.median(result.relative_gain) < 0.95
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_most_tables_of_a_family_can_be_learned_from_1000_labels(family):
-    found = difficulty(family, tables=40, labels=1000, columns=20, seed=1)
-    assert np.mean(found.relative_gain > 0.02) > 0.6
+    result = difficulty(family, tables=40, labels=1000, columns=20, seed=1)
+    assert np.mean(result.relative_gain > 0.02) > 0.6
 
 
 def test_muon_makes_matrices_orthogonal():

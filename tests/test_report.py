@@ -30,8 +30,9 @@ from deepsep.evaluation.intervals import (
     wilson,
 )
 from deepsep.evaluation.metrics import scores
-from deepsep.report import render, render_comparison, summarize, write_report
+from deepsep.report import figures, render, render_comparison, summarize, write_report
 from deepsep.report.held_out import evaluate
+from deepsep.report.page import draw
 from deepsep.report.profiles import profiles
 from deepsep.report.readable import features_of
 from deepsep.report.svg import ticks
@@ -103,13 +104,13 @@ def test_paired_difference_counts_pairs_and_covers_the_truth() -> None:
     inside = 0
     for _ in range(500):
         drawn = rng.choice(4, 80, p=cells)
-        found = paired_difference(drawn <= 1, (drawn == 0) | (drawn == 2))
-        assert found["difference"] == pytest.approx(((drawn == 1).sum() - (drawn == 2).sum()) / 80)
-        inside += found["interval"][0] <= 0.1 <= found["interval"][1]
+        gap = paired_difference(drawn <= 1, (drawn == 0) | (drawn == 2))
+        assert gap["difference"] == pytest.approx(((drawn == 1).sum() - (drawn == 2).sum()) / 80)
+        inside += gap["interval"][0] <= 0.1 <= gap["interval"][1]
     assert 0.92 <= inside / 500 <= 0.98
 
 
-def test_methods_that_never_differ_are_not_said_to_be_equal_for_sure() -> None:
+def test_methods_that_never_differ_still_have_an_interval() -> None:
     same = np.ones(40, bool)
     low, high = paired_difference(same, same)["interval"]
     assert low < 0 < high
@@ -119,12 +120,12 @@ def test_scores_have_intervals_around_them() -> None:
     rng = np.random.default_rng(1)
     p = rng.dirichlet(np.ones(3), 90)
     codes = np.array([rng.choice(3, p=row) for row in p])  # calibrated by construction
-    found = scores_with_intervals(p, codes, seed=0)
+    scored = scores_with_intervals(p, codes, seed=0)
     for name in ("accuracy", "balanced_accuracy", "log_loss"):
-        low, high = found[name]["interval"]
-        assert low < found[name]["value"] < high
-    assert found["accuracy"]["value"] == accuracy_score(codes, p.argmax(axis=1))
-    assert found["ece"]["value"] < 2 * found["ece_if_calibrated"]
+        low, high = scored[name]["interval"]
+        assert low < scored[name]["value"] < high
+    assert scored["accuracy"]["value"] == accuracy_score(codes, p.argmax(axis=1))
+    assert scored["ece"]["value"] < 2 * scored["ece_if_calibrated"]
     assert sum(group["n"] for group in reliability(p, codes)) == 90
 
 
@@ -132,19 +133,19 @@ def test_weighted_scores_are_those_of_scikit_learn_and_of_repeated_rows() -> Non
     rng = np.random.default_rng(2)
     p, weight = rng.dirichlet(np.ones(3), 60), rng.integers(1, 5, 60).astype(float)
     codes = rng.integers(3, size=60)
-    plain, found = scores_with_intervals(p, codes, 0), scores_with_intervals(p, codes, 0, weight)
+    plain, scored = scores_with_intervals(p, codes, 0), scores_with_intervals(p, codes, 0, weight)
     for name, value in scores(p, codes).items():
         assert plain[name]["value"] == pytest.approx(value)
     for name, value in scores(np.repeat(p, weight.astype(int), axis=0), np.repeat(codes, weight.astype(int))).items():
-        assert found[name]["value"] == pytest.approx(value)
-    said = p.argmax(axis=1)
-    assert found["accuracy"]["value"] == pytest.approx(accuracy_score(codes, said, sample_weight=weight))
-    assert found["balanced_accuracy"]["value"] == pytest.approx(
-        balanced_accuracy_score(codes, said, sample_weight=weight)
+        assert scored[name]["value"] == pytest.approx(value)
+    predicted = p.argmax(axis=1)
+    assert scored["accuracy"]["value"] == pytest.approx(accuracy_score(codes, predicted, sample_weight=weight))
+    assert scored["balanced_accuracy"]["value"] == pytest.approx(
+        balanced_accuracy_score(codes, predicted, sample_weight=weight)
     )
-    assert found["log_loss"]["value"] == pytest.approx(log_loss(codes, p, sample_weight=weight))
+    assert scored["log_loss"]["value"] == pytest.approx(log_loss(codes, p, sample_weight=weight))
     # Only ratios of weights matter.
-    for alike, expected in ((7 * weight, found), (np.full(60, 3.0), plain)):
+    for alike, expected in ((7 * weight, scored), (np.full(60, 3.0), plain)):
         again = scores_with_intervals(p, codes, 0, alike)
         for name in ("accuracy", "balanced_accuracy", "log_loss", "ece"):
             assert again[name]["value"] == pytest.approx(expected[name]["value"])
@@ -158,8 +159,8 @@ def test_weighted_intervals_are_those_of_the_effective_number_of_rows() -> None:
     n = 180**2 / 420
     assert effective(weight, 100) == pytest.approx(n)
     share = (3 * 30 + 45) / 180
-    found, interval = share_right(right, weight)
-    assert found == pytest.approx(share)
+    result, interval = share_right(right, weight)
+    assert result == pytest.approx(share)
     # Wilson's ends solve (share - x)² = z² x (1 - x) / n.
     for end in interval:
         assert (share - end) ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * end * (1 - end) / n)
@@ -195,20 +196,20 @@ def test_folds_hold_every_label_out_once_and_keep_every_class_in_training() -> N
     assert sorted(np.concatenate(tests)) == list(range(17))  # all but the only d
     for test in tests:
         assert set(np.setdiff1d(labels.codes[:18][np.setdiff1d(np.arange(18), test)], [])) == {0, 1, 2, 3}
-    assert dealt.notes == ("Classes with one label are never held out, so nothing is known of how well they do: d.",)
+    assert dealt.notes == ("Classes with one label are never held out, so their accuracy is unknown: d.",)
 
 
-def test_too_few_labels_are_said_and_not_guessed() -> None:
+def test_too_few_labels_give_a_reason_and_no_accuracy() -> None:
     table, y = customers(60, 60)
     y = np.array([None] * 60, object)
     y[:3] = ["young", "middle", "old"]
     model = for_table(DeepSep(**FAST)).fit(table, y)
-    found = summarize(model, table, y)
-    assert found["accuracy"] is None
-    assert found["verdict"] == [
+    summary = summarize(model, table, y)
+    assert summary["accuracy"] is None
+    assert summary["verdict"] == [
         "Accuracy cannot be estimated: at least two classes need two labels or more. Label more rows."
     ]
-    page = render(found)
+    page = render(summary)
     assert "kept their class" in page  # the rounds are shown by agreement instead
     assert 'id="mistakes"' not in page
 
@@ -220,18 +221,18 @@ def test_held_out_rows_are_predicted_by_models_that_have_not_seen_them(data: tup
     known = np.flatnonzero(labels.labelled)
     shuffled[known] = np.random.default_rng(0).permutation(shuffled[known])
     table = table.assign(noise=np.arange(len(table), dtype=float))  # tells each row apart
-    found = evaluate(
+    evaluation = evaluate(
         for_table(method("random-forest", n_estimators=20)),
         table,
         type(labels)(shuffled, labels.classes),
         repeats=0,
-        rivals=False,
+        baselines=False,
     )
-    right = (found.p["model"].argmax(axis=1) == found.codes).mean()
+    right = (evaluation.p["model"].argmax(axis=1) == evaluation.codes).mean()
     assert right < 0.6  # nothing is to be learned from labels dealt at random; trees would know by heart what they saw
 
 
-# -- the summary -------------------------------------------------------------------------------------------------
+# -- the summary ------------------------------------------------------------------------------------------------
 
 
 def test_calibrated_models_are_measured_as_calibrated_without_further_fits(
@@ -239,7 +240,7 @@ def test_calibrated_models_are_measured_as_calibrated_without_further_fits(
 ) -> None:
     table, y = data
     raw, tempered = (
-        evaluate(for_table(DeepSep(**FAST, calibrate=calibrate)), table, read_labels(y), rivals=False, repeats=0)
+        evaluate(for_table(DeepSep(**FAST, calibrate=calibrate)), table, read_labels(y), baselines=False, repeats=0)
         for calibrate in (False, True)
     )
     assert not isinstance(raw, str)
@@ -286,22 +287,68 @@ def test_summary_has_all_parts(summary: dict[str, Any], data: tuple[pd.DataFrame
     assert summary["made"]["command"] == "deepsep fit x.csv"
 
 
+def test_map_shows_labelled_rows_that_its_model_was_not_trained_on(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    evaluation = evaluate(for_table(DeepSep(**FAST)), table, read_labels(y), folds=2, baselines=False, repeats=0)
+    assert not isinstance(evaluation, str)
+    rows = evaluation.embedded.rows
+    test = deal_folds(read_labels(y), n_splits=2, seed=0).tests[0]
+    labelled = y[rows] != None  # noqa: E711
+    assert 0 < labelled.sum() < len(rows)
+    assert set(rows[labelled]) <= set(test)
+    others = np.setdiff1d(np.arange(len(y)), test)
+    without = for_table(DeepSep(**FAST)).fit(table.iloc[others], y[others])
+    np.testing.assert_allclose(evaluation.embedded.X, without.transform(table.iloc[rows]), atol=1e-6)
+
+
+def test_a_model_that_is_not_shown_to_beat_guessing_has_no_map() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 5)), columns=list("abcde"))
+    y = rng.choice(["x", "y"], 200).astype(object)
+    y[40:] = None
+    summary = summarize(for_table(DeepSep(**FAST)).fit(table, y), table, y, folds=2, explained=False)
+    assert summary["map"] is None
+    page = render(summary)
+    assert "There is no map: with these labels, the model is not shown to be better" in page
+    assert "map-box" not in page.split("</style>")[1]
+
+
+def test_figures_have_axes_with_titles_and_whole_class_names(summary: dict[str, Any]) -> None:
+    drawn = draw(summary)
+    for name, titles in {
+        "intervals": ["accuracy on held-out rows"],
+        "curve": ["labels in training", "accuracy on held-out rows"],
+        "rounds": ["round (0: labelled rows alone)", "accuracy on held-out rows"],
+        "reliability": ["confidence of the model", "share predicted correctly"],
+        "importance": ["increase in log loss"],
+    }.items():
+        for title in titles:
+            assert f">{title}</text>" in drawn[name], (name, title)
+    assert ">0</text>" in drawn["importance"]  # the axis starts there
+    names = ["night owls who commute by train", "students, part-time workers"]
+    lines = [{**line, "class": name} for line, name in zip(summary["shares"]["lines"], names, strict=False)]
+    assert all(f">{name}</text>" in figures.shares(lines) for name in names)
+    matrix = figures.confusion([[3, 1], [0, 4]], names)
+    assert all(matrix.count(f"{line}</text>") == 2 for line in ("night owls who", "commute by train", "workers"))
+    assert "…" not in matrix
+
+
 def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
     model = for_table(method("logistic-regression"))
-    found = summarize(model.fit(table, y, supervised__sample_weight=weight), table, y, sample_weight=weight)
-    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, rivals=False, repeats=0)
+    summary = summarize(model.fit(table, y, supervised__sample_weight=weight), table, y, sample_weight=weight)
+    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, baselines=False, repeats=0)
     assert not isinstance(by_hand, str)
-    own, w = found["accuracy"]["methods"][0], weight[by_hand.rows]
+    own, w = summary["accuracy"]["methods"][0], weight[by_hand.rows]
     right = by_hand.p["model"].argmax(axis=1) == by_hand.codes
     assert own["accuracy"]["value"] == pytest.approx(np.average(right, weights=w))
-    assert found["accuracy"]["effective"] == pytest.approx(w.sum() ** 2 / (w**2).sum())
-    assert found["curve"]["methods"][0]["accuracy"][-1] == pytest.approx(own["accuracy"]["value"])
-    assert "of the unlabelled rows, counted by their weights, the right class" in " ".join(found["verdict"])
-    page = render(found)
-    assert "Rows count by their weights" in page
-    assert "Rows count by their weights" not in render(
+    assert summary["accuracy"]["effective"] == pytest.approx(w.sum() ** 2 / (w**2).sum())
+    assert summary["curve"]["methods"][0]["accuracy"][-1] == pytest.approx(own["accuracy"]["value"])
+    assert "of the unlabelled rows, counted by their weights, the right class" in " ".join(summary["verdict"])
+    page = render(summary)
+    assert "Rows are weighted." in page
+    assert "Rows are weighted." not in render(
         summarize(model, table, y, sample_weight=np.full(len(y), 2.0), explained=False)
     )
 
@@ -312,8 +359,8 @@ def test_confusion_has_true_classes_in_rows() -> None:
     y = np.repeat(["a", "b"], 60).astype(object)
     y[rng.permutation(120)[40:]] = None
     model = TSVM().fit(X, y)
-    found = evaluate(model, X, read_labels(y), rivals=False, repeats=0)
-    expected = confusion_matrix(found.codes, found.p["model"].argmax(axis=1))
+    evaluation = evaluate(model, X, read_labels(y), baselines=False, repeats=0)
+    expected = confusion_matrix(evaluation.codes, evaluation.p["model"].argmax(axis=1))
     assert summarize(model, X, y, explained=False)["confusion"] == expected.tolist()
 
 
@@ -329,7 +376,7 @@ def test_same_seed_same_summary(data: tuple[pd.DataFrame, np.ndarray]) -> None:
 def test_parallel_folds_change_nothing(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
     labels = read_labels(y)
-    one, two = (evaluate(for_table(TSVM()), table, labels, n_jobs=n, repeats=1, rivals=False) for n in (1, 2))
+    one, two = (evaluate(for_table(TSVM()), table, labels, n_jobs=n, repeats=1, baselines=False) for n in (1, 2))
     for name in one.p:
         np.testing.assert_array_equal(one.p[name], two.p[name])
     np.testing.assert_array_equal(one.permuted.loss, two.permuted.loss)
@@ -337,15 +384,15 @@ def test_parallel_folds_change_nothing(data: tuple[pd.DataFrame, np.ndarray]) ->
 
 def test_methods_without_rounds_or_embedding_are_reported(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
-    found = summarize(
+    summary = summarize(
         for_table(method("random-forest", n_estimators=30, random_state=0)).fit(table, y), table, y, folds=2
     )
-    assert found["asked"]["method"] == "random-forest"
-    assert found["rounds"] is None
-    assert found["unlabelled_rows"]["verdict"] is None
-    assert "encoded columns" in found["map"]["of"]
-    assert [line["key"] for line in found["accuracy"]["methods"]] == ["model", "lightgbm-few-labels", "majority"]
-    page = render(found)
+    assert summary["asked"]["method"] == "random-forest"
+    assert summary["rounds"] is None
+    assert summary["unlabelled_rows"]["verdict"] is None
+    assert "encoded columns" in summary["map"]["of"]
+    assert [line["key"] for line in summary["accuracy"]["methods"]] == ["model", "lightgbm-few-labels", "majority"]
+    page = render(summary)
     assert "does not work in rounds" in page
     assert "learns from the labelled rows alone" in page
 
@@ -369,8 +416,8 @@ def test_given_probabilities_are_used(data: tuple[pd.DataFrame, np.ndarray]) -> 
     table, y = data
     model = for_table(TSVM()).fit(table, y)
     certain = np.tile([1.0, 0.0, 0.0], (len(y), 1))
-    found = summarize(model, table, y, proba=certain, explained=False, folds=2)
-    assert [line["predicted"] for line in found["shares"]["lines"]] == [1, 0, 0]
+    summary = summarize(model, table, y, proba=certain, explained=False, folds=2)
+    assert [line["predicted"] for line in summary["shares"]["lines"]] == [1, 0, 0]
     with pytest.raises(DataError, match=r"proba has 5 rows and there are 240 labels"):
         summarize(model, table, y, proba=certain[:5])
 
@@ -383,8 +430,8 @@ def test_polars_tables_work(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     mixed = take_mixed(frame, rows, {1: other})
     assert mixed["noise"].to_list() == frame["noise"].gather(rows).to_list()
     assert mixed["plan"].to_list() == frame["plan"].gather(other).to_list()
-    found = summarize(for_table(TSVM()).fit(frame, y), frame, y, folds=2)
-    assert found["accuracy"]["methods"][0]["accuracy"]["value"] > 0.8
+    summary = summarize(for_table(TSVM()).fit(frame, y), frame, y, folds=2)
+    assert summary["accuracy"]["methods"][0]["accuracy"]["value"] > 0.8
 
 
 # -- a comparison of methods -------------------------------------------------------------------------------------
@@ -406,15 +453,15 @@ def with_comparison(data: tuple[pd.DataFrame, np.ndarray], compared: dict[str, A
 def test_report_shows_the_comparison_and_its_verdict(
     with_comparison: dict[str, Any], compared: dict[str, Any], summary: dict[str, Any]
 ) -> None:
-    found = with_comparison["comparison"]
-    assert found | {"own": 0, "beside": 0} == compared | {"own": 0, "beside": 0}
+    result = with_comparison["comparison"]
+    assert result | {"own": 0, "beside": 0} == compared | {"own": 0, "beside": 0}
     assert json.loads(json.dumps(with_comparison, allow_nan=False)) == with_comparison
     # Both estimates of the same method are named, and that they are estimates.
     there = next(entry for entry in compared["methods"] if entry["name"] == "tsvm")["accuracy"]["value"]
     here = with_comparison["accuracy"]["methods"][0]["accuracy"]["value"]
-    assert f"tsvm has {percent(there, 1)}" in found["beside"][0]
-    assert f"and {percent(here, 1)}" in found["beside"][0]
-    assert "Both are estimates" in found["beside"][0]
+    assert f"tsvm has {percent(there, 1)}" in result["beside"][0]
+    assert f"and {percent(here, 1)}" in result["beside"][0]
+    assert "Both are estimates" in result["beside"][0]
     assert sum(sentence.startswith("Of 3 methods compared") for sentence in with_comparison["verdict"]) == 1
     page, alone = render(with_comparison), render_comparison(compared, command="deepsep compare <x>")
     for text in (page, alone):
@@ -441,7 +488,7 @@ def test_report_shows_the_comparison_and_its_verdict(
     [
         ({"labelled": 12}, r"another table: 12 labelled rows there, 48 here. Run deepsep compare again"),
         ({"unlabelled_rows": 7}, r"7 unlabelled rows there, 192 here"),
-        ({"columns": 9}, r"9 columns there, 4 here"),
+        ({"columns": ["age", "pay"]}, r"other columns: 'pay' only there; .* only here. Run deepsep compare again"),
         ({"labels_per_class": [1, 1, 46]}, r"1 labels of 'middle' there"),
         ({"classes": ["a", "b"]}, r"other classes: a, b there, middle, old, young here"),
     ],
@@ -457,7 +504,7 @@ def test_comparison_of_another_table_is_refused(
 def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray], compared: dict[str, Any]) -> None:
     table, y = data
     for wrong in ([], {"accuracy": 1}, {k: v for k, v in compared.items() if k != "methods"}):
-        with pytest.raises(DataError, match="no comparison of methods: it lacks"):
+        with pytest.raises(DataError, match="not a comparison of methods"):
             summarize(TSVM(), table, y, comparison=wrong)  # type: ignore[arg-type]
 
 
@@ -465,27 +512,30 @@ def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, An
     from deepsep.report.ranking import beside_report
     from deepsep.report.sentences import verdict
 
-    def said(names: list[str], gap: list[float]) -> list[str]:
+    def sentences(names: list[str], gap: list[float]) -> list[str]:
         entries = [
             {**entry, "name": name, "against_best": {"difference": -0.2 * (i > 0), "interval": gap}}
             for i, (name, entry) in enumerate(zip(names, compared["methods"], strict=True))
         ]
-        found = beside_report({**compared, "methods": entries}, with_comparison)
-        return verdict({**with_comparison, "comparison": found})
+        comparison = beside_report({**compared, "methods": entries}, with_comparison)
+        return verdict({**with_comparison, "comparison": comparison})
 
     clear, noise = [-0.3, -0.1], [-0.45, 0.05]
-    better = said(["knn", "tsvm", "svm"], clear)[0]
+    better = sentences(["knn", "tsvm", "svm"], clear)[0]
     assert better.startswith("Of 3 methods compared on these labels, knn comes first, 20.0 points ahead of tsvm")
     assert "(95 % interval +10.0 to +30.0): more than noise, so use it instead." in better
     assert any(
         text.endswith("(95 % interval −5.0 to +45.0), which may be noise.")
-        for text in said(["knn", "tsvm", "svm"], noise)[1:]
+        for text in sentences(["knn", "tsvm", "svm"], noise)[1:]
     )
     assert any(
-        "tsvm comes first, ahead of knn by more than noise." in text for text in said(["tsvm", "knn", "svm"], clear)[1:]
+        "tsvm comes first, ahead of knn by more than noise." in text
+        for text in sentences(["tsvm", "knn", "svm"], clear)[1:]
     )
-    assert any("by what may be noise" in text for text in said(["tsvm", "knn", "svm"], noise)[1:])
-    assert any("this report's method was not among them" in text for text in said(["knn", "svm", "qda"], clear)[1:])
+    assert any("by what may be noise" in text for text in sentences(["tsvm", "knn", "svm"], noise)[1:])
+    assert any(
+        "this report's method was not among them" in text for text in sentences(["knn", "svm", "qda"], clear)[1:]
+    )
 
 
 def test_comparison_of_other_settings_and_weights_says_so(
@@ -498,7 +548,7 @@ def test_comparison_of_other_settings_and_weights_says_so(
     text = " ".join(beside_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
     assert "The comparison counts labelled rows once each, and this report does not." in text
     assert "probabilities are calibrated and those of the comparison are not" in text
-    assert "tsvm with its own settings, this report with C = 3.0." in text
+    assert "tsvm with its default settings, this report with C = 3.0." in text
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------
@@ -507,13 +557,13 @@ def test_comparison_of_other_settings_and_weights_says_so(
 def test_profiles_say_what_was_put_in(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, _ = data
     codes = (table["age"].fillna(45) > 55).to_numpy(int)
-    found = profiles(table, codes, ["rest", "old"])
-    first = found[1]["features"][0]
+    described = profiles(table, codes, ["rest", "old"])
+    first = described[1]["features"][0]
     assert first["feature"] == "age"
     own = table["age"][codes == 1]
     assert first["value"] == pytest.approx(own.mean())
     assert first["difference"] == pytest.approx((own.mean() - table["age"].mean()) / table["age"].std(ddof=0))
-    level = next(line for line in found[1]["features"] if line["feature"] == "plan = pro")
+    level = next(line for line in described[1]["features"] if line["feature"] == "plan = pro")
     assert level["lift"] == pytest.approx((table["plan"][codes == 1] == "pro").mean() / (table["plan"] == "pro").mean())
     assert level["value_text"].endswith("%")
 
@@ -578,11 +628,11 @@ def outline(page: str) -> Outline:
 
 def test_page_is_whole_and_accessible(summary: dict[str, Any]) -> None:
     page = render(summary)
-    found = outline(page)
-    assert found.unnamed == []
-    assert found.headings[0] == 1
-    assert found.headings.count(1) == 1
-    assert all(b - a <= 1 for a, b in pairwise(found.headings))
+    outlined = outline(page)
+    assert outlined.unnamed == []
+    assert outlined.headings[0] == 1
+    assert outlined.headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(outlined.headings))
     assert page.count("How to read it") == page.count("<figcaption>") == page.count("<figure")
     assert not re.search(r'(src|href)="(?!#|data:)', page)
     assert "url(" not in page
@@ -599,7 +649,7 @@ def test_hostile_names_are_only_text() -> None:
     )
     table = table.rename(columns={"age": "</style><b>age"})
     table["plan"] = table["plan"].map(lambda v: f"</script>{v}")
-    found = summarize(
+    summary = summarize(
         for_table(TSVM()).fit(table, y),
         table,
         y,
@@ -609,7 +659,7 @@ def test_hostile_names_are_only_text() -> None:
         command="<u>",
         title=evil,
     )
-    page = render(found)
+    page = render(summary)
     assert outline(page).scripts == 1
     for raw in ("<script>alert", "<img", "<b>age", "<i>kind", "<u>", "</td><script>"):
         assert raw not in page
@@ -635,10 +685,10 @@ def test_report_files_are_written_whole(tmp_path: Path, data: tuple[pd.DataFrame
     table, y = data
     steps: list[tuple[int, int, str]] = []
     model = for_table(TSVM()).fit(table, y)
-    summary = write_report(model, table, y, tmp_path / "out", folds=2, on_step=lambda *step: steps.append(step))
+    result = write_report(model, table, y, tmp_path / "out", folds=2, on_step=lambda *step: steps.append(step))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
-    assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == summary
-    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(summary)
+    assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == result
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(result)
     assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
     assert steps[-1][0] == steps[-1][1]
 
@@ -649,13 +699,13 @@ def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_out, "MAX_UNLABELED", 50)
     monkeypatch.setattr(summary, "MOST_PREDICTED", 80)
     table, y = customers()
-    found = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
-    assert found["notes"] == [
-        "The models behind these figures saw 50 of the 192 unlabelled rows.",
+    result = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
+    assert result["notes"] == [
+        "The cross-validation uses 50 of the 192 unlabelled rows, drawn at random.",
         "Shares, profiles and the least certain rows are of 80 rows drawn at random.",
     ]
-    assert sum(profile["rows"] for profile in found["profiles"]) == 80
-    assert found["asked"]["rows"] == 240
+    assert sum(profile["rows"] for profile in result["profiles"]) == 80
+    assert result["asked"]["rows"] == 240
 
 
 # -- small things ------------------------------------------------------------------------------------------------
@@ -663,11 +713,11 @@ def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ticks_enclose_and_are_round() -> None:
     for low, high in [(0.33, 0.46), (0, 1), (0.5, 0.5), (-3, 17)]:
-        found = ticks(low, high)
-        assert found[0] <= low
-        assert found[-1] >= high
-        assert len(found) <= 8
-        assert np.allclose(np.diff(found), np.diff(found)[:1] if len(found) > 1 else [])
+        result = ticks(low, high)
+        assert result[0] <= low
+        assert result[-1] >= high
+        assert len(result) <= 8
+        assert np.allclose(np.diff(result), np.diff(result)[:1] if len(result) > 1 else [])
 
 
 def test_numbers_read_well() -> None:
@@ -705,21 +755,21 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
     y[60:] = None
     model = make_pipeline(PCA(), TSVM()).fit(X, y)
     assert source_columns(model[:-1], ["x0", "x1", "x2"]) is None
-    found = evaluate(model, X, read_labels(y), folds=2, rivals=False, repeats=2)
-    assert not isinstance(found, str)
-    assert found.permuted is not None
-    assert found.permuted.loss.mean(axis=1).argmax() == 0
+    evaluation = evaluate(model, X, read_labels(y), folds=2, baselines=False, repeats=2)
+    assert not isinstance(evaluation, str)
+    assert evaluation.permuted is not None
+    assert evaluation.permuted.loss.mean(axis=1).argmax() == 0
 
 
 @pytest.mark.parametrize("name", ["semiboost", "lightgbm-few-labels", "random-forest", "knn", "self-training"])
-def test_a_report_names_its_method_and_does_not_fit_it_again_as_its_rival(name: str) -> None:
+def test_a_report_names_its_method_and_does_not_fit_it_again_for_comparison(name: str) -> None:
     table, y = customers(100, 40)
     model = for_table(method(name, random_state=0)).fit(table, y)
-    found = summarize(model, table, y, folds=2, explained=False)
-    assert found["asked"]["method"] == name
-    lines = found["accuracy"]["methods"]
+    summary = summarize(model, table, y, folds=2, explained=False)
+    assert summary["asked"]["method"] == name
+    lines = summary["accuracy"]["methods"]
     titles = [line["name"] for line in lines]
-    assert titles[0] == found["asked"]["method_title"] == find_method(name).title
+    assert titles[0] == summary["asked"]["method_title"] == find_method(name).title
     assert len(set(titles)) == len(titles)
     assert {"random-forest", "lightgbm-few-labels"} - {name} <= {line["key"] for line in lines}
     assert name not in {line["key"] for line in lines}
@@ -729,12 +779,12 @@ def test_bonett_price_solves_its_equation() -> None:
     # The ends are where the adjusted difference is 1.96 standard errors away.
     right = np.array([True] * 30 + [False] * 10)
     other = np.roll(right, 5)
-    found = paired_difference(right, other)
-    up, down = (found["gained"] + 1) / 42, (found["lost"] + 1) / 42
+    gap = paired_difference(right, other)
+    up, down = (gap["gained"] + 1) / 42, (gap["lost"] + 1) / 42
     end = optimize.brentq(
         lambda d: (d - (up - down)) / np.sqrt((up + down - (up - down) ** 2) / 42) - stats.norm.ppf(0.975), 0, 1
     )
-    assert found["interval"][1] == pytest.approx(end)
+    assert gap["interval"][1] == pytest.approx(end)
 
 
 def test_explanations_ask_only_about_columns_that_the_model_uses(data: tuple[pd.DataFrame, np.ndarray]) -> None:

@@ -1,4 +1,4 @@
-"""The report of a model that was told the shares of the classes: its figures are for the population."""
+"""Reports on models with known class shares: scores are for the population."""
 
 import warnings
 from collections.abc import Iterator
@@ -48,21 +48,21 @@ def quota(n: int = 600, labels: int = 30, seed: int = 0) -> tuple[np.ndarray, np
 
 
 def measured(model: Any, X: Any, y: np.ndarray, **asked: Any) -> Evaluation:
-    found = evaluate(model, X, read_labels(y), **{"repeats": 0, "rivals": False, "folds": 3} | asked)
-    assert not isinstance(found, str)
-    return found
+    evaluation = evaluate(model, X, read_labels(y), **{"repeats": 0, "baselines": False, "folds": 3} | asked)
+    assert not isinstance(evaluation, str)
+    return evaluation
 
 
 def test_networks_of_the_rounds_are_brought_to_the_shares_like_the_model() -> None:
     X, y, _ = quota()
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
     weight[:5] = 0
-    found = measured(DeepSep(rounds=2, priors=SHARES, **FAST), X, y, sample_weight=weight)
-    assert found.networks is not None
-    assert found.averages is not None
-    np.testing.assert_allclose(found.averages[-1], found.p["model"], atol=1e-5)  # all rounds are the model
-    np.testing.assert_array_equal(found.averages[0], found.networks[0])
-    np.testing.assert_allclose(found.averages[1], found.networks[1], atol=1e-12)
+    evaluation = measured(DeepSep(rounds=2, priors=SHARES, **FAST), X, y, sample_weight=weight)
+    assert evaluation.networks is not None
+    assert evaluation.averages is not None
+    np.testing.assert_allclose(evaluation.averages[-1], evaluation.p["model"], atol=1e-5)  # all rounds are the model
+    np.testing.assert_array_equal(evaluation.averages[0], evaluation.networks[0])
+    np.testing.assert_allclose(evaluation.averages[1], evaluation.networks[1], atol=1e-12)
 
 
 @pytest.mark.parametrize("calibrate", [True, False])
@@ -74,8 +74,8 @@ def test_without_rounds_the_start_is_the_model(unlabelled: bool, calibrate: bool
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)
         model = DeepSep(rounds=0, priors=SHARES, calibrate=calibrate, **FAST).fit(X, y)
-    found = summarize(model, X, y, folds=2, explained=False)
-    model_line, start_line = found["accuracy"]["methods"][:2]
+    summary = summarize(model, X, y, folds=2, explained=False)
+    model_line, start_line = summary["accuracy"]["methods"][:2]
     assert start_line["key"] == "start"
     assert start_line["against_model"]["gained"] == start_line["against_model"]["lost"] == 0
     assert model_line["accuracy"]["value"] == start_line["accuracy"]["value"]
@@ -86,42 +86,44 @@ def test_without_rounds_the_start_is_the_model(unlabelled: bool, calibrate: bool
 def test_held_out_rows_count_by_the_shares_given(weighted: bool) -> None:
     X, y, _ = quota()
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y)) if weighted else None
-    found = measured(TSVM(priors=SHARES), X, y, sample_weight=weight)
-    own = np.ones(len(found.codes)) if weight is None else weight[found.rows]
-    assert found.by_shares
-    assert found.weighted == weighted
-    assert found.weight is not None
+    evaluation = measured(TSVM(priors=SHARES), X, y, sample_weight=weight)
+    own = np.ones(len(evaluation.codes)) if weight is None else weight[evaluation.rows]
+    assert evaluation.by_shares
+    assert evaluation.weighted == weighted
+    assert evaluation.weight is not None
     for k, share in enumerate(SHARES.values()):
-        of_class = found.codes == k
-        assert found.weight[of_class].sum() / found.weight.sum() == pytest.approx(share)
-        np.testing.assert_allclose(found.weight[of_class] / own[of_class], found.weight[of_class][0] / own[of_class][0])
+        of_class = evaluation.codes == k
+        assert evaluation.weight[of_class].sum() / evaluation.weight.sum() == pytest.approx(share)
+        np.testing.assert_allclose(
+            evaluation.weight[of_class] / own[of_class], evaluation.weight[of_class][0] / own[of_class][0]
+        )
 
 
 def test_rows_of_equal_weight_stay_so_where_the_labels_have_the_shares() -> None:
     X, y, _ = quota()
-    found = measured(TSVM(priors={"few": 0.5, "many": 0.5}), X, y)
-    assert found.weight is None
-    assert not found.by_shares
+    evaluation = measured(TSVM(priors={"few": 0.5, "many": 0.5}), X, y)
+    assert evaluation.weight is None
+    assert not evaluation.by_shares
     assert to_population(np.array([0, 0, 2]), None, np.array([0.5, 0.3, 0.2])) == pytest.approx([0.75, 0.75, 0.6])
 
 
 def test_report_expects_the_accuracy_of_the_population() -> None:
     X, y, truth = quota(3000, 100)
     model = TSVM(priors=SHARES).fit(X, y)
-    found = summarize(model, X, y, explained=False)
-    methods = {line["key"]: line for line in found["accuracy"]["methods"]}
+    summary = summarize(model, X, y, explained=False)
+    methods = {line["key"]: line for line in summary["accuracy"]["methods"]}
     unlabelled = y == None  # noqa: E711
     real = accuracy_score(truth[unlabelled], model.predict(X[unlabelled]))
     low, high = methods["model"]["accuracy"]["interval"]
     assert low < real < high
     assert abs(methods["model"]["accuracy"]["value"] - real) < 0.03
-    assert abs(np.trace(found["confusion"]) / 200 - real) > 0.06  # what rows that count alike would say
+    assert abs(np.trace(summary["confusion"]) / 200 - real) > 0.06  # what rows that count alike would say
     assert methods["majority"]["accuracy"]["value"] == pytest.approx(0.9)  # the most frequent class of the population
-    assert methods["random-forest"]["accuracy"]["value"] > 0.85  # told the shares as well
-    assert found["shares"]["caution"] is None
-    assert "of the unlabelled rows, if the shares given hold, the right class" in " ".join(found["verdict"])
-    page = render(found)
-    assert "share in the population, as given, over that among the labels: the figures are for the population" in page
+    assert methods["random-forest"]["accuracy"]["value"] > 0.85  # knows the shares as well
+    assert summary["shares"]["caution"] is None
+    assert "of the unlabelled rows, if the shares given hold, the right class" in " ".join(summary["verdict"])
+    page = render(summary)
+    assert "Rows are weighted so that the classes have the given shares" in page
     assert "Rows count by their weights" not in page
 
 
@@ -152,14 +154,14 @@ def test_comparison_beside_a_report_with_shares_says_what_differs() -> None:
     entry = {"name": "deepsep", "accuracy": {"value": 0.8, "interval": [0.7, 0.9]}}
     compared = {"methods": [entry], "weighted": False}
     accuracy = {"methods": [entry], "effective": 30.0, "weighted": False, "by_shares": True}
-    said = {}
+    text = {}
     for priors in ({}, {"priors": "{}"}):
         asked = {"method": "deepsep", "settings": {"calibrate": True, **priors}}
-        said[bool(priors)] = " ".join(beside_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
-    assert "accuracies do not." in said[False]
-    assert "with shares given, accuracies do a little." in said[True]
-    assert "counts labelled rows by the shares given; the comparison knows none" in said[True]
-    assert "once each" not in said[True]
+        text[bool(priors)] = " ".join(beside_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
+    assert "accuracy does not." in text[False]
+    assert "with given shares, accuracy does a little, too." in text[True]
+    assert "weights labelled rows by the given shares; the comparison does not" in text[True]
+    assert "once each" not in text[True]
 
 
 @pytest.mark.parametrize(
@@ -199,9 +201,9 @@ def test_steps_that_keep_names_and_mix_columns_are_not_looked_into() -> None:
     ):
         model = make_pipeline(TableVectorizer(), *steps, TSVM()).fit(table, y)
         assert source_columns(model[:-1], list(table.columns)) is None
-        found = measured(model, table, y, repeats=1, folds=2)
-        assert found.permuted is not None
-        assert found.permuted.loss.mean(axis=1).argmax() == 1
+        evaluation = measured(model, table, y, repeats=1, folds=2)
+        assert evaluation.permuted is not None
+        assert evaluation.permuted.loss.mean(axis=1).argmax() == 1
     mixed = for_table(TSVM())
     mixed.steps.insert(-1, ("normalizer", Normalizer()))
     assert source_columns(mixed.fit(table, y)[:-1], list(table.columns)) is None

@@ -40,9 +40,9 @@ def question(cells, *, separator=None, detect=True, min_count=1, n=None):
 
 
 def one_hot(cells, **settings):
-    found = question(cells, **settings)
-    matrix = encode({"q": read_column("q", pd.Series(cells))}, [found], len(cells)).toarray()
-    return pd.DataFrame(matrix.astype(int), columns=list(found.answers))
+    parsed = question(cells, **settings)
+    matrix = encode({"q": read_column("q", pd.Series(cells))}, [parsed], len(cells)).toarray()
+    return pd.DataFrame(matrix.astype(int), columns=list(parsed.answers))
 
 
 # -- answers -------------------------------------------------------------------------------------------------
@@ -88,14 +88,14 @@ def test_named_separator_is_used_even_where_none_would_be_found():
 
 
 def test_numbers_with_few_values_are_a_scale_in_order():
-    found = question([3, 1.0, 2, None, 10, 1, 2.5])
-    assert (found.kind, found.answers) == ("scale", ("1", "2", "2.5", "3", "10"))
+    parsed = question([3, 1.0, 2, None, 10, 1, 2.5])
+    assert (parsed.kind, parsed.answers) == ("scale", ("1", "2", "2.5", "3", "10"))
 
 
 def test_ordered_categories_are_a_scale_in_their_order():
     cells = pd.Categorical(["high", "low", "mid", "low"], ["low", "mid", "high"], ordered=True)
-    found = question(cells)
-    assert (found.kind, found.answers) == ("scale", ("low", "mid", "high"))
+    parsed = question(cells)
+    assert (parsed.kind, parsed.answers) == ("scale", ("low", "mid", "high"))
 
 
 def test_truth_values_are_yes_and_no():
@@ -104,8 +104,8 @@ def test_truth_values_are_yes_and_no():
 
 
 def test_the_same_numbers_as_integers_and_floats_are_the_same_answers():
-    found = question(np.array([1, 2, 3, 1]))
-    again = encode({"q": read_column("q", pd.Series([1.0, np.nan, 3.0]))}, [found], 3).toarray()
+    parsed = question(np.array([1, 2, 3, 1]))
+    again = encode({"q": read_column("q", pd.Series([1.0, np.nan, 3.0]))}, [parsed], 3).toarray()
     assert again.tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 1]]
 
 

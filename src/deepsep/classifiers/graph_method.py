@@ -1,4 +1,4 @@
-"""A graph of nearest neighbours under a method that labels its nodes: what the transductive rivals share."""
+"""A graph of nearest neighbours under a method that labels its nodes: what the transductive methods share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK = 16_384  # new rows at a time
 
 
 class GraphMethod(Classifier):
-    """A rival that labels the nodes of a graph.
+    """A method that labels the nodes of a graph.
 
     Rows are nodes, and each is connected to its nearest others: a_ij = exp(−d²_ij / σ²_i), where σ_i is the distance
     from row i to the farthest of its neighbours, and w_ij = max(a_ij, a_ji). So weights lie between 1/e and 1 in

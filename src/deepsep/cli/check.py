@@ -69,11 +69,15 @@ def _text(checked: dict[str, Any]) -> str:
         some = ", ".join(f"{column['name']} {max(column['missing'], 0.01):.0%}" for column in gaps[:5])
         lines += ["", f"{len(gaps)} columns have missing values: {some}{' ...' if len(gaps) > 5 else ''}"]
     for finding in checked["findings"]:
-        lines += ["", _wrap(f"{finding['severity']}: {finding['message']}")]
-        if finding["next"] != "Nothing.":
-            lines.append(_wrap(f"  -> {finding['next']}"))
+        lines += ["", *finding_lines(finding)]
     verdict = "A fit would work." if checked["fit_would_work"] else "A fit would not work; see the errors above."
     return "\n".join([*lines, "", verdict])
+
+
+def finding_lines(finding: dict[str, Any]) -> list[str]:
+    """Return a finding as lines of text: what is wrong, and what to do."""
+    lines = [_wrap(f"{finding['severity']}: {finding['message']}")]
+    return lines if finding["next"] == "Nothing." else [*lines, _wrap(f"  -> {finding['next']}")]
 
 
 def _wrap(text: str) -> str:

@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from deepsep.cli.options import (
 )
 from deepsep.errors import DataError, ParameterError
 
+if TYPE_CHECKING:
+    from deepsep.experiments import Comparison
+
 KINDS = (".csv", ".json", ".html")
 
 
@@ -32,12 +35,12 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="See `deepsep methods`; with commas between. Otherwise seven.", show_default=False
+            metavar="NAMES", help="Comma-separated names from `deepsep methods`; by default seven.", show_default=False
         ),
     ] = "",
     all_: Annotated[bool, typer.Option("--all", help="All methods: takes minutes to hours.")] = False,
     folds: Annotated[int, typer.Option(help="Parts of the labelled rows, held out in turn.", min=2)] = 5,
-    repeats: Annotated[int, typer.Option(help="How often they are dealt anew.", min=1)] = 2,
+    repeats: Annotated[int, typer.Option(help="How often they are split anew.", min=1)] = 2,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.", show_default=False),
@@ -45,17 +48,17 @@ def compare(
     keep: Keep = "",
     seed: Seed = 0,
     jobs: Annotated[
-        int | None, typer.Option(help="Folds at the same time; otherwise one a core.", min=1, show_default=False)
+        int | None, typer.Option(help="Folds to fit in parallel; by default one per core.", min=1, show_default=False)
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Say which method is best for the labels you have, and whether that is more than noise.
+    """Compare methods on the labels you have, and show whether the best one is ahead by more than noise.
 
-    Every method is fitted to all rows but a fold of the labelled ones, and asked for those; again and again.
+    Methods are cross-validated: each is fitted without some of the labels and then predicts these rows.
 
-    Write the result to a .json file, and deepsep fit --comparison shows it in the report.
+    Write the result to a .json file to show it in a report with deepsep fit --comparison.
 
     Example: deepsep compare customers.csv --label segment -o comparison.json
     """
@@ -70,16 +73,21 @@ def compare(
         from joblib import cpu_count
 
         from deepsep.classifiers.catalogue import methods as available
+        from deepsep.cli.check import finding_lines
         from deepsep.cli.training import read_training
-        from deepsep.experiments import compare as hold_against_each_other
+        from deepsep.experiments import compare as compare_methods
         from deepsep.experiments.comparison import METHODS
-        from deepsep.experiments.verdict import as_text
+        from deepsep.table.columns import UsefulColumns
+        from deepsep.table.quality import check_columns
 
         data = read_training(out, training)
+        useful = UsefulColumns(keep=split_names(keep))
+        columns = useful.fit_transform(data.X, data.labels)
+        findings = check_columns(columns, data.labels, left_out=useful.left_out_, weight=data.weight)
         names = split_names(methods) or list(available() if all_ else METHODS)
         out.note(f"Comparing {len(names)} methods on {int(data.labelled.sum()):,} labelled rows ...")
         with out.steps("Comparing") as on_step:
-            found = hold_against_each_other(
+            comparison = compare_methods(
                 data.X,
                 data.labels,
                 methods=names,
@@ -91,10 +99,11 @@ def compare(
                 n_jobs=jobs or cpu_count(),
                 on_step=on_step,
             )
-        for note in found["notes"]:
+        comparison["findings"] = findings
+        for note in comparison.notes:
             out.warn(note)
-        best = found["methods"][0]["name"]
-        # The same table, read in the same way: what must not become a feature here must not become one there.
+        best = comparison.table.loc[0, "method"]
+        # The suggested command reads the same table in the same way, with the same columns.
         options = asdict(training)
         table = options.pop("table")
         same = {
@@ -105,28 +114,28 @@ def compare(
             "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
         }
         given = [word for option, value in same.items() if value for word in (option, str(value))]
-        lines = [as_text(found), "", *found["verdict"], ""]
+        lines = [line for finding in findings for line in (*finding_lines(finding), "")]
+        lines += [str(comparison), ""]
         if output is not None:
-            _write(found, output)
+            _write(comparison, output)
             lines.append(f"Written: {output}")
         lines.append(f"Next: {shlex.join(['deepsep', 'fit', str(table), *given, '-o', 'model'])}")
-        out.result("\n".join(lines), {**found, "file": output})
+        out.result("\n".join(lines), {**comparison, "file": output})
 
 
-def _write(found: dict[str, Any], output: Path) -> None:
-    """Write the comparison as the end of the file's name says, whole or not at all."""
+def _write(comparison: Comparison, output: Path) -> None:
+    """Write the comparison in the format of the file's suffix, completely or not at all."""
     import json
 
-    from deepsep.experiments.verdict import as_frame
     from deepsep.report import render_comparison
 
     kind = output.suffix.lower()
     if kind == ".csv":
-        content = as_frame(found).to_csv(index=False)
+        content = comparison.table.to_csv(index=False)
     elif kind == ".json":
-        content = json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+        content = json.dumps(comparison, indent=1, ensure_ascii=False) + "\n"
     else:
-        content = render_comparison(found, command=shlex.join(["deepsep", *sys.argv[1:]]))
+        content = render_comparison(comparison, command=shlex.join(["deepsep", *sys.argv[1:]]))
     part = output.with_name(f".{output.name}.part")
     part.write_text(content, encoding="utf-8", newline="\n")
     part.replace(output)

@@ -54,7 +54,7 @@ def explain(
 
 
 def _label_of(model: Path) -> str:
-    """Return the column of labels named in the model's report."""
+    """Return the name of the label column from the model's report."""
     import json
 
     from deepsep.cli.outputs import SUMMARY

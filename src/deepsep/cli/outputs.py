@@ -1,25 +1,26 @@
-"""Files that appear complete or not at all."""
+"""Write the files of a model folder."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from deepsep.cli.options import Format
 from deepsep.files.folder import install
 from deepsep.files.saving import OWN, model_files
 
-PREDICTIONS, REPORT, SUMMARY = "predictions.parquet", "report.html", "report.json"
+REPORT, SUMMARY = "report.html", "report.json"
 
 
 def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:
-    """Write a model and what belongs to it to one folder, which is as it was before if anything fails.
+    """Write a model and the files that go with it to a folder; if anything fails, the folder is unchanged.
 
-    The folder is one that ``check_model_folder`` returned, or a new one. Predictions and reports of an earlier model in
-    it go; other files in it stay.
+    The folder is new or was returned by ``check_model_folder``. Predictions and reports of an earlier model in it are
+    removed; other files stay.
     """
-    install({**model_files(model), **extra}, target, own=(*OWN, PREDICTIONS, REPORT, SUMMARY))
+    install({**model_files(model), **extra}, target, own=(*OWN, *(format.file for format in Format), REPORT, SUMMARY))
 
 
 def read_folder(root: Path) -> dict[str, bytes]:
@@ -27,8 +28,12 @@ def read_folder(root: Path) -> dict[str, bytes]:
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
 
 
-def parquet_bytes(frame: Any) -> bytes:
-    """Return a DataFrame as a Parquet file."""
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    return buffer.getvalue()
+def as_file(frame: Any, format: Format) -> bytes:
+    """Return a DataFrame as a file of predictions."""
+    from deepsep.scoring.writing import Writer
+
+    with TemporaryDirectory() as folder:
+        place = Path(folder, format.file)
+        with Writer(place, {}) as writer:
+            writer.write(frame)
+        return place.read_bytes()

@@ -10,7 +10,20 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
+from deepsep.errors import DataError
+
 Array = NDArray[Any]
+
+
+def check_probabilities(p: Array) -> Array:
+    """Return class probabilities (n, c), or raise if they are not numbers: a model never answers with NaN."""
+    if not np.isfinite(p.sum()):
+        row = int((~np.isfinite(p)).any(axis=1).argmax())
+        raise DataError(
+            f"row {row} gets no probabilities: computing them overflowed. Look for values in it that are far larger "
+            "than those of the other rows, or for a learning rate or penalty that is too large."
+        )
+    return p
 
 
 def fit_platt(scores: Array, codes: Array, weight: Array) -> tuple[float, float]:
@@ -237,7 +250,7 @@ def temper(probabilities: Array, temperature: float) -> Array:
     return np.asarray(softmax(np.log(np.maximum(probabilities, 1e-30)) / temperature, axis=1))
 
 
-def mixture_weights(said: Array, weight: Array, *, penalty: float = 0.3) -> Array:
+def mixture_weights(likelihoods: Array, weight: Array, *, penalty: float = 0.3) -> Array:
     """Return the weights with which several models' probabilities are best averaged; equal ones without evidence.
 
     The weights are the softmax of the numbers a that minimise the log loss of the mixture, summed over rows, plus
@@ -245,18 +258,18 @@ def mixture_weights(said: Array, weight: Array, *, penalty: float = 0.3) -> Arra
 
     Parameters
     ----------
-    said : array (models, n)
+    likelihoods : array (models, n)
         The probability that each model gave to the class of each row without having seen its label.
     weight : array (n,)
         A weight of k counts as k rows.
     """
-    said = np.maximum(said, 1e-7)
+    likelihoods = np.maximum(likelihoods, 1e-7)
 
     def look(a: Array) -> tuple[float, Array]:
         mix = softmax(a)
-        p = mix @ said
-        gradient = -mix * ((said / p - 1) @ weight)
+        p = mix @ likelihoods
+        gradient = -mix * ((likelihoods / p - 1) @ weight)
         return float(-(weight @ np.log(p)) + penalty * a @ a), gradient + 2 * penalty * a
 
-    best = minimize(look, np.zeros(len(said)), jac=True, method="BFGS")
+    best = minimize(look, np.zeros(len(likelihoods)), jac=True, method="BFGS")
     return np.asarray(softmax(best.x))

@@ -1,1 +1,1 @@
-"""How good a model is: folds, predictions out of fold, metrics, intervals. Estimators come in as arguments."""
+"""Evaluate models: folds, out-of-fold predictions, metrics, intervals. Estimators are passed as arguments."""

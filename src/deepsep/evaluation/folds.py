@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from deepsep.core.labels import Labels, as_labels
-from deepsep.errors import LabelError, ParameterError
+from deepsep.core.sklearn_callers import called_from
+from deepsep.errors import LabelError, ParameterError, shown
 
 Array = NDArray[Any]
 
@@ -25,15 +26,15 @@ class LabelledFold:
     """Cross-validation folds for partly labelled rows.
 
     Every training fold holds all unlabelled rows and the labelled rows of the other folds; every test fold holds
-    labelled rows only, stratified by class. scikit-learn's own splitters deal unlabelled rows out like a class and
-    score predictions for them as wrong.
+    labelled rows only, stratified by class. scikit-learn's own splitters treat unlabelled rows as
+    a class of their own and count every prediction for them as wrong.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds. No class may have fewer labelled rows.
     n_repeats : int, default=1
-        How often the labelled rows are dealt anew.
+        How often the labelled rows are split anew.
     random_state : int, RandomState or None, default=None
         Seed of the shuffling.
 
@@ -53,7 +54,7 @@ class LabelledFold:
     def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, random_state: Any = None) -> None:
         for name, value, least in (("n_splits", n_splits, 2), ("n_repeats", n_repeats, 1)):
             if not isinstance(value, int | np.integer) or value < least:
-                raise ParameterError(f"{name}={value!r}: pass an integer of at least {least}.")
+                raise ParameterError(f"{name}={shown(value)}: pass an integer of at least {least}.")
         self.n_splits = n_splits
         self.n_repeats = n_repeats
         self.random_state = random_state
@@ -74,6 +75,11 @@ class LabelledFold:
         groups : None
             Not used.
         """
+        if called_from("cross_val_predict"):
+            raise LabelError(
+                "cross_val_predict needs every row in a test fold, and LabelledFold holds out labelled rows only. Use "
+                "deepsep.out_of_fold(model, X, y), which returns the probabilities of the labelled rows."
+            )
         if y is None:
             raise LabelError("LabelledFold needs y to know which rows are labelled: call split(X, y).")
         labels = as_labels(y)
@@ -83,7 +89,7 @@ class LabelledFold:
         if counts.min() < self.n_splits:
             rarest = labels.classes[counts.argmin()]
             raise LabelError(
-                f"class {rarest!r} has {counts.min()} labelled rows, fewer than n_splits={self.n_splits}. "
+                f"class {shown(rarest)} has {counts.min()} labelled rows, fewer than n_splits={self.n_splits}. "
                 + (
                     f"Use n_splits={counts.min()} or label more rows of it."
                     if counts.min() > 1
@@ -117,11 +123,11 @@ class Folds:
     tests : tuple of arrays
         The labelled rows that each fold holds out, sorted; one repeat after the other.
     n_repeats : int
-        How often the labelled rows were dealt into folds.
+        How often the labelled rows were split into folds.
     seed : int
-        Seed of the dealing, and of all that is random in an evaluation on these folds.
+        Seed of the split, and of everything random in an evaluation on these folds.
     notes : tuple of str
-        What limits such an evaluation.
+        Limits of the evaluation, as sentences for the user.
     """
 
     rows: Array
@@ -145,24 +151,24 @@ def deal_folds(
     weight: Array | None = None,
     max_unlabeled: int | None = None,
 ) -> Folds:
-    """Deal the labelled rows into folds, also where classes have few of them.
+    """Split the labelled rows into folds, even if some classes have few of them.
 
-    Classes with enough labels are dealt as :class:`LabelledFold` does it. Of a class with fewer labels than folds, a
+    Classes with enough labels are split as by :class:`LabelledFold`. Of a class with fewer labels than folds, a
     fold holds out at most one, so that all classes are in every training part. A class with one label is never held
     out. A row of weight 0 takes no part.
 
     Parameters
     ----------
     labels : Labels
-        Of all rows.
+        Labels of all rows.
     n_splits, n_repeats : int
-        The number of folds, fewer where no class has as many labels, and how often rows are dealt into them.
+        The number of folds (fewer if no class has as many labels), and how often the rows are split.
     seed : int
-        Repeat r is dealt with the seed ``seed + r``.
+        Repeat r is split with the seed ``seed + r``.
     weight : array (n,), optional
-        Of the rows.
+        Weights of the rows.
     max_unlabeled : int, optional
-        Of more unlabelled rows than this, as many are drawn at random.
+        The most unlabelled rows to use; of more, a random sample is drawn.
 
     Raises
     ------
@@ -178,11 +184,11 @@ def deal_folds(
     single = [str(labels.classes[k]) for k in np.flatnonzero(counts == 1)]
     if single:
         names = ", ".join(single[:5]) + (" and others" if len(single) > 5 else "")
-        notes.append(f"Classes with one label are never held out, so nothing is known of how well they do: {names}.")
+        notes.append(f"Classes with one label are never held out, so their accuracy is unknown: {names}.")
     unlabelled = np.flatnonzero(present & (codes < 0))
     if max_unlabeled is not None and len(unlabelled) > max_unlabeled:
         notes.append(
-            f"The models behind these figures saw {max_unlabeled:,} of the {len(unlabelled):,} unlabelled rows."
+            f"The cross-validation uses {max_unlabeled:,} of the {len(unlabelled):,} unlabelled rows, drawn at random."
         )
         unlabelled = np.random.default_rng(seed).choice(unlabelled, max_unlabeled, replace=False)
     rows = np.sort(np.concatenate([np.flatnonzero(codes >= 0), unlabelled]))
@@ -205,7 +211,9 @@ def _deal(codes: Array, counts: Array, n_splits: int, seed: int) -> list[Array]:
 
 
 def deal_distinct(X: Any, codes: Array, n_splits: int, rng: np.random.Generator) -> Folds:
-    """Deal labelled rows into folds so that equal rows of a class are in the same one: a copy is no unseen row.
+    """Split labelled rows into folds, with identical rows of a class in the same fold.
+
+    Otherwise a model would be tested on copies of rows that it was trained on.
 
     A class whose rows are all equal is never held out; if that is so for all classes, there are no folds.
     """
@@ -221,7 +229,7 @@ def deal_distinct(X: Any, codes: Array, n_splits: int, rng: np.random.Generator)
 
 
 def spread_over_classes(codes: Array, rng: np.random.Generator) -> Array:
-    """Return the labelled rows in an order whose every beginning has all classes, each about in its share."""
+    """Return the labelled rows in an order of which every first part is stratified by class."""
     at = rng.permutation(np.flatnonzero(codes >= 0))
     place = np.empty(len(at))
     for k in np.unique(codes[at]):

@@ -1,4 +1,4 @@
-"""Tables that go in and out: rows of pandas, polars or a matrix, and the columns of predictions."""
+"""Rows and columns of pandas and polars frames and of matrices, and the columns of predictions."""
 
 from __future__ import annotations
 
@@ -52,26 +52,27 @@ def take_mixed(table: Any, rows: Array, other: dict[int, Array]) -> Any:
 
 
 def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
-    """Return what a function says about all rows, without holding more than a batch of what it makes of them."""
+    """Apply a function to all rows, batch by batch to save memory, and join the results."""
     n = len(table)
     if n <= BATCH:
         return function(table)
     return np.concatenate([function(take(table, np.arange(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)])
 
 
-def prediction_columns(classes: Array, p: Array) -> dict[str, Array]:
+def prediction_columns(classes: Array, p: Array, label: str | None = None) -> dict[str, Array]:
     """Return the columns of predictions: the label, the probability of each class, and the confidence."""
     best = p.max(axis=1) if len(p) else np.empty(0)
-    return dict(zip(prediction_names(classes), [classes[p.argmax(axis=1)], *p.T, best], strict=True))
+    return dict(zip(prediction_names(classes, label), [classes[p.argmax(axis=1)], *p.T, best], strict=True))
 
 
-def prediction_names(classes: Any) -> list[str]:
-    """Return the names of the columns of predictions."""
-    return ["label", *(f"probability_{name}" for name in classes), "confidence"]
+def prediction_names(classes: Any, label: str | None = None) -> list[str]:
+    """Return the names of the columns of predictions; the first is that of the column of labels, or "label"."""
+    others = [*(f"probability_{name}" for name in classes), "confidence"]
+    return ["label" if label is None or label in others else label, *others]
 
 
 def check_id_name(id_name: Any, columns: Iterable[str]) -> None:
-    """Raise if the identifier has the name of a column of the result, where one would replace the other."""
+    """Raise if the identifier has the same name as a column of the result."""
     if id_name in columns:
         raise DataError(f"the id column is named {id_name!r}, like a column of the result. Rename it.")
 

@@ -1,4 +1,4 @@
-"""How much worse predictions get when a column is shuffled."""
+"""Permutation importance: how much worse predictions get when a column is shuffled."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from deepsep.evaluation.frames import BATCH, take_mixed
 
 Array = NDArray[Any]
 
-FLOOR = 1e-6  # of probabilities, so that one sure mistake does not decide about a column
+FLOOR = 1e-6  # of probabilities, so that a single confident mistake does not dominate
 
 
 @dataclass(frozen=True)
 class Permuted:
-    """What shuffling each column did to each row, as means over the repeats.
+    """The effect of shuffling each column on each row, as means over the repeats.
 
     Attributes
     ----------
     loss : array (columns, rows)
-        Rise of −log p of the right class.
+        Increase in −log p of the true class.
     accuracy : array (columns, rows)
-        Rows lost: 1 for a row that was right and is no longer, −1 for the reverse.
+        Loss of accuracy: 1 for a row that was right and is now wrong, −1 for the reverse.
     per_class : array (columns, rows, classes)
-        Rise of the loss of "this class or not".
+        Increase in the log loss of each class against the rest.
     """
 
     loss: Array
@@ -43,29 +43,29 @@ def permute(
     rng: np.random.Generator,
     groups: Sequence[Sequence[int]] | None = None,
 ) -> Permuted:
-    """Shuffle each column of the table in turn and see what becomes of the predictions.
+    """Shuffle each column of the table in turn and measure the effect on the predictions.
 
     Parameters
     ----------
     predict_proba : callable
-        Of the fitted model; takes rows like those of the table.
+        Method of the fitted model; takes rows of the table.
     table : frame or matrix (rows, columns)
-        The rows to try it on.
+        The rows to predict.
     codes : array (rows,)
         Their classes.
     repeats : int
         How often each column is shuffled.
     rng : numpy.random.Generator
-        Source of the shuffling.
+        Generator for the shuffling.
     groups : sequence of sequences of int, optional
-        Which columns of the table are shuffled together and count as one; without it, each is alone.
+        Columns that are shuffled together and count as one; by default each by itself.
     """
     groups = [[j] for j in range(table.shape[1])] if groups is None else groups
     n, d = len(codes), len(groups)
     before = _losses(predict_proba(table), codes)
     sums = [np.zeros((d, *part.shape)) for part in before]
     jobs = [(j, rng.permutation(n)) for j in range(d) for _ in range(repeats)]
-    jobs = [(j, order) for j, order in jobs if len(groups[j])]  # without a column, nothing changes
+    jobs = [(j, order) for j, order in jobs if len(groups[j])]  # an empty group changes nothing
     per_call = max(1, BATCH // n)
     for start in range(0, len(jobs), per_call):
         some = jobs[start : start + per_call]
@@ -99,7 +99,7 @@ def _losses(p: Array, codes: Array) -> tuple[Array, Array, Array]:
 
 
 def join(parts: list[Permuted]) -> Permuted:
-    """Return what was found on the rows of several folds as one."""
+    """Join the results of several folds."""
     return Permuted(
         *(np.concatenate([getattr(part, name) for part in parts], axis=1) for name in ("loss", "accuracy", "per_class"))
     )

@@ -1,4 +1,4 @@
-"""Scores with their uncertainty, from rows that were held out once each and may differ in weight."""
+"""Scores with confidence intervals, from held-out rows that may be weighted."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def wilson(right: float, n: float) -> list[float]:
 
 
 def effective(weight: Array | None, n: int) -> float:
-    """Return how many rows of equal weight would tell as much: Kish's (Σw)² / Σw².
+    """Return the effective sample size of weighted rows: Kish's (Σw)² / Σw².
 
-    The variance of a weighted share of independent rows is that of a plain share of so many rows.
+    The variance of a weighted share equals that of an unweighted share of so many rows.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def effective(weight: Array | None, n: int) -> float:
 
 
 def share_right(right: Array, weight: Array | None = None) -> tuple[float, list[float]]:
-    """Return which share of rows is right, by weight, and Wilson's interval of it for the effective number of rows."""
+    """Return the weighted share of rows that are right, and its Wilson interval for the effective sample size."""
     if weight is None:
         count, n = int(right.sum()), len(right)
         return count / n, wilson(count, n)
@@ -55,10 +55,9 @@ def share_right(right: Array, weight: Array | None = None) -> tuple[float, list[
 def paired_difference(right: Array, other: Array, weight: Array | None = None) -> dict[str, Any]:
     """Return by how much one method is more accurate than another on the same rows, with a 95 % interval.
 
-    The interval is that of Bonett and Price (2012), a Wald interval with one row added to each of the two kinds that
-    differ. Unlike the bootstrap it does not claim certainty where the two methods hardly ever differ. With weights, the
-    shares of the two kinds are weighted, and the rows are the effective number of them. ``gained`` and ``lost`` count
-    rows.
+    The interval is that of Bonett and Price (2012): a Wald interval with one row added to each of the two kinds of
+    discordant rows. Unlike the bootstrap, it is not too narrow when the two methods hardly ever differ. With weights,
+    the shares are weighted and the number of rows is the effective one. ``gained`` and ``lost`` count rows.
 
     Examples
     --------
@@ -85,8 +84,8 @@ def scores_with_intervals(p: Array, codes: Array, seed: int, weight: Array | Non
     """Return accuracy, balanced accuracy, log loss and calibration error, each with a 95 % interval.
 
     Accuracy has Wilson's interval; the others have percentiles of a bootstrap over the held-out rows, drawn within
-    each class. ``ece_if_calibrated`` is the calibration error that perfectly calibrated probabilities would show on as
-    few rows: with few rows it is well above 0. With weights, a row counts by its weight in all of them.
+    each class. ``ece_if_calibrated`` is the mean calibration error of perfectly calibrated probabilities on as many
+    rows, which is well above 0 if these are few. Weights apply to all scores.
     """
     rng = np.random.default_rng(seed)
     w = np.ones(len(p)) if weight is None else weight
@@ -107,9 +106,9 @@ def scores_with_intervals(p: Array, codes: Array, seed: int, weight: Array | Non
 
 
 def _parts(p: Array, codes: Array) -> Array:
-    """Return columns whose weighted sums make up every score, so that a resample costs one product.
+    """Return columns whose weighted sums determine every score, so that each resample costs one product.
 
-    They are 1, the log loss, the gap of confidence and truth in each bin, and for each class being of it and right.
+    They are 1, the log loss, the calibration gap in each bin, and per class whether a row belongs to it and is right.
     """
     right = p.argmax(axis=1) == codes
     loss = -np.log(np.maximum(p[np.arange(len(p)), codes], np.finfo(np.float64).eps))
@@ -126,7 +125,7 @@ def _from_sums(sums: Array) -> list[float]:
 
 
 def _ece_if_calibrated(p: Array, weight: Array, rng: np.random.Generator) -> float:
-    """Return the mean calibration error if every row were right as often as its confidence says."""
+    """Return the mean calibration error of simulated rows that are right as often as their confidence."""
     confidence = p.max(axis=1)
     bins = confidence_bins(confidence) * weight[:, None]
     drawn = [np.abs((confidence - (rng.random(len(p)) < confidence)) @ bins).sum() for _ in range(200)]
@@ -134,14 +133,14 @@ def _ece_if_calibrated(p: Array, weight: Array, rng: np.random.Generator) -> flo
 
 
 def reliability(p: Array, codes: Array, weight: Array | None = None) -> list[dict[str, Any]]:
-    """Return groups of equally many rows by confidence: mean confidence, share that is right, and its interval."""
+    """Return groups of equal size by confidence: mean confidence, share of rows that are right, and its interval."""
     confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
     groups = np.array_split(np.argsort(confidence, kind="stable"), int(np.clip(len(p) // 15, 2, 10)))
-    found = []
+    result = []
     for at in groups:
         if len(at):
             w = None if weight is None else weight[at]
             share, interval = share_right(right[at], w)
             sure = float(np.average(confidence[at], weights=w))
-            found.append({"confidence": sure, "accuracy": share, "interval": interval, "n": len(at)})
-    return found
+            result.append({"confidence": sure, "accuracy": share, "interval": interval, "n": len(at)})
+    return result

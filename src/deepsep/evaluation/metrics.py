@@ -1,4 +1,4 @@
-"""How good class probabilities are: accuracy, balanced accuracy, log loss and calibration error, by weight."""
+"""Weighted metrics of class probabilities: accuracy, balanced accuracy, log loss, calibration error."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def scores(p: Array, codes: Array, weight: Array | None = None) -> dict[str, flo
 
 
 def log_loss(p: Array, codes: Array, weight: Array | None = None) -> float:
-    """Return the mean of −log p of the right class, as scikit-learn does, of probabilities in any precision."""
+    """Return scikit-learn's log loss, for probabilities in any precision."""
     p = p.astype(np.float64)
-    p /= p.sum(axis=1, keepdims=True)  # single precision does not sum to one closely enough
+    p /= p.sum(axis=1, keepdims=True)  # in single precision they do not sum to one closely enough
     return float(metrics.log_loss(codes, p, labels=np.arange(p.shape[1]), sample_weight=weight))
 
 
@@ -46,11 +46,11 @@ def calibration_error(p: Array, codes: Array, weight: Array | None = None) -> fl
 
 
 def calibration_gaps(p: Array, codes: Array) -> Array:
-    """Return confidence minus 1 if the row is right, in the column of the row's bin; 0 in the other columns."""
+    """Return confidence minus correctness (1 or 0) in the column of the row's bin, and 0 in the others."""
     confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
     return np.asarray(confidence_bins(confidence) * (confidence - right)[:, None])
 
 
 def confidence_bins(confidence: Array) -> Array:
-    """Return which of ten bins of equal width each row is in, as columns of 0 and 1."""
+    """Return the bin of each row, of ten of equal width, as one-hot columns."""
     return np.asarray(np.eye(BINS)[np.minimum((confidence * BINS).astype(int), BINS - 1)])

@@ -1,7 +1,8 @@
-"""Class probabilities of labelled rows by models that have not seen their labels."""
+"""Out-of-fold predictions: class probabilities of labelled rows from models fitted without their labels."""
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.core.checks import is_integer, private_generator
 from deepsep.core.labels import Labels, as_labels
-from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.core.workers import end_with, without_interrupts
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
 from deepsep.evaluation.frames import prediction_columns, take
 from deepsep.evaluation.population import read_weights, to_population
@@ -28,7 +30,7 @@ MODEL = "model"  # the name of the only estimator of :func:`out_of_fold`
 
 @dataclass(frozen=True)
 class Candidate:
-    """An estimator, and which part of a fold's training rows it is fitted to.
+    """An estimator and the training rows that it is fitted to.
 
     Attributes
     ----------
@@ -55,7 +57,7 @@ class Fold:
     Attributes
     ----------
     number : int
-        Of the fold, from 0.
+        Number of the fold, from 0.
     encoder : transformer or None
         Fitted to the training rows.
     X, codes, weight
@@ -76,7 +78,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """Probabilities of labelled rows, each by models that have not seen its label.
+    """Out-of-fold class probabilities of the labelled rows.
 
     Attributes
     ----------
@@ -91,7 +93,7 @@ class OutOfFold:
     weight : array (m,) or None
         The weights of the rows.
     p : dict of str to array (m, c)
-        The probabilities by each estimator that could be fitted in all folds.
+        The probabilities, by estimator; those that failed in some fold are left out.
     seconds : dict of str to float
         Mean seconds of a fit, by estimator.
     failures : dict of str to str
@@ -99,9 +101,9 @@ class OutOfFold:
     n_training : array (folds,)
         Labels in the training part of each fold.
     extras : list of dict
-        By fold and estimator, what the function ``after_fit`` returned.
+        The results of ``after_fit``, by fold and estimator.
     folds : Folds
-        How the rows were dealt.
+        The split.
     """
 
     rows: Array
@@ -123,7 +125,7 @@ class OutOfFold:
         return p
 
     def by_repeat(self, values: Array) -> list[Array]:
-        """Return values of the rows, such as ``codes`` or probabilities, apart for each repeat."""
+        """Return values of the rows, such as ``codes`` or probabilities, as one array per repeat."""
         return np.split(values, self.folds.n_repeats)  # every repeat holds the same rows out
 
     def to_frame(self) -> Any:
@@ -144,9 +146,9 @@ def out_of_fold(
     sample_weight: Any = None,
     random_state: Any = None,
 ) -> OutOfFold:
-    """Return class probabilities of the labelled rows by copies of a model that have not seen their labels.
+    """Return class probabilities of the labelled rows from copies of a model that were fitted without their labels.
 
-    The labelled rows are dealt into folds. For each fold, a copy of the model is fitted to all other rows, the
+    The labelled rows are split into folds. For each fold, a copy of the model is fitted to all other rows, the
     unlabelled ones included, and predicts the rows of the fold. All classes are in every training part: of a class with
     fewer labels than folds, a fold holds out at most one, and a class with one label is never held out.
 
@@ -189,7 +191,7 @@ def out_of_fold(
     """
     for name, value, least in (("n_splits", n_splits, 2), ("n_repeats", n_repeats, 1)):
         if not is_integer(value, least):
-            raise ParameterError(f"out_of_fold: {name}={value!r}; pass an integer of at least {least}.")
+            raise ParameterError(f"out_of_fold: {name}={shown(value)}; pass an integer of at least {least}.")
     labels = as_labels(y)
     if not hasattr(X, "shape"):
         X = np.asarray(X)
@@ -214,7 +216,7 @@ def split_model(model: Any) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class _Job:
-    """What all folds need."""
+    """The arguments of :func:`fit_folds`, shared by all folds."""
 
     candidates: Mapping[str, Candidate]
     table: Any
@@ -225,6 +227,7 @@ class _Job:
     ask: Callable[[Any, Any], Array]
     after_fit: Callable[[str, Any, Fold], Any] | None
     keep_failures: bool
+    parent: int
 
 
 def predict_proba(fitted: Any, X: Any) -> Array:
@@ -246,37 +249,37 @@ def fit_folds(
     n_jobs: int | None = None,
     on_fold: Callable[[int], object] | None = None,
 ) -> OutOfFold:
-    """Fit copies of estimators to all rows but those that a fold holds out, for each fold, and ask about these.
+    """For each fold, fit copies of estimators to the other rows and predict the rows of the fold.
 
     Parameters
     ----------
     candidates : dict of str to Candidate
-        What is fitted; all see the same rows, encoded in the same way.
+        The estimators; all get the same rows, encoded in the same way.
     table : frame or matrix
         All rows.
     labels : Labels
-        Of all rows.
+        Labels of all rows.
     folds : Folds
         From :func:`deepsep.evaluation.folds.deal_folds`.
     weight : array (n,), optional
-        Of all rows; passed on to the estimators that take weights.
+        Weights of all rows; passed to the estimators that take weights.
     encoder : transformer, optional
-        Fitted once for each fold, to its training rows.
+        Fitted once per fold, to its training rows.
     ask : callable, optional
         ``ask(fitted, X)`` returns an array with a row for each row of X; by default the probabilities.
     after_fit : callable, optional
-        ``after_fit(name, fitted, fold)`` is called after each fit, in the process of the fit; what it returns is kept
-        in ``extras``.
+        ``after_fit(name, fitted, fold)`` is called after each fit, in the process of the fit; its results are kept in
+        ``extras``.
     keep_failures : bool, default=False
         Whether a ``ValueError`` of an estimator is kept in ``failures`` instead of raised.
     n_jobs : int, optional
-        Folds that are fitted at the same time.
+        Number of folds to fit in parallel.
     on_fold : callable, optional
         Called with the number of folds done.
     """
     if weight is not None and (weight == 1).all():
         weight = None
-    job = _Job(candidates, table, labels, folds, weight, encoder, ask, after_fit, keep_failures)
+    job = _Job(candidates, table, labels, folds, weight, encoder, ask, after_fit, keep_failures, os.getpid())
     results = []
     for result in _run(job, n_jobs):
         results.append(result)
@@ -302,7 +305,7 @@ def fit_folds(
 
 @dataclass(frozen=True)
 class _Result:
-    """What came out of one fold."""
+    """The results of one fold."""
 
     n_training: int
     p: dict[str, Array]
@@ -319,12 +322,15 @@ def _run(job: _Job, n_jobs: int | None) -> Iterator[_Result]:
     from joblib import Parallel, delayed, parallel_config
 
     with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        yield from Parallel(return_as="generator")(delayed(_fit_fold)(job, number) for number in numbers)
+        with without_interrupts():
+            results = Parallel(return_as="generator")(delayed(_fit_fold)(job, number) for number in numbers)
+        yield from results
 
 
 def _fit_fold(job: _Job, number: int) -> _Result:
+    end_with(job.parent)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeepSepWarning)  # a fit to all rows says what there is to say
+        warnings.simplefilter("ignore", DeepSepWarning)  # the fit to all rows has issued them already
         fold = _encoded(job, number)
         result = _Result(int((fold.codes >= 0).sum()), {}, {}, {}, {})
         for name, candidate in job.candidates.items():
@@ -369,7 +375,7 @@ def _fit(candidate: Candidate, fold: Fold, classes: Array, seed: int) -> Any:
         X, codes, weight = take(X, at), codes[at], None if weight is None else weight[at]
         weight = to_population(codes, weight, candidate.class_shares)
     copy = clone(candidate.estimator)
-    copy._is_part = True  # of a larger piece of work, which Ctrl-C must end
+    copy._is_part = True  # of a larger run, which Ctrl-C must stop
     if copy.get_params(deep=False).get("random_state", 0) is None:
         copy.set_params(random_state=seed)
     weights = {"sample_weight": weight} if weight is not None and has_fit_parameter(copy, "sample_weight") else {}
@@ -377,7 +383,7 @@ def _fit(candidate: Candidate, fold: Fold, classes: Array, seed: int) -> Any:
 
 
 def _names(codes: Array, classes: Array) -> Array:
-    """Return labels as a user would pass them: None where there is none."""
+    """Return labels as a user would pass them, None for unlabelled rows."""
     if (codes >= 0).all():
         return np.asarray(classes[codes])
     return np.array([*classes.tolist(), None], dtype=object)[codes]  # the code -1 is the last

@@ -1,4 +1,4 @@
-"""Populations with known class shares: how held-out rows count, and how probabilities are brought to the shares."""
+"""Populations with known class shares: weights of held-out rows, and probabilities adjusted to the shares."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_weights(sample_weight: Any, labels: Labels) -> Array | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeepSepWarning)  # a note tells of classes with one label
+            warnings.simplefilter("ignore", DeepSepWarning)  # the folds have a note about classes with one label
             return check_weights(labels.codes, sample_weight, labels)
     except ParameterError:
         raise
@@ -36,16 +36,16 @@ def read_weights(sample_weight: Any, labels: Labels) -> Array | None:
 
 
 def given_shares(estimator: Any, classes: Array) -> Array | None:
-    """Return the shares in the estimator's ``priors``, in the order of the classes; None if there are none."""
+    """Return the estimator's ``priors`` in the order of the classes, or None."""
     priors = estimator.get_params(deep=False).get("priors")
     return check_priors(priors, classes) if isinstance(priors, Mapping) else None
 
 
 def to_population(codes: Array, weight: Array | None, shares: Array | None) -> Array | None:
-    """Return weights of labelled rows under which the classes have their shares in the population.
+    """Return weights of labelled rows that give the classes their shares in the population.
 
-    A row weighs its class's share there over that among the labels, times its own weight. Classes that have no row here
-    take no part.
+    The weight of a row is multiplied by its class's share in the population over that among the labels. Classes without
+    rows are left out.
 
     Examples
     --------
@@ -62,12 +62,12 @@ def to_population(codes: Array, weight: Array | None, shares: Array | None) -> A
 
 @dataclass(frozen=True)
 class Population:
-    """What brings probabilities to known shares of the classes: the unlabelled rows of a training part.
+    """Known class shares, and the unlabelled training rows by which probabilities are adjusted to them.
 
     Attributes
     ----------
     shares : array (c,)
-        Of the classes.
+        Shares of the classes.
     rows : matrix
         The unlabelled rows.
     weight : array
@@ -81,18 +81,18 @@ class Population:
 
 @dataclass(frozen=True)
 class RawProbabilities:
-    """Probabilities of a model before they are tempered and brought to known shares.
+    """Probabilities of a model before calibration and adjustment to known shares.
 
     Attributes
     ----------
     p : array (m, c)
-        Of the rows held out.
+        Probabilities of the held-out rows.
     population : Population or None
-        None: there are no shares to be brought to.
+        None if there are no known shares.
     unlabelled : array (u, c) or None
         Probabilities of the unlabelled rows; None if there are no such rows.
     shift : array (c,) or None
-        The model's own shift, which does not depend on probabilities where there are no unlabelled rows.
+        The model's own adjustment, used if there are no unlabelled rows.
     """
 
     p: Array
@@ -100,8 +100,8 @@ class RawProbabilities:
     unlabelled: Array | None = None
     shift: Array | None = None
 
-    def brought_to_shares(self, temperature: float = 1.0) -> Array:
-        """Return the probabilities tempered and then brought to the shares, as :class:`deepsep.DeepSep` does it."""
+    def adjusted(self, temperature: float = 1.0) -> Array:
+        """Return the probabilities calibrated and then adjusted to the shares, as in :class:`deepsep.DeepSep`."""
         p = self.p if temperature == 1 else temper(self.p, temperature)
         if self.population is None:
             return p
@@ -116,7 +116,7 @@ class RawProbabilities:
 def by_round(
     fitted: Any, X: Any, population: Population | None
 ) -> tuple[list[RawProbabilities], list[RawProbabilities]]:
-    """Return the probabilities by each round's network, and by the moving average up to it; round 0 is the start."""
+    """Return the probabilities of each round's network and of the moving average; round 0 is the initial network."""
     shift = getattr(fitted, "prior_shift_", None)
     networks, unlabelled = all_rounds(fitted, X), None
     if population is not None and len(population.weight):
@@ -136,21 +136,21 @@ def all_rounds(fitted: Any, X: Any) -> Array:
 
 
 def tempered(p: Array, codes: Array, raw: list[RawProbabilities], weight: Array) -> Array:
-    """Return probabilities as a calibrated method would give them: each fold with the temperature of the others.
+    """Return calibrated probabilities: those of each fold with the temperature fitted to the other folds.
 
     Parameters
     ----------
     p : array (m, c)
-        Of the rows of all folds, brought to the shares.
+        Probabilities of the rows of all folds, adjusted to the shares.
     codes, weight : array (m,)
         Their classes and weights.
     raw : list of RawProbabilities
-        Of each fold.
+        One per fold.
     """
     fold = np.repeat(np.arange(len(raw)), [len(part.p) for part in raw])
     result = p.copy()
     for k, part in enumerate(raw):
         others = fold != k
         T = fit_temperature(p[others], codes[others], weight[others])
-        result[~others] = part.brought_to_shares(T)
+        result[~others] = part.adjusted(T)
     return result

@@ -68,5 +68,5 @@ def principal_components(values: Tensor, n_context: int, n_components: int) -> t
 
     The axes come from the context rows alone: rows that are only asked about influence nothing.
     """
-    found = find_components(values[:, :n_context], n_components)
-    return found.apply(values), found.spectrum
+    components = find_components(values[:, :n_context], n_components)
+    return components.apply(values), components.spectrum

@@ -128,23 +128,23 @@ class ContextView:
         filled = np.zeros((tile, part.shape[1]), np.float32)
         filled[: len(part)] = part
         values = self._look(self._tensor(filled))
-        said_by_each = []
+        by_member = []
         for member, memories in zip(self._members, self._memories, strict=True):
             asked = values[None][..., member.columns]
             answers = [self._network.answer(memory, asked)[0].softmax(-1) for memory in memories]
-            said = np.stack([answer.double().cpu().numpy() for answer in answers])
-            said_by_each.append(_by_class(said[:, : len(part)], member))
-        return pool(said_by_each, np.full(len(said_by_each), 1 / len(said_by_each)))
+            stacked = np.stack([answer.double().cpu().numpy() for answer in answers])
+            by_member.append(_by_class(stacked[:, : len(part)], member))
+        return pool(by_member, np.full(len(by_member), 1 / len(by_member)))
 
     def shares(self) -> Shares:
         """Return what the members say of the classes' shares among the unlabelled rows."""
         mean, weight = [], []
         for member, memories in zip(self._members, self._memories, strict=True):
-            said = [memory.prediction for memory in memories]
-            shares = np.stack([part.log_shares.exp().double().cpu().numpy() for part in said])
+            predictions = [memory.prediction for memory in memories]
+            shares = np.stack([part.log_shares.exp().double().cpu().numpy() for part in predictions])
             mean.append(_by_class(shares, member)[0])
             own = _reading_of(member)
-            weight.append(np.array([float(part.concentration[0]) for part in said])[own])
+            weight.append(np.array([float(part.concentration[0]) for part in predictions])[own])
         return Shares(np.stack(mean), np.stack(weight))
 
     def _tensor(self, values: Array) -> Tensor:
@@ -166,14 +166,14 @@ class ContextView:
         )
 
 
-def pool(said: Sequence[Array], exponents: Array) -> Array:
+def pool(opinions: Sequence[Array], exponents: Array) -> Array:
     """Return the product of several opinions (n, C), each to its exponent, as probabilities.
 
     Exponents that sum to 1 give a geometric mean. Opinions that agree by and large are better calibrated so than as a
     plain mean, which is less sure than each of them. None may rule out a class on its own: hence the least probability.
     """
-    logs = np.zeros(said[0].shape)
-    for exponent, p in zip(exponents, said, strict=True):
+    logs = np.zeros(opinions[0].shape)
+    for exponent, p in zip(exponents, opinions, strict=True):
         logs += exponent * np.log(np.maximum(p, LEAST_PROBABILITY))
     product = np.exp(logs - logs.max(1, keepdims=True))
     return np.asarray(product / product.sum(1, keepdims=True))
@@ -185,18 +185,20 @@ def components_of(context: Array) -> Components:
     Those that hardly vary are left out. Where columns repeat one another, or are more than the rows, they would be
     nothing but rounding, which the network would see magnified.
     """
-    found = find_components(torch.from_numpy(context.astype(np.float64))[None], min(MOST_COMPONENTS, *context.shape))
-    n = max(1, int((found.spectrum > LEAST_SPECTRUM).sum()))
-    found = found._replace(axes=found.axes[..., :n], spectrum=found.spectrum[..., :n])
-    return Components(*(part.float() for part in found))
+    components = find_components(
+        torch.from_numpy(context.astype(np.float64))[None], min(MOST_COMPONENTS, *context.shape)
+    )
+    n = max(1, int((components.spectrum > LEAST_SPECTRUM).sum()))
+    components = components._replace(axes=components.axes[..., :n], spectrum=components.spectrum[..., :n])
+    return Components(*(part.float() for part in components))
 
 
-def _by_class(said: Array, member: Member) -> Array:
+def _by_class(answers: Array, member: Member) -> Array:
     """Return (n, C) from what each reading says of the network's numbers, (readings, n, K)."""
     classes = np.arange(member.codings.shape[1])
     own = _reading_of(member)
-    found = said[own, :, member.codings[own, classes]].T
-    return np.asarray(found / found.sum(1, keepdims=True))
+    by_class = answers[own, :, member.codings[own, classes]].T
+    return np.asarray(by_class / by_class.sum(1, keepdims=True))
 
 
 def _reading_of(member: Member) -> Array:

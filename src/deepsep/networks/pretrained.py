@@ -29,11 +29,11 @@ def pretrained_network(device: str) -> InContextNetwork:
             f"the weights of the in-context network are missing: no file {WEIGHTS}. They are part of the package: "
             "install deepsep again."
         )
-    found = hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
+    digest = hashlib.sha256(WEIGHTS.read_bytes()).hexdigest()
     network, _ = load_network(WEIGHTS)  # says itself what is wrong with a damaged file or another format
-    if found != WEIGHTS_SHA256:
+    if digest != WEIGHTS_SHA256:
         raise ModelFileError(
-            f"{WEIGHTS} holds other weights (SHA-256 {found[:12]}...) than this version of deepsep was made with "
+            f"{WEIGHTS} holds other weights (SHA-256 {digest[:12]}...) than this version of deepsep was made with "
             f"({WEIGHTS_SHA256[:12]}...). Install deepsep again."
         )
     return network.to(device).requires_grad_(False)

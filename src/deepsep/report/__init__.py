@@ -1,8 +1,8 @@
-"""The report: what a fit found and how far it can be trusted, as plain data and as one HTML file.
+"""The report: how good a model is and what it predicts, as plain data and as one HTML file.
 
-Three steps, each of which can be used alone: :func:`summarize` measures and returns a plain dictionary, the figures are
-drawn from it, and :func:`render` puts both into a page. :func:`write_report` does all of it. :func:`render_comparison`
-makes such a page of a comparison of methods alone.
+It is made in three steps: :func:`summarize` measures everything and returns a plain dictionary, the figures are drawn
+from that, and :func:`render` puts both on a page. :func:`write_report` does all three. :func:`render_comparison` makes
+a page from a comparison of methods.
 """
 
 from __future__ import annotations

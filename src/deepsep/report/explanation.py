@@ -1,4 +1,4 @@
-"""Which columns drive each segment, and a few rules that describe it, so that it can be told to a colleague."""
+"""Explain a model: which columns drive each class, and a few rules that describe it."""
 
 from __future__ import annotations
 
@@ -37,38 +37,38 @@ def explain(
     n_jobs: int | None = None,
     on_step: OnStep | None = None,
 ) -> dict[str, Any]:
-    """Say which columns drive each class, and imitate the model with a few rules.
+    """Measure which columns drive each class, and describe each class with a few rules.
 
     Parameters
     ----------
     model : fitted pipeline or estimator
-        As :func:`deepsep.for_table` makes it, or an estimator of deepsep on a matrix.
+        A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
     table : DataFrame or matrix
         Rows with the columns that the model was fitted to.
     labels : array-like of shape (n,)
-        Labels of the rows; None where there is none.
+        Labels of the rows; None for unlabelled ones.
     held_out : bool, default=True
-        Whether the importance is measured on labelled rows that the model had not seen, for which it is fitted anew in
-        each fold. False takes the model as it is, which is faster; its importances are then too large.
+        Whether to measure importance on held-out labelled rows, which refits the model for each fold. False uses the
+        model as it is, which is faster, but the importances are then too large.
     depth : int, default=4
-        Most questions that lead to a rule.
+        Depth of the tree: the most conditions in a rule.
     repeats : int, default=5
         How often each column is shuffled.
     seed : int, default=0
-        Seed of the folds, the shuffling and the rows held out from the tree.
+        Seed of the folds, of the shuffling and of the rows held out of the tree.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows in training.
     n_jobs : int, optional
-        Folds that are fitted at the same time.
+        Number of folds to fit in parallel.
     on_step : callable, optional
         Called with (done, total, what comes next).
 
     Returns
     -------
     dict
-        Plain values. ``importance``: ``columns`` with the rise of the log loss when the column is shuffled, its 95 %
-        interval and the accuracy lost, and ``classes`` with the rise of the loss of "this class or not". ``tree``: the
-        ``fidelity`` of the tree and, for each class, its ``rules``. :func:`as_text` puts it into words.
+        Plain values. ``importance``: ``columns`` with the increase in log loss when the column is shuffled, its 95 %
+        interval and the loss of accuracy, and ``classes`` with the increase in the log loss of each class against the
+        rest. ``tree``: the ``fidelity`` of the tree and the ``rules`` of each class. :func:`as_text` makes text of it.
 
     Examples
     --------
@@ -80,10 +80,10 @@ def explain(
     >>> segment = np.where(table.age < 50, "young", "old").astype(object)
     >>> segment[60:] = None
     >>> model = for_table(TSVM()).fit(table, segment)
-    >>> found = explain(model, table, segment, held_out=False, depth=1)
-    >>> found["importance"]["columns"][0]["column"]
+    >>> result = explain(model, table, segment, held_out=False, depth=1)
+    >>> result["importance"]["columns"][0]["column"]
     'age'
-    >>> found["tree"]["classes"][1]["rules"][0]["conditions"]
+    >>> result["tree"]["classes"][1]["rules"][0]["conditions"]
     ['age at most 53']
     """
     known = as_labels(labels)
@@ -91,21 +91,21 @@ def explain(
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
     permuted, note = None, None
     if held_out:
-        found = evaluate(
+        evaluation = evaluate(
             model,
             table,
             known,
             seed=seed,
             sample_weight=sample_weight,
-            rivals=False,
+            baselines=False,
             repeats=repeats,
             n_jobs=n_jobs,
             on_step=on_step,
         )
-        if isinstance(found, str):
-            note = found
+        if isinstance(evaluation, str):
+            note = evaluation
         else:
-            permuted = found.permuted
+            permuted = evaluation.permuted
     if permuted is None:
         rows = np.flatnonzero(known.labelled)
         held_out = False
@@ -124,7 +124,7 @@ def explain(
 
 
 def importance(permuted: Permuted, columns: list[str], classes: list[str], *, held_out: bool) -> dict[str, Any]:
-    """Return the columns with what shuffling them did, the most important first, over all and for each class."""
+    """Return the columns by importance, the most important first, over all classes and for each class."""
     n = permuted.loss.shape[1]
     overall = _ranked(permuted.loss, columns)
     lost = dict(zip(columns, permuted.accuracy.mean(axis=1), strict=True))
@@ -157,7 +157,7 @@ def _ranked(rise: Array, columns: list[str]) -> list[dict[str, Any]]:
 def tree(
     model: Any, table: Any, classes: list[str], *, proba: Any = None, depth: int = DEPTH, seed: int = 0
 ) -> dict[str, Any]:
-    """Return a shallow tree that imitates the model on (a sample of) the rows; ``proba`` saves predicting them."""
+    """Return a shallow tree that imitates the model on a sample of rows; ``proba`` are its predictions, if known."""
     if len(table) > MOST_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(len(table), MOST_ROWS, replace=False))
         table, proba = take(table, rows), None if proba is None else np.asarray(proba)[rows]
@@ -166,17 +166,17 @@ def tree(
 
 
 def as_text(explanation: dict[str, Any]) -> str:
-    """Return what :func:`explain` found as text for a terminal."""
-    found, rules = explanation["importance"], explanation["tree"]
-    lines = [f"What the model looks at ({how(found)})", ""]
-    shown = [line for line in found["columns"] if line["clear"]][:SHOWN]
+    """Return the result of :func:`explain` as text for a terminal."""
+    importances, rules = explanation["importance"], explanation["tree"]
+    lines = [f"What the model looks at ({how(importances)})", ""]
+    shown = [line for line in importances["columns"] if line["clear"]][:SHOWN]
     width = max((len(line["column"]) for line in shown), default=0)
     lines += [
         f"  {line['column']:<{width}}  log loss +{line['loss']:.3f}, accuracy {-100 * line['accuracy']:+.1f} points"
         for line in shown
     ] or ["  No single column matters clearly with these labels."]
     lines += ["", fidelity_sentence(rules)]
-    for driven, described in zip(found["classes"], rules["classes"], strict=True):
+    for driven, described in zip(importances["classes"], rules["classes"], strict=True):
         names = [line["column"] for line in driven["columns"] if line["clear"]][:SHOWN_OF_CLASS]
         lines += ["", f"{driven['class']} ({described['rows']:,} rows)"]
         lines.append("  driven by " + (join_words(names) if names else "no single column that stands out"))
@@ -184,26 +184,27 @@ def as_text(explanation: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
-NO_RULE = "No rule of this tree leads here: the tree cannot tell the class from the others."
+NO_RULE = "No rule of the tree leads to this class: it takes more than a few conditions to separate it."
 
 
-def how(found: dict[str, Any]) -> str:
+def how(importances: dict[str, Any]) -> str:
     """Return how the importance was measured."""
-    rows = f"{found['rows']:,} labelled rows"
-    return (
-        f"on {rows} that the model had not seen" if found["held_out"] else f"on the {rows} of its training: in-sample"
-    )
+    rows = f"{importances['rows']:,} labelled rows"
+    return f"on {rows}, held out" if importances["held_out"] else f"on the {rows} that the model was trained on"
 
 
 def fidelity_sentence(rules: dict[str, Any]) -> str:
-    """Return how far the rules can be taken for the model."""
+    """Return how well the rules describe the model."""
     value = rules["fidelity"]
     trust = (
-        "The rules tell most of the story." if value >= 0.8 else "Take the rules for a sketch: the model knows more."
+        "They describe most of what it does."
+        if value >= 0.8
+        else "They are a rough sketch: the model uses more than the rules show."
     )
     return (
         f"The rules agree with the model on {percent(value)} ({span(rules['interval'])}) of {rules['rows']:,} rows "
-        f"that the tree had not seen; one class for all rows would agree on {percent(rules['largest'])}. {trust}"
+        f"that the tree was not trained on; always predicting the most frequent class would agree on "
+        f"{percent(rules['largest'])}. {trust}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The second step of the report: each function draws one kind of figure from a part of the summary."""
+"""The second step of the report: functions that each draw one kind of figure from a part of the summary."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import Any
 from markupsafe import Markup
 
 from deepsep.report.svg import marker, picture, tag, ticks
-from deepsep.report.wording import number, percent, shorten, span
+from deepsep.report.wording import number, percent, shorten, span, wrap
 
 WIDTH = 372.0
 ROOM = 12.0  # around a figure
+LETTER = 6.6  # mean width of a letter
+LINE = 13.0  # height of a line of text
 
 
 def shares(lines: Sequence[dict[str, Any]]) -> Markup:
     """Draw the share of each class among the labels and among the predictions."""
-    left, right, row = 116.0, 40.0, 38.0
+    left, right, row = 2.0, 44.0, 54.0
     both = lines[0]["predicted"] is not None
     most = max(max(line["labelled"], line["predicted"] or 0) for line in lines)
     wide = WIDTH - left - right
     parts = []
     for i, line in enumerate(lines):
-        y = i * row + 4
-        parts.append(_name(line["class"], 0, y + 18, 17))
+        y = i * row + 20
+        parts.append(_name(line["class"], left, y - 6, 56))
         for j, key in enumerate(("labelled", "predicted") if both else ("labelled",)):
             length = max(wide * line[key] / most, 1)
             parts.append(tag("rect", x=left, y=y + 15 * j, width=length, height=12, rx=2, class_=f"bar s{j}"))
@@ -44,6 +46,7 @@ def intervals(methods: Sequence[dict[str, Any]]) -> Markup:
     scale = _Scale(marks[0], marks[-1], ROOM, WIDTH - ROOM - 8)
     bottom = top + len(methods) * row + 4
     parts = [_vertical(scale(tick), top, bottom, percent(tick)) for tick in marks]
+    parts.append(_title("accuracy on held-out rows", WIDTH / 2, bottom + 33, middle=True))
     for i, line in enumerate(methods):
         y, own = top + i * row + 28, line["accuracy"]
         kind = "s0" if line["key"] == "model" else "s1"
@@ -56,7 +59,7 @@ def intervals(methods: Sequence[dict[str, Any]]) -> Markup:
         f"{line['name']} {percent(line['accuracy']['value'])} ({span(line['accuracy']['interval'])})"
         for line in methods
     )
-    return picture(WIDTH, bottom + 20, alt, parts)
+    return picture(WIDTH, bottom + 38, alt, parts)
 
 
 def lines(
@@ -64,11 +67,12 @@ def lines(
     series: Sequence[dict[str, Any]],
     *,
     x_title: str,
+    y_title: str,
     alt: str,
     dodge: float = 0.0,
 ) -> Markup:
-    """Draw shares along x, one line for each of the series (name, values, interval)."""
-    height, left, top = 276.0, 44.0, 14.0 + 18.0 * len(series)
+    """Draw a line chart of shares, one line per series (name, values, interval)."""
+    height, left, top = 300.0, 44.0, 38.0 + 18.0 * len(series)
     low = min(end for one in series for end, _ in one["interval"])
     high = max(end for one in series for _, end in one["interval"])
     marks = [tick for tick in ticks(low, high) if 0 <= tick <= 1]
@@ -78,9 +82,8 @@ def lines(
     parts += [
         tag("text", number(value), x=across(value), y=height - 26, class_="axis", text_anchor="middle") for value in x
     ]
-    parts.append(
-        tag("text", x_title, x=(left + WIDTH - ROOM) / 2, y=height - 6, class_="axis title", text_anchor="middle")
-    )
+    parts.append(_title(x_title, (left + WIDTH - ROOM) / 2, height - 6, middle=True))
+    parts.append(_title(y_title, 2, top - 12))
     for j, one in reversed(list(enumerate(series))):
         shift = dodge * (j - (len(series) - 1) / 2)
         at = [(across(value) + shift, up(height_)) for value, height_ in zip(x, one["values"], strict=True)]
@@ -97,20 +100,16 @@ def lines(
 
 
 def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
-    """Draw how the held-out rows of each class were predicted; darker where more of the class went."""
+    """Draw the confusion matrix of the held-out rows, shaded by the share of each true class."""
     c = len(classes)
     cell = 46.0 if c <= 5 else 36.0 if c <= 10 else 26.0
-    longest = max(map(len, classes))
-    left, top = 24 + 6.2 * min(max(longest, 9), 15), 30 + 4.6 * min(longest, 13)
-    parts = [
-        tag("text", "true class ↓", x=0, y=top - 8, class_="axis title"),
-        tag("text", "predicted →", x=0, y=top - 24, class_="axis title"),
-    ]
+    room = LETTER * max(len(line) for name in classes for line in wrap(name, 20)) + 12
+    left, top = max(room, 80.0), max(room, 44.0)
+    parts = [_title("predicted →", 0, top - 24), _title("true class ↓", 0, top - 8)]
     for i, name in enumerate(classes):
-        middle = i * cell + cell / 2
-        parts.append(_name(name, left - 8, top + middle + 4, 15, end=True))
-        x, y = left + middle + 4, top - 8
-        parts.append(_name(name, x, y, 13, transform=f"rotate(-45 {x:.1f} {y:.1f})"))
+        middle = i * cell + cell / 2 - 1
+        parts += _lines(name, left - 8, top + middle, end=True)
+        parts += _lines(name, left + middle, top - 8, turned=True)
         total = max(sum(table[i]), 1)
         for j, count in enumerate(table[i]):
             share = count / total
@@ -126,12 +125,12 @@ def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
                 parts.append(tag("text", count, **where, class_=dark, text_anchor="middle"))
     right = sum(table[i][i] for i in range(c))
     alt = f"Confusion matrix of {sum(map(sum, table))} held-out rows in {c} classes; {right} on the diagonal are right."
-    return picture(max(left + c * cell + 40, 300), top + c * cell + 4, alt, parts)
+    return picture(max(left + c * cell + 4, 300), top + c * cell + 4, alt, parts)
 
 
 def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
-    """Draw how often the model is right against how sure it is."""
-    height, left, top = 330.0, 46.0, 8.0
+    """Draw accuracy against confidence (a reliability diagram)."""
+    height, left, top = 346.0, 46.0, 26.0
     across = _Scale(0, 1, left, WIDTH - ROOM - 20)
     up = _Scale(0, 1, height - 46, top)
     marks = (0, 0.25, 0.5, 0.75, 1)
@@ -140,29 +139,21 @@ def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
         tag("text", percent(tick), x=across(tick), y=height - 28, class_="axis", text_anchor="middle") for tick in marks
     ]
     parts.append(tag("line", x1=across(0), y1=up(0), x2=across(1), y2=up(1), class_="guide"))
-    parts.append(
-        tag(
-            "text",
-            "how sure the model says it is",
-            x=across(0.5),
-            y=height - 8,
-            class_="axis title",
-            text_anchor="middle",
-        )
-    )
+    parts.append(_title("confidence of the model", across(0.5), height - 8, middle=True))
+    parts.append(_title("share predicted correctly", 2, top - 12))
     for group in groups:
         x, (low, high) = across(group["confidence"]), group["interval"]
-        words = f"says {percent(group['confidence'])}, right in {percent(group['accuracy'])} of {group['n']} rows"
+        words = f"confidence {percent(group['confidence'])}, {percent(group['accuracy'])} of {group['n']} rows right"
         parts.append(tag("line", x1=x, x2=x, y1=up(low), y2=up(high), class_="whisker s0"))
         parts.append(tag("circle", tag("title", words), cx=x, cy=up(group["accuracy"]), r=5, class_="dot s0"))
     alt = "Reliability: " + "; ".join(
-        f"says {percent(group['confidence'])}, right in {percent(group['accuracy'])}" for group in groups
+        f"confidence {percent(group['confidence'])}, {percent(group['accuracy'])} right" for group in groups
     )
     return picture(WIDTH, height, alt, parts)
 
 
 def map_of_rows(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
-    """Draw the map of rows, labelled ones ringed and on top; what is shown on hover is in their data attributes."""
+    """Draw the map of rows, the labelled ones ringed and on top; data attributes hold what is shown on hover."""
     width, height, edge = 760.0, 520.0, 16.0
     parts = []
     for row in sorted(drawn["rows"], key=lambda row: row["label"] is not None):
@@ -180,16 +171,18 @@ def map_of_rows(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
 
 
 def key(k: int) -> Markup:
-    """Draw the mark of a class for a legend or a heading."""
+    """Draw the marker of a class, for a legend or a heading."""
     return tag("svg", marker(k, 8, 8, 6), viewBox="0 0 16 16", class_="key", aria_hidden="true")
 
 
 def importance(columns: Sequence[dict[str, Any]]) -> Markup:
-    """Draw by how much the loss rises when a column is shuffled."""
+    """Draw the increase in log loss when each column is shuffled."""
     row, left = 40.0, ROOM
-    most = max(line["interval"][1] for line in columns)
-    scale = _Scale(0, most, left, WIDTH - 52)
-    parts = []
+    marks = ticks(0, max(line["interval"][1] for line in columns), most=5)
+    scale = _Scale(0, marks[-1], left, WIDTH - 52)
+    bottom = len(columns) * row + 2
+    parts: list[Any] = [_vertical(scale(tick), 4, bottom, number(tick)) for tick in marks]
+    parts.append(_title("increase in log loss", (left + scale(marks[-1])) / 2, bottom + 33, middle=True))
     for i, line in enumerate(columns):
         y = i * row
         kind = "s0" if line["clear"] else "s1"
@@ -199,14 +192,14 @@ def importance(columns: Sequence[dict[str, Any]]) -> Markup:
         parts.append(tag("rect", x=left, y=y + 19, width=length, height=11, rx=2, class_=f"bar {kind}"))
         parts.append(_whisker(scale(low), scale(high), y + 24.5, "ink"))
         parts.append(tag("text", f"+{line['loss']:.3f}", x=scale(high) + 6, y=y + 29, class_="value"))
-    alt = "Rise of the log loss when a column is shuffled: " + "; ".join(
+    alt = "Increase in log loss when a column is shuffled: " + "; ".join(
         f"{line['column']} {line['loss']:.3f}" for line in columns
     )
-    return picture(WIDTH, len(columns) * row + 2, alt, parts)
+    return picture(WIDTH, bottom + 38, alt, parts)
 
 
 def difference(size: float) -> Markup:
-    """Draw how far a segment is from everyone, in standard deviations, as a bar from the middle."""
+    """Draw the difference between a segment and all rows, in standard deviations, as a bar from the middle."""
     half, most = 36.0, 1.0
     length = max(half * min(abs(size), most) / most, 1.0)
     x = half if size > 0 else half - length
@@ -219,7 +212,7 @@ def difference(size: float) -> Markup:
 
 
 class _Scale:
-    """Maps values to places in a figure."""
+    """Maps values to coordinates."""
 
     def __init__(self, low: float, high: float, first: float, last: float) -> None:
         self._low, self._first = low, first
@@ -230,10 +223,26 @@ class _Scale:
 
 
 def _name(text: str, x: float, y: float, most: int, *, end: bool = False, **attributes: Any) -> Markup:
-    """Return a name cut to the room there is, with the whole of it on hover."""
+    """Return a name, cut to a number of characters; the full name is shown on hover."""
     cut = shorten(text, most)
     inside = [tag("title", text), cut] if cut != text else [cut]
     return tag("text", *inside, x=x, y=y, class_="name", text_anchor="end" if end else None, **attributes)
+
+
+def _lines(text: str, x: float, y: float, *, end: bool = False, turned: bool = False) -> list[Markup]:
+    """Return a name in up to two lines around a point, turned upwards or not; the full name is shown on hover."""
+    lines = wrap(text, 20)
+    first = 4 - LINE * (len(lines) - 1) / 2
+    where = {"transform": f"rotate(-90 {x:.1f} {y:.1f})"} if turned else {}
+    anchor = "end" if end else None
+    return [
+        tag("text", tag("title", text), line, x=x, y=y + first + LINE * i, class_="name", text_anchor=anchor, **where)
+        for i, line in enumerate(lines)
+    ]
+
+
+def _title(text: str, x: float, y: float, *, middle: bool = False) -> Markup:
+    return tag("text", text, x=x, y=y, class_="axis title", text_anchor="middle" if middle else None)
 
 
 def _vertical(x: float, top: float, bottom: float, text: str) -> Markup:
@@ -251,5 +260,5 @@ def _whisker(x1: float, x2: float, y: float, kind: str) -> Markup:
 
 
 def _depth(share: float) -> float:
-    """Return how dark a cell is; a little above 0 is already seen."""
+    """Return the opacity of a cell; small shares stay visible."""
     return 0.0 if share == 0 else 0.08 + 0.82 * share

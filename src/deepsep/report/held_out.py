@@ -1,4 +1,4 @@
-"""What the report measures on labelled rows that models had not seen: the method, its rivals, and importances."""
+"""Evaluate a model on held-out labelled rows: its predictions, those of baselines, and column importances."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from deepsep.evaluation.population import (
     tempered,
     to_population,
 )
+from deepsep.report.map import Embedded, embed
 from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
@@ -34,40 +35,42 @@ OnStep = Callable[[int, int, str], object]
 
 FOLDS = 5
 BASELINES = ("random-forest", "lightgbm-few-labels")
-TREES = 200  # of the baselines, for speed
+TREES = 200  # in each baseline, for speed
 START = "start"  # the method without its unlabelled rows
-CURVE = (0.25, 0.5)  # parts of a fold's training labels, beside all of them
-CURVE_RIVAL = "random-forest"
+CURVE = (0.25, 0.5)  # shares of a fold's training labels in the learning curve, besides all of them
+CURVE_BASELINE = "random-forest"
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions for the labelled rows, each when it was held out.
+    """Predictions for the labelled rows, each by a model that was fitted without its label.
 
     Attributes
     ----------
     rows : array (m,)
-        The labelled rows, in the order of the folds.
+        Numbers of the labelled rows, in the order of the folds.
     codes : array (m,)
         Their classes.
     weight : array (m,) or None
-        How much each counts; None if all count alike. With ``priors``, classes have those shares by these weights.
+        Their weights; None if all are equal. With ``priors``, they give the classes those shares.
     p : dict of str to array (m, c)
         Probabilities by method: "model", "majority", "start", and the baselines by name.
     networks, averages : array (rounds + 1, m, c) or None
         Probabilities by each round's network, and by the moving average up to it; round 0 is the start.
     curve : list of dict
-        Accuracy against labels: ``labels`` in training, and which rows were right, by method.
+        Points of the learning curve: ``labels`` in training, and which rows were ``right``, by method.
     permuted : Permuted or None
-        What shuffling columns did.
+        The effect of shuffling each column.
+    embedded : Embedded
+        Rows for the map, by the model of the first fold.
     n_folds : int
         Number of folds.
     n_training : int
         Labels in the training part of a fold.
     weighted, by_shares : bool
-        Whether the weights given, and whether ``priors``, make rows count differently.
+        Whether rows differ in weight because of the weights given, and because of ``priors``.
     notes : tuple of str
-        What limits the figures.
+        Limits of the evaluation, as sentences for the user.
     """
 
     rows: Array
@@ -78,6 +81,7 @@ class Evaluation:
     averages: Array | None
     curve: list[dict[str, Any]]
     permuted: Permuted | None
+    embedded: Embedded
     n_folds: int
     n_training: int
     weighted: bool
@@ -93,12 +97,12 @@ def evaluate(
     folds: int = FOLDS,
     seed: int = 0,
     sample_weight: Array | None = None,
-    rivals: bool = True,
+    baselines: bool = True,
     repeats: int = 5,
     n_jobs: int | None = None,
     on_step: OnStep | None = None,
 ) -> Evaluation | str:
-    """Fit the model and its rivals to all but one fold, for each fold, and return their predictions for it.
+    """Cross-validate the model and some baselines on the labelled rows.
 
     Parameters
     ----------
@@ -114,19 +118,19 @@ def evaluate(
         Seed of everything.
     sample_weight : array (n,), optional
         Of the rows, in training and when they are held out.
-    rivals : bool, default=True
-        Whether to fit the baselines, and to fewer labels, too.
+    baselines : bool, default=True
+        Whether to evaluate baselines and the learning curve, too.
     repeats : int, default=5
         How often each column is shuffled for the permutation importance; 0 leaves it out.
     n_jobs : int, optional
-        Folds that are fitted at the same time.
+        Number of folds to fit in parallel.
     on_step : callable, optional
         Called with (done, total, what comes next).
 
     Returns
     -------
     Evaluation or str
-        A string says why there is none.
+        A string gives the reason why no evaluation is possible.
     """
     try:
         dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=sample_weight, max_unlabeled=MAX_UNLABELED)
@@ -141,24 +145,24 @@ def evaluate(
             on_step(done, n_folds, f"cross-validation, fold {min(done + 1, n_folds)} of {n_folds}")
 
     fits = fit_folds(
-        _candidates(estimator, labels, dealt, shares) if rivals else {MODEL: Candidate(_quiet(estimator))},
+        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL: Candidate(_quiet(estimator))},
         table,
         labels,
         dealt,
         weight=sample_weight,
         encoder=encoder,
-        after_fit=partial(_look_inside, column_names(table), shares, repeats, seed),
+        after_fit=partial(_look_inside, column_names(table), dealt, shares, repeats, seed),
         n_jobs=n_jobs,
         on_fold=on_fold,
     )
-    return _evaluation(fits, estimator, shares, rivals)
+    return _evaluation(fits, estimator, shares, baselines)
 
 
 def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | None) -> dict[str, Candidate]:
-    """Return the model and what it is compared with, and both with fewer labels."""
+    """Return the model, the baselines, and some of them with fewer labels for the learning curve."""
     model, own_name = _quiet(estimator), getattr(estimator, "method_name", None)
     names = [name for name in BASELINES if name != own_name]
-    # Rivals get the known shares too, in the way that trees understand: as weights of the labelled rows.
+    # Baselines get the known shares, too: as weights of the labelled rows, since they have no setting for shares.
     baselines = {name: method(name, n_estimators=TREES, random_state=dealt.seed) for name in names}
     baselines["majority"] = DummyClassifier(strategy="prior")
     candidates = {MODEL: Candidate(model)} | {
@@ -169,12 +173,12 @@ def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | No
     n_labelled = (labels.codes[dealt.rows] >= 0).sum()
     fewest = int(n_labelled - max(len(test) for test in dealt.tests))
     for part in CURVE:
-        if round(part * fewest) < 2 * len(labels.classes):  # below two labels a class a point says little
+        if round(part * fewest) < 2 * len(labels.classes):  # with fewer than two labels per class, a point means little
             continue
         candidates[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
-        if CURVE_RIVAL in baselines:
-            rival = Candidate(baselines[CURVE_RIVAL], labelled_only=True, label_share=part, class_shares=shares)
-            candidates[_with_fewer_labels(CURVE_RIVAL, part)] = rival
+        if CURVE_BASELINE in baselines:
+            fewer = Candidate(baselines[CURVE_BASELINE], labelled_only=True, label_share=part, class_shares=shares)
+            candidates[_with_fewer_labels(CURVE_BASELINE, part)] = fewer
     return candidates
 
 
@@ -183,22 +187,26 @@ def _with_fewer_labels(name: str, part: float) -> str:
 
 
 def _quiet(estimator: Any) -> Any:
-    """Return a silent copy that is not calibrated: :func:`tempered` does that from the other folds, without fits."""
+    """Return a silent, uncalibrated copy: :func:`tempered` calibrates it by the other folds, without further fits."""
     quiet = {"verbose": 0, "callback": None, "calibrate": False}
     settings = estimator.get_params(deep=False)
     return clone(estimator).set_params(**{name: value for name, value in quiet.items() if name in settings})
 
 
 def _look_inside(
-    columns: list[str], shares: Array | None, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
-) -> tuple[Any, Permuted | None] | None:
-    """Return the probabilities of all rounds, and what shuffling columns does, for the model itself."""
+    columns: list[str], dealt: Folds, shares: Array | None, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
+) -> tuple[Any, Permuted | None, Embedded | None] | None:
+    """Return the probabilities of all rounds, the effect of shuffling columns, and an embedding, for the model only."""
     if name != MODEL:
         return None
     rounds = None
     if hasattr(fitted, "round_proba"):
         rounds = by_round(fitted, fold.X_test, None if shares is None else _population(shares, fold))
-    return rounds, _permuted(columns, repeats, seed, name, fitted, fold) if repeats else None
+    permuted = _permuted(columns, repeats, seed, name, fitted, fold) if repeats else None
+    if fold.number > 0:
+        return rounds, permuted, None
+    test = dealt.tests[0]
+    return rounds, permuted, embed(fitted, fold, np.setdiff1d(dealt.rows, test), test, seed)
 
 
 def _population(shares: Array, fold: Fold) -> Population:
@@ -215,7 +223,7 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
     return permute(ask, fold.test_rows, fold.test_codes, repeats, rng)
 
 
-def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, rivals: bool) -> Evaluation:
+def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:
     codes, p = fits.codes, {name: fits.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in fits.p}
     weight = to_population(codes, fits.weight, shares)
     weighted, by_shares = _differ(fits.weight), weight is not fits.weight and _differ(weight)
@@ -225,16 +233,16 @@ def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, rivals: b
     calibrate = bool(getattr(estimator, "calibrate", False))
     if calibrate:
         parts = [p[MODEL][fits.fold == k] for k in range(len(each_fold))]
-        raw = [rounds[1][-1] for rounds, _ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
+        raw = [rounds[1][-1] for rounds, *_ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
         p[MODEL] = tempered(p[MODEL], codes, raw, w)
     networks = averages = None
     if has_rounds:
-        # With shares, the temperature matters for which class is likeliest: rounds are calibrated like the model.
+        # With known shares, calibration can change the predicted class, so rounds are calibrated like the model.
         how = (codes, w) if calibrate and shares is not None else None
-        networks, averages = (_rounds([rounds[kind] for rounds, _ in each_fold], how) for kind in (0, 1))
-        if rivals:
+        networks, averages = (_rounds([rounds[kind] for rounds, *_ in each_fold], how) for kind in (0, 1))
+        if baselines:
             p[START] = networks[0]
-    permuted = [permuted for _, permuted in each_fold if permuted is not None]
+    permuted = [permuted for _, permuted, _ in each_fold if permuted is not None]
     return Evaluation(
         rows=fits.rows,
         codes=codes,
@@ -244,6 +252,7 @@ def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, rivals: b
         averages=averages,
         curve=_curve(fits, p),
         permuted=join(permuted) if permuted else None,
+        embedded=each_fold[0][2],
         n_folds=len(fits.folds.tests),
         n_training=round(float(fits.n_training.mean())),
         weighted=weighted,
@@ -253,10 +262,10 @@ def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, rivals: b
 
 
 def _rounds(folds: list[list[RawProbabilities]], calibrate: tuple[Array, Array] | None) -> Array:
-    """Return the probabilities of every round, (rounds + 1, m, c), tempered by codes and weights if there are any."""
+    """Return the probabilities of every round, (rounds + 1, m, c), calibrated if (codes, weights) are given."""
     rounds = []
     for raw in zip(*folds, strict=False):  # rounds may end early
-        p = np.concatenate([part.brought_to_shares() for part in raw])
+        p = np.concatenate([part.adjusted() for part in raw])
         rounds.append(p if calibrate is None else tempered(p, calibrate[0], list(raw), calibrate[1]))
     return np.stack(rounds)
 
@@ -265,7 +274,7 @@ def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
     """Return the points of the learning curve, the one with all labels last."""
     points: list[dict[str, Any]] = []
     for part in CURVE:
-        names = {name: _with_fewer_labels(name, part) for name in (MODEL, CURVE_RIVAL)}
+        names = {name: _with_fewer_labels(name, part) for name in (MODEL, CURVE_BASELINE)}
         right = {n: fits.p[key].argmax(axis=1) == fits.codes for n, key in names.items() if key in fits.p}
         if right:
             points.append({"labels": round(float(np.round(part * fits.n_training).mean())), "right": right})

@@ -1,4 +1,4 @@
-"""The third step of the report: the summary and its figures on one page that needs nothing else."""
+"""The third step of the report: the summary and its figures on one self-contained page."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from deepsep.report.wording import number, percent, points, span
 
 IMPORTANT = 12  # columns in the figure of the importance
 DRIVERS = 5  # columns named for a class
+ACCURACY = "accuracy on held-out rows"
 
 
 def render(summary: dict[str, Any]) -> str:
-    """Return the report as one HTML page that loads nothing from anywhere.
+    """Return the report as one self-contained HTML page.
 
     Parameters
     ----------
     summary : dict
-        What :func:`summarize` returned, or ``report.json`` read back.
+        The result of :func:`summarize`, or the content of ``report.json``.
 
     Returns
     -------
@@ -44,23 +45,28 @@ def render(summary: dict[str, Any]) -> str:
     )
 
 
-def render_comparison(found: dict[str, Any], *, command: str | None = None) -> str:
-    """Return a comparison of methods as one HTML page that loads nothing from anywhere.
+def render_comparison(comparison: dict[str, Any], *, command: str | None = None) -> str:
+    """Return a comparison of methods as one self-contained HTML page.
 
     Parameters
     ----------
-    found : dict
-        What :func:`deepsep.experiments.compare` returned.
+    comparison : dict
+        The result of :func:`deepsep.experiments.compare`.
     command : str, optional
-        The command that made it, to be shown at its end.
+        The command that made it, shown at the end of the page.
 
     Returns
     -------
     str
     """
-    title = f"{len(found['methods'])} methods on {found['labelled']:,} labels"
-    drawn = {"comparison": _compared(found)}
-    return _page("comparison.html.jinja", {"title": title, "comparison": found, "drawn": drawn, "made": made(command)})
+    context = {
+        "title": f"{len(comparison['methods'])} methods on {comparison['labelled']:,} labels",
+        "comparison": comparison,
+        "findings": comparison.get("findings", []),
+        "drawn": {"comparison": _compared(comparison)},
+        "made": made(command),
+    }
+    return _page("comparison.html.jinja", context)
 
 
 def _page(template: str, context: dict[str, Any]) -> str:
@@ -80,11 +86,12 @@ def _page(template: str, context: dict[str, Any]) -> str:
 
 
 def draw(summary: dict[str, Any]) -> dict[str, Any]:
-    """Return every figure that the summary has something for."""
+    """Return the figures of a summary by name; those without data are left out."""
     drawn: dict[str, Any] = {
         "shares": figures.shares(summary["shares"]["lines"]),
-        "map": figures.map_of_rows(summary["map"], summary["classes"]),
     }
+    if summary["map"] is not None:
+        drawn["map"] = figures.map_of_rows(summary["map"], summary["classes"])
     if summary["accuracy"] is not None:
         drawn["intervals"] = figures.intervals(summary["accuracy"]["methods"])
         drawn["confusion"] = figures.confusion(summary["confusion"], summary["classes"])
@@ -102,7 +109,8 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
         alt = "Accuracy by number of labels: " + ", ".join(
             f"{n} labels {percent(value)}" for n, value in zip(curve["labels"], series[0]["values"], strict=True)
         )
-        drawn["curve"] = figures.lines(curve["labels"], series, x_title="labels in training", alt=alt, dodge=8)
+        titles = {"x_title": "labels in training", "y_title": ACCURACY}
+        drawn["curve"] = figures.lines(curve["labels"], series, **titles, alt=alt, dodge=8)
     explanation = summary["explanation"]
     if explanation is not None and explanation["importance"] is not None:
         columns = [line for line in explanation["importance"]["columns"] if line["loss"] > 0][:IMPORTANT]
@@ -110,18 +118,18 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
     return drawn
 
 
-def _compared(found: dict[str, Any]) -> Any:
-    """Draw the accuracy of the methods of a comparison, the best one marked."""
-    keys = ["model", *(entry["name"] for entry in found["methods"][1:])]
+def _compared(comparison: dict[str, Any]) -> Any:
+    """Draw the accuracy of the methods of a comparison, with the best one highlighted."""
+    keys = ["model", *(entry["name"] for entry in comparison["methods"][1:])]
     lines = [
         {"key": key, "name": entry["name"], "accuracy": entry["accuracy"]}
-        for key, entry in zip(keys, found["methods"], strict=True)
+        for key, entry in zip(keys, comparison["methods"], strict=True)
     ]
     return figures.intervals(lines)
 
 
 def _rounds(rounds: dict[str, Any]) -> Any:
-    """Draw accuracy per round, or where there is none, how many rows kept their class."""
+    """Draw accuracy per round or, where it is unknown, the share of rows that kept their class."""
     if rounds["network"] is None:
         known = [
             (t, value) for t, value in zip(rounds["rounds"], rounds["agreement"], strict=True) if value is not None
@@ -131,19 +139,20 @@ def _rounds(rounds: dict[str, Any]) -> Any:
             {"name": "unlabelled rows that kept their class", "values": values, "interval": [(v, v) for v in values]}
         ]
         alt = "Share of unlabelled rows that kept their class: " + ", ".join(map(percent, values))
-        return figures.lines(at, series, x_title="round", alt=alt)
+        return figures.lines(at, series, x_title="round", y_title="share of the unlabelled rows", alt=alt)
     series = [
         {"name": "moving average of the networks", "values": rounds["average"], "interval": rounds["average_interval"]},
         {"name": "the round’s network alone", "values": rounds["network"], "interval": rounds["network_interval"]},
     ]
     alt = "Accuracy after each round: " + ", ".join(map(percent, rounds["average"]))
-    return figures.lines(rounds["rounds"], series, x_title="round (0: labelled rows alone)", alt=alt, dodge=8)
+    title = "round (0: labelled rows alone)"
+    return figures.lines(rounds["rounds"], series, x_title=title, y_title=ACCURACY, alt=alt, dodge=8)
 
 
 def _segments(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what is said of each class, from its profile, what drives it, and its rules."""
+    """Return the profile, the driving columns and the rules of each class."""
     explanation = summary["explanation"]
-    found = []
+    segments = []
     for k, profile in enumerate(summary["profiles"]):
         rules = drivers = None
         if explanation is not None:
@@ -151,8 +160,8 @@ def _segments(summary: dict[str, Any]) -> list[dict[str, Any]]:
             if explanation["importance"] is not None:
                 columns = explanation["importance"]["classes"][k]["columns"]
                 drivers = [line["column"] for line in columns if line["clear"]][:DRIVERS]
-        found.append({**profile, "k": k, "rules": rules, "drivers": drivers})
-    return found
+        segments.append({**profile, "k": k, "rules": rules, "drivers": drivers})
+    return segments
 
 
 def _loss(score: dict[str, Any]) -> str:
@@ -163,23 +172,23 @@ def _loss(score: dict[str, Any]) -> str:
 def write_report(
     model: Any, table: Any, labels: Any, folder: str | os.PathLike[str], **settings: Any
 ) -> dict[str, Any]:
-    """Measure, draw and write ``report.html`` and ``report.json`` into a folder.
+    """Evaluate a model and write ``report.html`` and ``report.json`` to a folder.
 
-    Each file is complete or not there at all; earlier ones are replaced.
+    Each file is written completely or not at all; existing ones are replaced.
 
     Parameters
     ----------
     model, table, labels
         As in :func:`summarize`.
     folder : path
-        It is made if there is none.
+        Created if it does not exist.
     **settings
         As in :func:`summarize`.
 
     Returns
     -------
     dict
-        The summary that ``report.json`` holds.
+        The summary, as in ``report.json``.
     """
     summary = summarize(model, table, labels, **settings)
     text = json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1)

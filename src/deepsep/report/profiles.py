@@ -1,4 +1,4 @@
-"""What sets each segment apart: the columns in which it differs most from everyone."""
+"""Profiles of the classes: the columns in which each differs most from all rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Array = NDArray[Any]
 
 MOST_ROWS = 50_000
 SHOWN = 6
-PER_COLUMN = 2  # categories of one column, and gaps of any, that are shown
-LEAST = 0.1  # standard deviations below which a difference is not worth a line
+PER_COLUMN = 2  # most categories of one column, and most columns with missing values, in a profile
+LEAST = 0.1  # smallest difference shown, in standard deviations
 
 
 def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any]]:
@@ -35,30 +35,30 @@ def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any
     filled = np.where(known, values, 0.0)
     mean = _divide(filled.sum(axis=1), known.sum(axis=1))
     spread = np.sqrt(_divide((np.where(known, values - mean[:, None], 0.0) ** 2).sum(axis=1), known.sum(axis=1)))
-    found = []
+    result = []
     for k, name in enumerate(classes):
         own = codes == k
         inside = _divide(filled[:, own].sum(axis=1), known[:, own].sum(axis=1))
         size = _divide(inside - mean, spread)
-        found.append(
+        result.append(
             {
                 "class": name,
                 "rows": int(own.sum()),
                 "share": float(own.mean()),
-                "features": _most_telling(features, inside, mean, size) if own.any() else [],
+                "features": _largest_differences(features, inside, mean, size) if own.any() else [],
             }
         )
-    return found
+    return result
 
 
-def _most_telling(features: list[Any], inside: Array, everyone: Array, size: Array) -> list[dict[str, Any]]:
+def _largest_differences(features: list[Any], inside: Array, everyone: Array, size: Array) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     used: dict[str, int] = {}
     for i in np.argsort(-np.abs(np.nan_to_num(size)), kind="stable"):
         feature = features[i]
         if len(lines) == SHOWN or not abs(size[i]) >= LEAST:
             break
-        # Gaps that go together, as those of one examination, would fill the list.
+        # Columns that are missing together, such as those of one examination, would fill the list.
         group = "missing" if feature.level == "missing" else f"column {feature.column}"
         used[group] = used.get(group, 0) + 1
         if used[group] > PER_COLUMN:

@@ -1,4 +1,4 @@
-"""With what a page was made, and when."""
+"""Provenance of a page: versions, command and date."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIBRARIES = ("numpy", "scikit-learn", "torch", "skrub", "pandas", "lightgbm")
 
 
 def made(command: str | None, seconds: float | None = None) -> dict[str, Any]:
-    """Return versions, command, date and seconds, for the end of a page."""
+    """Return the versions, command, date and duration shown at the end of a page."""
     versions = {"deepsep": __version__, "Python": platform.python_version()}
     for name in LIBRARIES:
         try:

@@ -1,7 +1,8 @@
-"""A comparison of methods beside a report: whether it is of the same table, and how the two fit together."""
+"""A comparison of methods shown in a report: check that it is of the same table, and relate the two."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,55 +12,59 @@ from deepsep.errors import DataError
 from deepsep.report.wording import percent, points, span
 
 PARTS = (
-    *("labelled", "unlabelled_rows", "columns", "classes", "labels_per_class", "weighted"),
+    *("labelled", "unlabelled_rows", "columns", "columns_left_out", "classes", "labels_per_class", "weighted"),
     *("folds", "repeats", "methods", "unlabelled", "notes", "verdict"),
 )
 AGAIN = "Run deepsep compare again, on this table and with the same options."
 
 
-def check_comparison(found: Any, known: Labels, columns: int) -> None:
-    """Raise if something is no comparison, or one of another table or of other labels.
+def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> None:
+    """Raise if this is not a comparison of methods on the same table and labels.
 
     Parameters
     ----------
-    found : dict
-        What :func:`deepsep.experiments.compare` returned.
+    comparison : dict
+        The result of :func:`deepsep.experiments.compare`.
     known : Labels
-        Labels of the table at hand.
-    columns : int
-        Its number of columns.
+        Labels of the table.
+    columns : sequence of str
+        Its columns. Those that the comparison left out, such as identifiers, may be missing.
     """
-    missing = [part for part in PARTS if part not in found] if isinstance(found, dict) else list(PARTS)
+    missing = [part for part in PARTS if part not in comparison] if isinstance(comparison, dict) else list(PARTS)
     if missing:
         raise DataError(
-            f"this is no comparison of methods: it lacks {missing[0]!r}. Pass what deepsep.experiments.compare "
-            "returned, or what deepsep compare wrote to a .json file."
+            f"this is not a comparison of methods: {missing[0]!r} is missing. Pass the result of "
+            "deepsep.experiments.compare, or a .json file written by deepsep compare."
         )
     classes = [str(name) for name in known.classes]
-    if list(found["classes"]) != classes:
-        theirs, ours = (", ".join(names[:5]) + " ..." * (len(names) > 5) for names in (found["classes"], classes))
-        raise DataError(f"the comparison is of other classes: {theirs} there, {ours} here. {AGAIN}")
+    if list(comparison["classes"]) != classes:
+        theirs, ours = (", ".join(names[:5]) + " ..." * (len(names) > 5) for names in (comparison["classes"], classes))
+        raise DataError(f"the comparison has other classes: {theirs} there, {ours} here. {AGAIN}")
     counts = np.bincount(known.codes[known.labelled], minlength=len(classes)).tolist()
     for what, theirs, ours in (
-        ("labelled rows", found["labelled"], sum(counts)),
-        ("unlabelled rows", found["unlabelled_rows"], len(known.codes) - sum(counts)),
-        ("columns", found["columns"], columns),
+        ("labelled rows", comparison["labelled"], sum(counts)),
+        ("unlabelled rows", comparison["unlabelled_rows"], len(known.codes) - sum(counts)),
         *(
             (f"labels of {name!r}", *both)
-            for name, *both in zip(classes, found["labels_per_class"], counts, strict=True)
+            for name, *both in zip(classes, comparison["labels_per_class"], counts, strict=True)
         ),
     ):
         if theirs != ours:
             raise DataError(f"the comparison is of another table: {theirs} {what} there, {ours} here. {AGAIN}")
+    used, left_out = set(comparison["columns"]), set(comparison["columns_left_out"])
+    differences = {"only there": sorted(used - set(columns)), "only here": sorted(set(columns) - used - left_out)}
+    parts = [f"{', '.join(map(repr, names[:5]))} {where}" for where, names in differences.items() if names]
+    if parts:
+        raise DataError(f"the comparison is of other columns: {'; '.join(parts)}. {AGAIN}")
 
 
-def beside_report(found: dict[str, Any], summary: dict[str, Any]) -> dict[str, Any]:
-    """Return the comparison with the name of the report's method, and how its figure there goes with the report's."""
+def beside_report(comparison: dict[str, Any], summary: dict[str, Any]) -> dict[str, Any]:
+    """Return the comparison with the report's method (``own``) and sentences that relate the two (``beside``)."""
     asked, accuracy = summary["asked"], summary["accuracy"]
-    entry = next((entry for entry in found["methods"] if entry["name"] == asked["method"]), None)
+    entry = next((entry for entry in comparison["methods"] if entry["name"] == asked["method"]), None)
     if entry is None:
-        said = f"The method of this report, {asked['method']}, is not among those compared."
-        return {**found, "own": None, "beside": [said]}
+        absent = f"The method of this report, {asked['method']}, is not among those compared."
+        return {**comparison, "own": None, "beside": [absent]}
     sentences = []
     if accuracy is not None:
         there, here = (
@@ -68,31 +73,31 @@ def beside_report(found: dict[str, Any], summary: dict[str, Any]) -> dict[str, A
         )
         sentences.append(
             f"{asked['method']} has {there} in the comparison and {here} in this report's own folds. Both are "
-            "estimates from the same labels, with other fits behind them: neither is the truth."
+            "estimates from the same labels with different folds, so they differ by chance."
         )
-        if accuracy["weighted"] != found["weighted"]:
-            way = "by weight" if found["weighted"] else "once each"
+        if accuracy["weighted"] != comparison["weighted"]:
+            way = "by weight" if comparison["weighted"] else "once each"
             sentences.append(f"The comparison counts labelled rows {way}, and this report does not.")
         if accuracy["by_shares"]:
-            sentences.append("This report counts labelled rows by the shares given; the comparison knows none.")
+            sentences.append("This report weights labelled rows by the given shares; the comparison does not.")
     settings = dict(asked["settings"])
     if settings.pop("calibrate", False):
-        # With shares, what was tempered is brought to them again: rows between two classes may change sides.
-        depend = "with shares given, accuracies do a little" if "priors" in settings else "accuracies do not"
+        # With known shares, calibrated probabilities are adjusted to them again, which can change predicted classes.
+        depend = "with given shares, accuracy does a little, too" if "priors" in settings else "accuracy does not"
         sentences.append(
             "This report's probabilities are calibrated and those of the comparison are not. Log loss and calibration "
             f"error depend on it; {depend}."
         )
     if settings:
         own = ", ".join(f"{name} = {value}" for name, value in settings.items())
-        sentences.append(f"The comparison has {asked['method']} with its own settings, this report with {own}.")
-    return {**found, "own": asked["method"], "beside": sentences}
+        sentences.append(f"The comparison has {asked['method']} with its default settings, this report with {own}.")
+    return {**comparison, "own": asked["method"], "beside": sentences}
 
 
-def place_of_method(found: dict[str, Any]) -> tuple[str, bool]:
-    """Return which method comes first, as a sentence for the top of the report, and whether to use it instead."""
-    best, *others = found["methods"]
-    n, own = len(found["methods"]), found["own"]
+def place_of_method(comparison: dict[str, Any]) -> tuple[str, bool]:
+    """Return a sentence on which method comes first, and whether it should replace the report's method."""
+    best, *others = comparison["methods"]
+    n, own = len(comparison["methods"]), comparison["own"]
     if not others:
         return f"The comparison has one method, {best['name']}: {percent(best['accuracy']['value'])}.", False
     if own == best["name"]:

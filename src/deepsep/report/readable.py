@@ -1,4 +1,4 @@
-"""Columns as a person would speak of them: numbers, dates, and one yes or no for each category."""
+"""Columns as readable features: numbers, dates, and one yes-or-no feature per category."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from deepsep.report.wording import number, percent
 
 Array = NDArray[Any]
 
-LEVELS = 30  # most frequent categories of a column that are looked at
-RARE = 0.01  # share of rows below which a category is not
+LEVELS = 30  # categories per column, the most frequent ones
+RARE = 0.01  # smallest share of rows of a category
 DAY = 86_400.0
+LARGEST = float(np.finfo(np.float32).max)  # the trees that describe segments compute in single precision
 
 
 @dataclass(frozen=True)
 class Feature:
-    """One thing that can be said of a row.
+    """One property of the rows.
 
     Attributes
     ----------
     column : str
         The column of the user's table.
     level : str or None
-        The category that the rows have or have not; None for a number or a date.
+        The category, for a yes-or-no feature; None for a number or a date.
     kind : {"number", "date", "level"}
-        What the values are.
+        The type of the values.
     values : array (n,) of float
         Numbers, NaN where missing; days since 1970 for dates; 1 or 0 for categories.
     """
@@ -56,7 +57,7 @@ class Feature:
 
 
 def features_of(table: Any) -> list[Feature]:
-    """Return what can be said of the rows of a table."""
+    """Return the features of a table."""
     frame = to_pandas(table)
     return [feature for name in frame.columns for feature in _of_column(name, frame[name])]
 
@@ -66,16 +67,19 @@ def _of_column(name: str, column: Any) -> list[Feature]:
 
     missing = column.isna().to_numpy()
     if types.is_bool_dtype(column.dtype):
-        return [Feature(name, "yes", "level", (column.fillna(False) == True).to_numpy(float)), *_gaps(name, missing)]  # noqa: E712
+        return [
+            Feature(name, "yes", "level", column.fillna(False).to_numpy(float)),
+            *_if_missing(name, missing),
+        ]
     if types.is_datetime64_any_dtype(column.dtype):
         values = np.where(missing, np.nan, _days(column))
-        return [Feature(name, None, "date", values), *_gaps(name, missing)]
+        return [Feature(name, None, "date", values), *_if_missing(name, missing)]
     if types.is_numeric_dtype(column.dtype):
         values = column.to_numpy(dtype=float, na_value=np.nan)
-        values = np.where(np.isfinite(values), values, np.nan)
+        values = np.clip(np.where(np.isfinite(values), values, np.nan), -LARGEST, LARGEST)
         if np.isin(values[~missing], (0, 1)).all() and not missing.all():
-            return [Feature(name, "1", "level", np.nan_to_num(values)), *_gaps(name, missing)]
-        return [Feature(name, None, "number", values), *_gaps(name, missing)]
+            return [Feature(name, "1", "level", np.nan_to_num(values)), *_if_missing(name, missing)]
+        return [Feature(name, None, "number", values), *_if_missing(name, missing)]
     text = column.astype(str).to_numpy(object)
     text[missing] = None
     levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
@@ -83,11 +87,11 @@ def _of_column(name: str, column: Any) -> list[Feature]:
     chosen = [level for level, count in zip(levels[often], counts[often], strict=True) if count >= RARE * len(text)]
     return [
         *(Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen),
-        *_gaps(name, missing),
+        *_if_missing(name, missing),
     ]
 
 
-def _gaps(name: str, missing: Array) -> list[Feature]:
+def _if_missing(name: str, missing: Array) -> list[Feature]:
     if not RARE <= missing.mean() < 1:
         return []
     return [Feature(name, "missing", "level", missing.astype(float))]

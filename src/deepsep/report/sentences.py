@@ -1,4 +1,4 @@
-"""The findings in plain words."""
+"""The results in sentences."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 from deepsep.report.ranking import place_of_method
 from deepsep.report.wording import join_words, percent, points, span
 
-APART = 0.15  # total variation between labelled and predicted shares from which on it is worth a word
+APART = 0.15  # total variation distance between labelled and predicted shares from which the report mentions it
+
+NO_ESTIMATE = "Accuracy on the unlabelled rows cannot be estimated: they differ too much from the labelled ones."
 
 
 def verdict(summary: dict[str, Any]) -> list[str]:
-    """Return the few sentences that someone who reads no further should have read; a better baseline comes first."""
+    """Return the main results in a few sentences; a better baseline comes first."""
     accuracy = summary["accuracy"]
     if accuracy is None:
         return list(summary["notes"])
@@ -29,7 +31,11 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     whom += f", {' and '.join(counted)}," if counted else ""
     who = own["name"] if own["name"][0].isupper() else f"the {own['name']}"
     share = f"{percent(own['accuracy']['value'])} ({span(own['accuracy']['interval'])})"
-    sentences.append(f"Expect {who} to give about {share} {whom} the right {label}.")
+    if accuracy["holds_for_unlabelled"]:
+        sentences.append(f"Expect {who} to give about {share} {whom} the right {label}.")
+    else:
+        sentences.insert(0, NO_ESTIMATE)
+        sentences.append(f"Of rows like the labelled ones, {who} gives {share} the right {label}.")
     others = [
         f"{line['name']} {percent(line['accuracy']['value'])}"
         for key, line in methods.items()
@@ -49,14 +55,14 @@ def verdict(summary: dict[str, Any]) -> list[str]:
 
 
 def best_baseline(accuracy: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the most accurate of the methods beside the model, but for its own start."""
+    """Return the most accurate baseline; the model without its unlabelled rows is not one."""
     lines = [line for line in accuracy["methods"] if line["key"] not in ("model", "start")]
     return max(lines, key=lambda line: line["accuracy"]["value"], default=None)
 
 
 def _baseline_is_better(own: dict[str, Any], better: dict[str, Any]) -> str:
     low, high = better["against_model"]["interval"]
-    # The difference is kept as model minus baseline; here the baseline comes first.
+    # Stored as model minus baseline; the sentence is about baseline minus model.
     gap = f"{points(-better['against_model']['difference'])} points, 95 % interval {points(-high)} to {points(-low)}"
     name = {"majority": "Always guessing the most frequent class", "random-forest": "A random forest"}
     who = name.get(better["key"], better["name"])
@@ -69,7 +75,7 @@ def _baseline_is_better(own: dict[str, Any], better: dict[str, Any]) -> str:
 
 
 def unlabelled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]:
-    """Return whether the unlabelled rows helped, with the sentence that says so."""
+    """Return whether the unlabelled rows helped, with a sentence about it."""
     if paired is None:
         sentence = (
             "There is no comparison with and without the unlabelled rows."
@@ -78,41 +84,41 @@ def unlabelled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]
         )
         return {"verdict": None, "sentence": sentence, "difference": None, "interval": None}
     low, high = paired["interval"]
-    found = (
+    gap = (
         f"{points(paired['difference'])} points against {paired['name']}; 95 % interval {points(low)} to {points(high)}"
     )
     if low > 0:
-        word, sentence = "helped", f"The unlabelled rows helped: {found}."
+        word, sentence = "helped", f"The unlabelled rows helped: {gap}."
     elif high < 0:
-        word, sentence = "hurt", f"The unlabelled rows hurt: {found}."
+        word, sentence = "hurt", f"The unlabelled rows hurt: {gap}."
     else:
         word = "cannot tell"
-        sentence = f"Whether the unlabelled rows helped cannot be told with these labels: {found}."
+        sentence = f"There are too few labels to say whether the unlabelled rows helped: {gap}."
     return {"verdict": word, "sentence": sentence, **paired}
 
 
 def calibration(own: dict[str, Any], confidence: float) -> dict[str, str]:
-    """Return whether the probabilities can be taken at their word, with the sentence that says so."""
+    """Return whether the probabilities are calibrated, with a sentence about it."""
     low, high = own["accuracy"]["interval"]
     if confidence > high:
-        word, told = "too sure", "is too sure of itself"
+        word, how = "too sure", "is overconfident"
     elif confidence < low:
-        word, told = "too unsure", "is more often right than it says"
+        word, how = "too unsure", "is underconfident"
     else:
-        word, told = "sound", "can be taken at its word, as far as these labels can tell"
+        word, how = "sound", "is well calibrated, as far as these labels show"
     sentence = (
-        f"{own['name']} {told}: on average it gives its predictions a probability of {percent(confidence)}, and "
-        f"{percent(own['accuracy']['value'])} of them are right."
+        f"{own['name']} {how}: its mean confidence is {percent(confidence)}, and "
+        f"{percent(own['accuracy']['value'])} of its predictions are right."
     )
     return {"verdict": word, "sentence": sentence}
 
 
 def shares_differ(labelled: list[float], predicted: list[float]) -> str | None:
-    """Return a word of caution where the labelled rows are not made up like the predictions."""
+    """Return a caution if the classes have other shares among labels than among predictions, else None."""
     apart = sum(abs(a - b) for a, b in zip(labelled, predicted, strict=True)) / 2
     if apart < APART:
         return None
     return (
-        "The classes have other shares among the labels than among the predictions. The accuracy above is that of rows "
-        "made up like the labelled ones; if the labelled rows were not drawn at random, expect another figure."
+        "The classes have different shares among the labels and among the predictions. The accuracy above holds for "
+        "rows with the shares of the labels; if the labelled rows were not drawn at random, expect another accuracy."
     )

@@ -1,4 +1,4 @@
-"""How frequent the classes are among the labels and among the predictions."""
+"""Shares of the classes among the labels and among the predictions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ def shares(known: Labels, rows: Array, p: Array, weight: Array | None, given: Ar
     known : Labels
         Of all rows.
     rows : array (m,)
-        Rows that were predicted.
+        Numbers of the rows that were predicted.
     p : array (m, c)
-        What was said about them.
+        Their probabilities.
     weight : array (n,) or None
-        Weights of all rows. The shares are of rows; whether they differ is asked of the weighted ones, since scores are
-        weighted.
+        Weights of all rows. The shares count rows; the caution compares weighted shares, since scores are weighted.
     given : array (c,) or None
-        Shares in the population. Scores are for them, so that it does not matter which the labels have.
+        Known shares in the population. Scores refer to them, so that the shares of the labels do not matter.
     """
     alike = np.ones(len(known.codes))
     counts, predicted = _sums(known, rows, p, alike)

@@ -1,4 +1,4 @@
-"""The first step of the report: everything it says, measured and put into a plain dictionary."""
+"""The first step of the report: measure everything it shows and return a plain dictionary."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from deepsep.evaluation.intervals import (
 from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.report import sentences
+from deepsep.report.checks import check_model, too_different
 from deepsep.report.explanation import importance, tree
 from deepsep.report.held_out import (
     BASELINES,
@@ -34,7 +35,7 @@ from deepsep.report.held_out import (
     evaluate,
     predict_all,
 )
-from deepsep.report.map import draw_map
+from deepsep.report.map import positions
 from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
 from deepsep.report.provenance import made
@@ -59,6 +60,7 @@ def summarize(
     title: str | None = None,
     command: str | None = None,
     comparison: dict[str, Any] | None = None,
+    findings: list[dict[str, Any]] | None = None,
     folds: int = FOLDS,
     explained: bool = True,
     seed: int = 0,
@@ -66,39 +68,43 @@ def summarize(
     n_jobs: int | None = None,
     on_step: OnStep | None = None,
 ) -> dict[str, Any]:
-    """Measure all that the report shows.
+    """Measure everything that the report shows.
 
     Parameters
     ----------
     model : fitted pipeline or estimator
-        As :func:`deepsep.for_table` makes it, or an estimator of deepsep on a matrix.
+        A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
     table : DataFrame or matrix
         All rows, labelled and unlabelled, with the columns that the model was fitted to.
     labels : array-like of shape (n,)
-        Labels of the rows; None where there is none.
+        Labels of the rows; None for unlabelled ones.
     ids : sequence of shape (n,), optional
-        Names of the rows in the report; without them, their numbers from 0.
+        Identifiers of the rows in the report; by default their numbers from 0.
     proba : array of shape (n, c), optional
-        ``model.predict_proba(table)`` where it is known already. Without it, at most 100,000 rows are predicted.
+        ``model.predict_proba(table)``, if known already. Without it, at most 100,000 rows are predicted.
     label : str, default="class"
-        What a label is called, such as the name of its column.
+        Name of the label, such as the name of its column.
     title : str, optional
         Title of the report.
     command : str, optional
-        The command that made it, to be shown at its end.
+        The command that made it, shown at the end of the page.
     comparison : dict, optional
-        What :func:`deepsep.experiments.compare` found for this table and these labels, to be shown with its verdict.
+        The result of :func:`deepsep.experiments.compare` for this table and these labels, shown in the report.
+    findings : list of dict, optional
+        Warnings about the table, shown at the top of the report. By default those of :func:`deepsep.check_table` that
+        make a model or its accuracy misleading: columns given for labelled rows only, leaks, differences between
+        labelled and unlabelled rows, and dates read as text.
     folds : int, default=5
-        Folds of the cross-validation; fewer are used where no class has as many labels.
+        Folds of the cross-validation; fewer if no class has as many labels.
     explained : bool, default=True
-        Whether to find out which columns drive each class (see :mod:`deepsep.report.explanation`).
+        Whether to measure which columns drive each class (see :mod:`deepsep.report.explanation`).
     seed : int, default=0
-        Seed of everything in the report; the model keeps its own.
+        Seed of everything random in the report; the model keeps its own.
     sample_weight : array-like of shape (n,), optional
-        Weights of the rows, in training and when held-out rows are counted: scores and their intervals are weighted.
-        With ``priors`` in the model, a held-out row also counts by its class's share there over that among the labels.
+        Weights of the rows, in training and in scores and their intervals. If the model has ``priors``, held-out rows
+        are also weighted so that the classes have these shares.
     n_jobs : int, optional
-        Folds that are fitted at the same time.
+        Number of folds to fit in parallel.
     on_step : callable, optional
         Called with (done, total, what comes next).
 
@@ -127,12 +133,12 @@ def summarize(
         if given is not None and len(given) != n:
             raise DataError(f"{what} {len(given)} rows and there are {n} labels; they must match.")
     if comparison is not None:
-        check_comparison(comparison, known, len(column_names(table)))
+        check_comparison(comparison, known, column_names(table))
     total = folds + 3
     step = _Steps(on_step, total)
-    step.say(0, "cross-validation, fold 1")
+    step.report(0, "cross-validation, fold 1")
     weight = read_weights(sample_weight, known)
-    found = evaluate(
+    evaluated = evaluate(
         model,
         table,
         known,
@@ -143,23 +149,27 @@ def summarize(
         n_jobs=n_jobs,
         on_step=step.of_fold,
     )
-    evaluation = None if isinstance(found, str) else found
+    evaluation = None if isinstance(evaluated, str) else evaluated
     classes = [str(name) for name in known.classes]
     summary: dict[str, Any] = {
         "format": FORMAT,
         "title": title or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labelled.sum()):,} labels",
         "asked": _asked(model, table, known, label, seed, evaluation),
         "classes": classes,
-        "notes": [found] if isinstance(found, str) else list(found.notes),
+        "notes": [evaluated] if isinstance(evaluated, str) else list(evaluated.notes),
+        "findings": check_model(model, table, known, weight) if findings is None else findings,
     }
-    step.say(folds, "predictions")
+    step.report(folds, "predictions")
     rows, p = _predictions(model, table, proba, n, seed)
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
     summary["shares"] = shares(known, rows, p, weight, given_shares(split_model(model)[1], known.classes))
     summary |= _accuracy(evaluation, model, known, seed)
-    step.say(folds + 1, "the map")
-    summary["map"] = _map(model, table, known, ids, proba, seed)
-    step.say(folds + 2, "profiles")
+    if summary["accuracy"] is not None:
+        summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
+    step.report(folds + 1, "the map")
+    beats_guessing = evaluation is not None and _beats_guessing(summary["accuracy"])
+    summary["map"] = _map(model, table, known, ids, proba, evaluation, seed) if evaluation and beats_guessing else None
+    step.report(folds + 2, "profiles")
     summary["least_certain"] = _least_certain(rows, p, known, ids)
     part = _sample(len(rows), PROFILE_ROWS, seed)
     summary["profiles"] = profiles(take(used_columns(model, table), rows[part]), predicted[part], classes)
@@ -171,22 +181,22 @@ def summarize(
     summary["comparison"] = None if comparison is None else beside_report(comparison, summary)
     summary["verdict"] = sentences.verdict(summary)
     summary["made"] = made(command, time.perf_counter() - began)
-    step.say(total, "done")
+    step.report(total, "done")
     return summary
 
 
 class _Steps:
-    """Passes on how far it is, if anyone wants to know."""
+    """Reports progress to a callback, if there is one."""
 
     def __init__(self, on_step: OnStep | None, total: int) -> None:
         self._on_step, self._total = on_step, total
 
-    def say(self, done: int, what: str) -> None:
+    def report(self, done: int, what: str) -> None:
         if self._on_step is not None:
             self._on_step(done, self._total, what)
 
     def of_fold(self, done: int, folds: int, what: str) -> None:
-        self.say(done, what)
+        self.report(done, what)
 
 
 def _asked(
@@ -213,7 +223,7 @@ def _asked(
 
 
 def _settings(estimator: Any) -> dict[str, Any]:
-    """Return the settings that are not those of the class by default."""
+    """Return the settings that differ from the defaults of the class."""
     try:
         usual = type(estimator)().get_params(deep=False)
     except TypeError:  # an adapter, whose estimator is a setting
@@ -228,7 +238,7 @@ def _plain(value: Any) -> Any:
 
 
 def _predictions(model: Any, table: Any, proba: Any, n: int, seed: int) -> tuple[Array, Array]:
-    """Return rows and the model's probabilities of them."""
+    """Return the numbers of the predicted rows and their probabilities."""
     if proba is not None:
         return np.arange(n), np.asarray(proba, float)
     rows = _sample(n, MOST_PREDICTED, seed)
@@ -240,7 +250,7 @@ def _sample(n: int, most: int, seed: int) -> Array:
 
 
 def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: int) -> dict[str, Any]:
-    """Return all that comes from the held-out rows."""
+    """Return everything that is measured on held-out rows."""
     _, estimator = split_model(model)
     if evaluation is None:
         nothing = dict.fromkeys(("accuracy", "curve", "confusion", "reliability"))
@@ -291,19 +301,19 @@ def _names(estimator: Any) -> dict[str, str]:
 
 
 def _rounds(evaluation: Evaluation | None, estimator: Any) -> dict[str, Any] | None:
-    """Return accuracy per round on held-out rows, and which part of the unlabelled rows kept its class."""
+    """Return accuracy per round on held-out rows, and the share of unlabelled rows that kept their class."""
     agreement = [row["agreement"] for row in getattr(estimator, "history_", []) if row.get("phase") == "end"]
     if not any(value is not None for value in agreement):
         return None
     parts = ("network", "network_interval", "average", "average_interval")
-    found: dict[str, Any] = {"rounds": list(range(len(agreement))), "agreement": agreement, **dict.fromkeys(parts)}
+    result: dict[str, Any] = {"rounds": list(range(len(agreement))), "agreement": agreement, **dict.fromkeys(parts)}
     if evaluation is None or evaluation.networks is None or evaluation.averages is None:
-        return found
-    found["rounds"] = list(range(len(evaluation.networks)))
-    for name, said in (("network", evaluation.networks), ("average", evaluation.averages)):
-        right = said.argmax(axis=2) == evaluation.codes
-        found[name], found[f"{name}_interval"] = _shares_right(right, evaluation.weight)
-    return found
+        return result
+    result["rounds"] = list(range(len(evaluation.networks)))
+    for name, p in (("network", evaluation.networks), ("average", evaluation.averages)):
+        right = p.argmax(axis=2) == evaluation.codes
+        result[name], result[f"{name}_interval"] = _shares_right(right, evaluation.weight)
+    return result
 
 
 def _curve(evaluation: Evaluation, names: dict[str, str]) -> dict[str, Any] | None:
@@ -318,15 +328,33 @@ def _curve(evaluation: Evaluation, names: dict[str, str]) -> dict[str, Any] | No
 
 def _shares_right(each: Iterable[Array], weight: Array | None) -> tuple[list[float], list[list[float]]]:
     """Return the shares of rows that are right and their intervals, as two lists."""
-    found = [share_right(right, weight) for right in each]
-    return [share for share, _ in found], [interval for _, interval in found]
+    pairs = [share_right(right, weight) for right in each]
+    return [share for share, _ in pairs], [interval for _, interval in pairs]
 
 
-def _map(model: Any, table: Any, known: Labels, ids: Sequence[Any] | None, proba: Any, seed: int) -> dict[str, Any]:
-    rows, at, what = draw_map(model, table, known.labelled, seed)
-    p = predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows]
+def _beats_guessing(accuracy: dict[str, Any]) -> bool:
+    """Return whether the model is better than the most frequent class, by more than chance."""
+    majority = next(line for line in accuracy["methods"] if line["key"] == "majority")
+    return bool(majority["against_model"]["interval"][0] > 0)
+
+
+def _map(
+    model: Any,
+    table: Any,
+    known: Labels,
+    ids: Sequence[Any] | None,
+    proba: Any,
+    evaluation: Evaluation,
+    seed: int,
+) -> dict[str, Any]:
+    rows = evaluation.embedded.rows
+    p = np.array(predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows])
+    held_out = dict(zip(evaluation.rows.tolist(), evaluation.p["model"], strict=True))
+    for i in np.flatnonzero(known.labelled[rows]):
+        p[i] = held_out[rows[i]]
+    at = positions(evaluation.embedded.X, seed)
     return {
-        "of": what,
+        "of": evaluation.embedded.of,
         "rows": [
             {
                 "id": str(int(i) if ids is None else ids[i]),
@@ -342,14 +370,14 @@ def _map(model: Any, table: Any, known: Labels, ids: Sequence[Any] | None, proba
 
 
 def _least_certain(rows: Array, p: Array, known: Labels, ids: Sequence[Any] | None) -> list[dict[str, Any]]:
-    """Return the unlabelled rows whose first two classes are closest."""
+    """Return the unlabelled rows whose two most probable classes are closest."""
     at = np.flatnonzero(known.codes[rows] < 0)
     order = np.argsort(-p[at], axis=1)[:, :2]
     first, second = (np.take_along_axis(p[at], order[:, [j]], axis=1)[:, 0] for j in (0, 1))
-    found = []
+    result = []
     for i in np.argsort(first - second, kind="stable")[:UNCERTAIN]:
         row = int(rows[at[i]])
-        found.append(
+        result.append(
             {
                 "id": str(row if ids is None else ids[row]),
                 "row": row,
@@ -359,13 +387,13 @@ def _least_certain(rows: Array, p: Array, known: Labels, ids: Sequence[Any] | No
                 "second_probability": float(second[i]),
             }
         )
-    return found
+    return result
 
 
 def _explanation(
     model: Any, table: Any, proba: Any, evaluation: Evaluation | None, classes: list[str], seed: int
 ) -> dict[str, Any] | None:
-    found = None
+    importances = None
     if evaluation is not None and evaluation.permuted is not None:
-        found = importance(evaluation.permuted, column_names(table), classes, held_out=True)
-    return {"importance": found, "tree": tree(model, table, classes, proba=proba, seed=seed)}
+        importances = importance(evaluation.permuted, column_names(table), classes, held_out=True)
+    return {"importance": importances, "tree": tree(model, table, classes, proba=proba, seed=seed)}

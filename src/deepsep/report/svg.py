@@ -1,4 +1,4 @@
-"""Small pieces of SVG. Colours and fonts come from the page's style sheet, so that they follow light and dark."""
+"""Helpers for SVG. Colours and fonts come from the page's style sheet, which has a light and a dark scheme."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _short(value: Any) -> Any:
 
 
 def picture(width: float, height: float, alt: str, parts: Iterable[Any], kind: str = "") -> Markup:
-    """Return a figure of some size, with words for those who do not see it."""
+    """Return a figure with an alternative text."""
     return tag(
         "svg",
         *parts,
@@ -62,7 +62,7 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def marker(k: int, x: float, y: float, r: float, **attributes: Any) -> Markup:
-    """Return the mark of class k: one of eight colours, and of four shapes."""
+    """Return the marker of class k: one of eight colours and four shapes."""
     attributes["class_"] = f"c{k % COLOURS} {attributes.pop('class_', '')}".strip()
     match k // COLOURS % 4:
         case 0:

@@ -1,4 +1,4 @@
-"""A shallow tree that imitates a model, and its rules in words."""
+"""A shallow decision tree that imitates a model, and its rules as text."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ Array = NDArray[Any]
 MOST_ROWS = 20_000
 HELD_OUT = 0.3
 LEAST_IN_LEAF = 0.01  # share of rows in the smallest leaf
-LEAST_COVERED = 0.05  # share of a class below which a rule is not worth a line
+LEAST_COVERED = 0.05  # share of a class that a rule must cover to be shown
 RULES = 3  # shown for each class
 
 
 @dataclass
 class _Bounds:
-    """What a path through the tree says about one feature."""
+    """The range of one feature along a path through the tree."""
 
     low: float = -math.inf
     high: float = math.inf
-    missing: bool = True  # whether rows without a value go this way, too
+    missing: bool = True  # whether rows with a missing value follow the path, too
 
 
 def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int) -> dict[str, Any]:
-    """Fit a shallow tree to what a model predicts, and return its rules and how often it agrees with the model.
+    """Fit a shallow tree to the predictions of a model; return its rules and how often it agrees with the model.
 
     Parameters
     ----------
     table : frame or matrix (n, columns)
         The rows.
     codes : array (n,)
-        What the model predicts for them.
+        The predicted classes.
     classes : list of str
         Names of the classes.
     depth : int
-        Most questions on the way to a leaf.
+        Depth of the tree.
     seed : int
         Seed of the rows that are held out.
 
@@ -51,12 +51,12 @@ def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int)
     -------
     dict
         ``fidelity``: the share of held-out rows on which tree and model agree, ``interval``, ``rows``; ``largest``: the
-        share that one class for all would reach; ``classes``: for each class its rules.
+        same for the most frequent class alone; ``classes``: for each class its rules.
     """
     from sklearn.tree import DecisionTreeClassifier
 
     features = features_of(table)
-    # Without a column that can be asked about, such as in a table of texts, the tree is one leaf.
+    # A table without usable features, such as one of free text, gives a tree of one leaf.
     parts = [feature.values for feature in features] or [np.zeros(len(codes))]
     X = np.stack(parts, axis=1).astype(np.float32)
     order = np.random.default_rng(seed).permutation(len(codes))
@@ -78,7 +78,7 @@ def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int)
 def _rules(tree: Any, features: list[Feature], X: Array, codes: Array, classes: list[str]) -> list[dict[str, Any]]:
     """Return the leaves as rules of the class that they predict, those with most rows first."""
     at, predicted = tree.apply(X), tree.predict(X)
-    found = []
+    result = []
     for k, name in enumerate(classes):
         own = codes == k
         leaves, counts = np.unique(at[predicted == k], return_counts=True)
@@ -96,12 +96,12 @@ def _rules(tree: Any, features: list[Feature], X: Array, codes: Array, classes: 
         rules = sorted(
             (rule for rule in rules if rule["coverage"] >= LEAST_COVERED), key=lambda rule: -rule["coverage"]
         )
-        found.append({"class": name, "rows": int(own.sum()), "rules": rules[:RULES]})
-    return found
+        result.append({"class": name, "rows": int(own.sum()), "rules": rules[:RULES]})
+    return result
 
 
 def _conditions(tree: Any, leaf: int, features: list[Feature]) -> list[str]:
-    """Return the questions on the way to a leaf in words, one for each feature."""
+    """Return the conditions that lead to a leaf as text, one per feature."""
     parents = {int(child): node for node in range(tree.node_count) for child in _children(tree, node)}
     bounds: dict[int, _Bounds] = {}
     node = leaf
@@ -115,11 +115,11 @@ def _conditions(tree: Any, leaf: int, features: list[Feature]) -> list[str]:
         else:
             own.low = max(own.low, threshold)
         own.missing &= bool(tree.missing_go_to_left[node]) == left
-    said = {features[i].column for i, own in bounds.items() if features[i].kind == "level" and own.low > 0}
+    settled = {features[i].column for i, own in bounds.items() if features[i].kind == "level" and own.low > 0}
     words = []
     for i, own in sorted(bounds.items()):
-        # A column that is one thing need not be said not to be another.
-        if features[i].kind == "level" and own.low < 0 and features[i].column in said:
+        # "colour is red" makes "colour is not blue" redundant.
+        if features[i].kind == "level" and own.low < 0 and features[i].column in settled:
             continue
         words.append(_in_words(features[i], own))
     return words
@@ -152,5 +152,5 @@ def _in_words(feature: Feature, bounds: _Bounds) -> str:
             parts = [number(first, 4) if first == last else f"{number(first, 4)} to {number(last, 4)}"]
     else:
         parts = [f"above {number(low, 4)}"] * math.isfinite(low) + [f"at most {number(high, 4)}"] * math.isfinite(high)
-    gaps = " or missing" if bounds.missing and len(known) < len(feature.values) else ""
-    return f"{name} {' and '.join(parts)}{gaps}"
+    missing = " or missing" if bounds.missing and len(known) < len(feature.values) else ""
+    return f"{name} {' and '.join(parts)}{missing}"

@@ -1,4 +1,8 @@
-"""Find columns that give the label away, and columns that differ between labelled and unlabelled rows."""
+"""Find columns that give the label away, and columns that differ between labelled and unlabelled rows.
+
+A column that is given for labelled rows only is the worst of both: a model learns to rely on it, cross-validation
+confirms that it helps, and the rows to predict do not have it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier
 
@@ -24,7 +28,11 @@ LEAKS = 0.97  # balanced accuracy from which a single column is a leak
 CLASS_ROWS = 10  # fewest labelled rows of a class for a search for leaks of that class alone
 LEVELS = 50  # most levels of a category in the test for drift
 SIGNIFICANT = 0.01  # after the Bonferroni correction
+LARGEST = float(np.finfo(np.float32).max)  # trees compute in single precision
 LARGE = 0.1  # smallest difference between distributions that is reported
+ONE_SIDED = 0.05  # share of given values on one side, over that on the other, below which a column is one-sided
+SURE = 14.0  # −log of the probability of such a column by chance: one in a million
+FIRST = 100  # rows compared first, to save comparing them all
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,38 @@ class Drift:
     how: str
 
 
+def one_sided(values: pd.Series[Any], labelled: Array) -> str:
+    """Return why a column cannot help to predict the unlabelled rows, although labelled rows suggest it; "" if it can.
+
+    Either it is given for labelled rows only, or for unlabelled rows only, or all unlabelled rows have the same value.
+
+    Examples
+    --------
+    >>> labelled = np.arange(100) < 30
+    >>> one_sided(pd.Series(np.where(labelled, 1.5, np.nan)), labelled)
+    'given for labelled rows only'
+    >>> one_sided(pd.Series(np.arange(100)), labelled)
+    ''
+    """
+    given, n = values.notna().to_numpy(), len(labelled)
+    sides = {"labelled": labelled, "unlabelled": ~labelled}
+    if not all(side.any() for side in sides.values()):
+        return ""
+    shares = {name: given[side].mean() for name, side in sides.items()}
+    for name, other in (("labelled", "unlabelled"), ("unlabelled", "labelled")):
+        surprise = given[sides[name]].sum() * np.log(n / sides[name].sum())
+        if shares[other] <= ONE_SIDED * shares[name] and surprise > SURE:
+            return f"given for {name} rows only"
+    if shares["unlabelled"] == 1 and labelled.sum() * np.log(n / labelled.sum()) > SURE:
+        rows = np.flatnonzero(~labelled)
+        some = values.iloc[rows[:FIRST]].to_numpy()
+        if (some == some[0]).all() and (values.iloc[rows] == some[0]).all():
+            others = (values[labelled] != some[0]).sum()  # a missing value is another one
+            if others * np.log(n / labelled.sum()) > SURE:
+                return "the same for all unlabelled rows"
+    return ""
+
+
 def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
     """Return the columns that predict the label, or one class, by themselves on held-out rows."""
     at = np.flatnonzero(labels.labelled)
@@ -60,8 +100,8 @@ def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
     folds = min(FOLDS, int(np.bincount(codes)[np.unique(codes)].min()))
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(codes, codes))
     leaking = []
-    for name, column in values.items():
-        guess = _out_of_fold(column.iloc[at], codes, splits)
+    for name, column in _suspects(values, at, codes).items():
+        guess = _out_of_fold(column, codes, splits)
         right = guess == codes
         recall = np.array([right[codes == k].mean() for k in np.unique(codes)])
         if recall.mean() >= LEAKS:
@@ -76,6 +116,33 @@ def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
             if share >= LEAKS and precise >= LEAKS and len(np.unique(codes)) > 2:
                 leaking.append(Leak(name, float(share), len(codes), int(k)))
     return sorted(leaking, key=lambda leak: -leak.share)
+
+
+def _suspects(values: Mapping[str, pd.Series[Any]], at: Array, codes: Array) -> dict[str, pd.Series[Any]]:
+    """Return the rows ``at`` of the columns that may be leaks: all texts, and numbers that sort the rows by class.
+
+    In the order of a number that gives classes away, the class changes a few times only. Counting the changes takes a
+    fraction of the time of fitting trees, which matters if there are thousands of columns.
+    """
+    columns = {name: column.iloc[at] for name, column in values.items()}
+    numbers = {name: cells[:, 0] for name, column in columns.items() if (cells := _numbers(column)) is not None}
+    if not numbers:
+        return columns
+    by_class = np.argsort(codes, kind="stable")  # rows with equal values are ordered by class
+    counts = np.bincount(codes)
+    classes = np.flatnonzero(counts)
+    few = 2 * len(classes) + 2
+    harmless = set()
+    for name, cells in numbers.items():
+        ordered = codes[by_class][np.argsort(cells[by_class], kind="stable")]
+        change = ordered[1:] != ordered[:-1]
+        per_class = np.bincount(ordered[1:][change], minlength=len(counts)) + np.bincount(
+            ordered[:-1][change], minlength=len(counts)
+        )
+        some_class = (per_class <= 4 + 8 * (1 - LEAKS) * counts)[classes].any()
+        if not some_class and change.sum() > few + 2 * (1 - LEAKS) * len(classes) * len(codes):
+            harmless.add(name)
+    return {name: column for name, column in columns.items() if name not in harmless}
 
 
 def _out_of_fold(column: pd.Series[Any], codes: Array, splits: list[tuple[Array, Array]]) -> Array:
@@ -101,36 +168,39 @@ def _numbers(column: pd.Series[Any]) -> Array | None:
     if pd.api.types.is_datetime64_any_dtype(column):
         return np.asarray(column.to_numpy("datetime64[s]").astype(float).reshape(-1, 1)) / 86_400
     if pd.api.types.is_numeric_dtype(column):
-        return np.asarray(column.to_numpy(float)).reshape(-1, 1)
+        return np.asarray(np.clip(column.to_numpy(float), -LARGEST, LARGEST).reshape(-1, 1))
     return None
 
 
-def drift(values: Mapping[str, pd.Series[Any]], labelled: Array) -> list[Drift]:
+def drift(values: Mapping[str, pd.Series[Any]], labelled: Array, weight: Array | None = None) -> list[Drift]:
     """Return the columns that differ between labelled and unlabelled rows, the most different first.
 
     Numbers and dates are compared with a two-sample Kolmogorov–Smirnov test, text with a chi-squared test over its most
     frequent levels. Missing values are a level of their own; in numeric columns they get a test of their own.
     Significance is corrected for the number of tests, and small differences, which many rows make significant, are
-    ignored.
+    ignored. Weighted rows are compared by their weighted distributions, for the effective number of rows.
     """
-    if labelled.all() or labelled.sum() < ENOUGH or (~labelled).sum() < ENOUGH:
+    weight = np.ones(len(labelled)) if weight is None else weight
+    labelled, unlabelled = labelled & (weight > 0), ~labelled & (weight > 0)
+    if min(labelled.sum(), unlabelled.sum()) < ENOUGH:
         return []
     tests = []
     for name, column in values.items():
         numbers = _numbers(column)
         missing = column.isna().to_numpy()
         if numbers is None:
-            tests.append((name, *_compare_levels(column, labelled)))
+            tests.append((name, *_compare_levels(column, labelled, unlabelled, weight)))
             continue
         if missing.any():
-            tests.append((name, *_compare_levels(pd.Series(np.where(missing, "missing", "given")), labelled)))
-        a, b = numbers[labelled & ~missing, 0], numbers[~labelled & ~missing, 0]
-        if min(len(a), len(b)) >= ENOUGH:
-            test = stats.ks_2samp(a, b, method="asymp")
-            middle = f"median {_round(np.median(a))} against {_round(np.median(b))}"
+            gaps = pd.Series(np.where(missing, "missing", "given"))
+            tests.append((name, *_compare_levels(gaps, labelled, unlabelled, weight)))
+        here, there = labelled & ~missing, unlabelled & ~missing
+        if min(here.sum(), there.sum()) >= ENOUGH:
+            p, distance, medians = _compare_numbers(numbers[:, 0], here, there, weight)
+            how = f"median {_round(medians[0])} against {_round(medians[1])}"
             if pd.api.types.is_datetime64_any_dtype(column):
-                middle = "earlier" if np.median(a) < np.median(b) else "later"
-            tests.append((name, float(test.pvalue), float(test.statistic), middle))
+                how = "earlier" if medians[0] < medians[1] else "later"
+            tests.append((name, p, distance, how))
     drifts: dict[str, Drift] = {}
     for name, p, distance, how in sorted(tests, key=lambda test: -test[2]):
         if p * len(tests) < SIGNIFICANT and distance > LARGE:
@@ -138,21 +208,45 @@ def drift(values: Mapping[str, pd.Series[Any]], labelled: Array) -> list[Drift]:
     return list(drifts.values())
 
 
-def _compare_levels(column: pd.Series[Any], labelled: Array) -> tuple[float, float, str]:
+def _compare_numbers(
+    numbers: Array, labelled: Array, unlabelled: Array, weight: Array
+) -> tuple[float, float, tuple[float, float]]:
+    """Return p, the largest difference of the two distribution functions, and the two medians."""
+    order = np.argsort(numbers, kind="stable")
+    shares = np.stack([np.where(side, weight, 0.0) / weight[side].sum() for side in (labelled, unlabelled)])
+    functions = shares[:, order].cumsum(axis=1)
+    values = numbers[order]
+    last = np.append(values[1:] != values[:-1], True)  # of equal values
+    distance = float(np.abs(functions[0] - functions[1])[last].max())
+    n, m = (_effective(weight[side]) for side in (labelled, unlabelled))
+    medians = [float(values[np.searchsorted(function, 0.5)]) for function in functions]
+    return float(special.kolmogorov(distance * np.sqrt(n * m / (n + m)))), distance, (medians[0], medians[1])
+
+
+def _compare_levels(
+    column: pd.Series[Any], labelled: Array, unlabelled: Array, weight: Array
+) -> tuple[float, float, str]:
     """Return p, the distance between the shares of the levels, and the level that differs most."""
+    sides = (labelled, unlabelled)
     names = column.astype(object).where(column.notna(), "missing")
     top = names.value_counts().index[:LEVELS]
     codes = pd.Index(top).get_indexer(pd.Index(names))
-    table = np.array([np.bincount(codes[part] + 1, minlength=len(top) + 1) for part in (labelled, ~labelled)])
-    keep = table.sum(axis=0) > 0
-    shares = table / table.sum(axis=1, keepdims=True)
+    shares = np.array([np.bincount(codes[side] + 1, weight[side], len(top) + 1) / weight[side].sum() for side in sides])
+    occurs = shares.sum(axis=0) > 0
     change = shares[0] - shares[1]
-    if keep.sum() < 2:
+    if occurs.sum() < 2:
         return 1.0, 0.0, ""
-    p = stats.chi2_contingency(table[:, keep], correction=False).pvalue
+    n, m = (_effective(weight[side]) for side in sides)
+    pooled = (n * shares[0] + m * shares[1])[occurs] / (n + m)
+    p = special.chdtrc(occurs.sum() - 1, n * m / (n + m) * (change[occurs] ** 2 / pooled).sum())
     k = int(np.abs(change).argmax())
     word = "others" if k == 0 else str(top[k - 1])
     return float(p), float(np.abs(change).sum() / 2), f"{word!r} {shares[0, k]:.0%} against {shares[1, k]:.0%}"
+
+
+def _effective(weight: Array) -> float:
+    """Return the effective number of weighted rows: Kish's (Σw)² / Σw²."""
+    return float(weight.sum() ** 2 / (weight**2).sum())
 
 
 def _round(value: float) -> str:

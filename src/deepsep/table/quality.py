@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, read_labels
+from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, alike, read_labels
 from deepsep.errors import DataError, LabelError
 from deepsep.table.columns import as_frame, convert, type_of, useless
 from deepsep.table.dates import OTHER_DATE
-from deepsep.table.evidence import Leak, drift, leaks
+from deepsep.table.evidence import Leak, drift, leaks, one_sided
 from deepsep.table.locations import find_column
 
 RARE = 5  # labels below which a class is rare
@@ -21,6 +22,13 @@ MOSTLY_MISSING = 0.5
 MIXED = 0.5  # share of numbers from which a column of text is suspicious
 SHOWN = 5
 NEARLY_ALL = 0.95
+MAX_ROWS = 10_000  # labelled, and as many unlabelled rows, in the checks that are part of a fit
+KEEP = "Nothing, unless a model should use it all the same; then name it in keep (--keep on the command line)."
+ONE_SIDED = {
+    "given for labelled rows only": "the rows to predict have no values there, so accuracy would be overestimated",
+    "given for unlabelled rows only": "the labelled rows have no values to learn from",
+    "the same for all unlabelled rows": "it cannot help to predict them, so accuracy would be overestimated",
+}
 
 
 def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int = 50_000) -> dict[str, Any]:
@@ -47,7 +55,8 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
           why it is ``left_out`` ("" if it is used);
         * ``labels``: ``column``, ``labelled``, ``unlabelled``, and ``classes`` with their counts;
         * ``findings``: each with ``severity`` ("error", "warning" or "note"), ``code``, ``columns``, a ``message``, and
-          the ``next`` step; the most severe first;
+          the ``next`` step; the most severe first. "drift" also has a ``distance``: the largest difference between the
+          distributions of a column among labelled and unlabelled rows, from 0 to 1;
         * ``fit_would_work``: whether there are no errors.
 
     Examples
@@ -77,7 +86,7 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
             keep |= labels.labelled & (np.cumsum(labels.labelled) <= max_rows)
         features, sampled = features[keep], int(keep.sum())
         labels = labels and Labels(labels.codes[keep], labels.classes)
-    columns, values = _describe(features, findings)
+    columns, values = _describe(features, None if labels is None else labels.labelled, findings)
     if not values:
         findings.add(
             "error", "no-columns", "no column can be used as a feature.", "Add columns that differ between rows."
@@ -85,7 +94,7 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
     elif labels is not None:
         _check_duplicates(pd.DataFrame(values), labels, findings)
         _check_leaks(leaks(values, labels), labels, findings)
-        _check_drift(values, labels, findings)
+        _check_drift(values, labels, None, findings)
     return {
         "rows": len(table),
         "sampled": sampled,
@@ -96,14 +105,68 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
     }
 
 
+def rows_to_check(labels: Labels, max_rows: int = MAX_ROWS) -> np.ndarray[Any, Any]:
+    """Return the rows that :func:`check_columns` needs of a large table: labelled and unlabelled ones, at random."""
+    rng = np.random.default_rng(0)
+    sides = (np.flatnonzero(side) for side in (labels.labelled, ~labels.labelled))
+    return np.sort(
+        np.concatenate([side if len(side) <= max_rows else rng.permutation(side)[:max_rows] for side in sides])
+    )
+
+
+def check_columns(
+    columns: pd.DataFrame, labels: Labels, *, left_out: Mapping[str, str] | None = None, weight: Any = None
+) -> list[dict[str, Any]]:
+    """Return what would make a model or its accuracy misleading: the part of :func:`check_table` that a fit runs.
+
+    Parameters
+    ----------
+    columns : DataFrame
+        The columns that a model uses, converted to their types: the output of the first step of
+        :func:`deepsep.for_table`.
+    labels : Labels
+        Labels of the rows.
+    left_out : mapping of str to str, optional
+        The columns that were left out, with the reason.
+    weight : array (n,), optional
+        Weights of the rows. Labelled rows that represent all rows by their weights do not differ from these.
+
+    Returns
+    -------
+    list of dict
+        Warnings as in ``check_table(...)["findings"]``: columns that are given for labelled rows only, columns that
+        give the label away, differences between labelled and unlabelled rows, and dates that are read as text.
+    """
+    findings = Findings()
+    _check_one_sided([{"name": name, "left_out": why} for name, why in (left_out or {}).items()], findings)
+    rows = rows_to_check(labels)
+    if len(rows) < len(columns):
+        columns, labels = columns.iloc[rows], Labels(labels.codes[rows], labels.classes)
+        weight = None if weight is None else weight[rows]
+    values = {name: columns[name] for name in columns.columns}
+    _check_leaks(leaks(values, labels), labels, findings)
+    _check_drift(values, labels, weight, findings)
+    for name, cells in values.items():
+        if type_of(cells) == "text":
+            _check_dates(name, cells, findings)
+    return findings
+
+
 class Findings(list[dict[str, Any]]):
     """List of problems, in the order in which they were found."""
 
     def add(
-        self, severity: Literal["error", "warning", "note"], code: str, message: str, next: str, *columns: str
+        self,
+        severity: Literal["error", "warning", "note"],
+        code: str,
+        message: str,
+        next: str,
+        *columns: str,
+        **details: float,
     ) -> None:
         """Add a finding."""
-        self.append({"severity": severity, "code": code, "columns": list(columns), "message": message, "next": next})
+        finding = {"severity": severity, "code": code, "columns": list(columns), "message": message, "next": next}
+        self.append(finding | details)
 
     def sorted(self) -> list[dict[str, Any]]:
         """Return the findings, the most severe first."""
@@ -144,6 +207,9 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < RARE]
         text = f"{len(rare)} of {len(names)} classes have fewer than {RARE} labelled rows: {_some(rare)}."
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
+    for twins in alike(labels.classes):
+        text = f"the labels {_some(map(repr, twins))} differ only in case or spaces. They are different classes."
+        findings.add("warning", "alike-classes", text, "If they are one class, write them alike.", label)
     for name in names:
         if name.strip().lower() in DISGUISED:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
@@ -177,7 +243,9 @@ def _count(table: pd.DataFrame, label: str) -> dict[str, Any]:
 # -- columns ---------------------------------------------------------------------------------------------------
 
 
-def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str, Any]], dict[str, pd.Series[Any]]]:
+def _describe(
+    features: pd.DataFrame, labelled: Any, findings: Findings
+) -> tuple[list[dict[str, Any]], dict[str, pd.Series[Any]]]:
     """Return a description of every column, and the values of those that a model would use."""
     described, values = [], {}
     for name in features.columns:
@@ -185,6 +253,8 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
         kind = type_of(column)
         cells = column if kind is None else convert(column, kind)
         reason = "lists or other objects" if kind is None else useless(column, cells, kind)
+        if not reason and labelled is not None:
+            reason = one_sided(cells, labelled)
         distinct = 0 if kind is None else int(cells.nunique())
         described.append(
             {
@@ -216,6 +286,7 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
         "left out, since a model cannot use lists or other objects",
         findings,
     )
+    _check_one_sided(described, findings)
     gaps = [
         f"{c['name']!r} ({c['missing']:.0%})" for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING
     ]
@@ -226,13 +297,28 @@ def _describe(features: pd.DataFrame, findings: Findings) -> tuple[list[dict[str
     return described, values
 
 
+def _check_one_sided(described: list[dict[str, Any]], findings: Findings) -> None:
+    for reason, why in ONE_SIDED.items():
+        names = [column["name"] for column in described if column["left_out"] == reason]
+        if names:
+            what = f"column {names[0]!r} is" if len(names) == 1 else f"columns {_some(map(repr, names))} are"
+            findings.add("warning", "one-sided", f"{what} {reason}, and left out: {why}.", KEEP, *names)
+
+
 def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
     levels = cells.dropna().unique()[:1_000]
     if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > NEARLY_ALL:
         text = (
-            f"column {name!r} holds dates such as {levels[0]!r}, where day and month are ambiguous; it is read as text."
+            f"column {name!r} holds dates such as {levels[0]!r} in a form that is not understood, or in which day and "
+            "month could be swapped; it is read as text."
         )
-        findings.add("warning", "dates", text, "Write dates as 2025-12-31; models then see year, month and day.", name)
+        findings.add(
+            "warning",
+            "dates",
+            text,
+            "Say which comes first (--dayfirst, --monthfirst), or write dates as 2025-12-31.",
+            name,
+        )
 
 
 def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findings) -> None:
@@ -297,15 +383,23 @@ def _check_leaks(leaking: list[Leak], labels: Labels, findings: Findings) -> Non
         findings.add("warning", "leak", text, next, leak.column)
 
 
-def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, findings: Findings) -> None:
-    drifts = drift(values, labels.labelled)
+def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, weight: Any, findings: Findings) -> None:
+    drifts = []
+    for one in drift(values, labels.labelled, weight):
+        reason = one_sided(values[one.column], labels.labelled)
+        if reason:  # a model uses it because it was named in keep
+            text = f"column {one.column!r} is {reason}: {ONE_SIDED[reason]}."
+            findings.add("warning", "one-sided", text, "Leave it out.", one.column, distance=one.distance)
+        else:
+            drifts.append(one)
     if drifts:
         shown = [f"{one.column!r} ({one.how})" for one in drifts]
         text = f"labelled and unlabelled rows differ in {len(drifts)} of {len(values)} columns, most in {_some(shown)}."
         next = (
-            "Label randomly drawn rows if you can; otherwise trust the accuracy on labelled rows less, or weight them."
+            "Accuracy on labelled rows may not hold for unlabelled ones. Label rows drawn at random, or weight the "
+            "labelled rows so that they represent all rows."
         )
-        findings.add("warning", "drift", text, next, *(one.column for one in drifts))
+        findings.add("warning", "drift", text, next, *(one.column for one in drifts), distance=drifts[0].distance)
 
 
 def _some(names: Any) -> str:
