@@ -31,9 +31,9 @@ import time
 import warnings
 from pathlib import Path
 
+import methods
 import numpy as np
 import pandas as pd
-import methods
 import torch
 from sklearn.datasets import make_moons
 from tables import load, split, table_names
