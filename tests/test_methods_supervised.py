@@ -144,10 +144,10 @@ def test_scores_become_probabilities_that_keep_their_order(estimator, classes):
     model = Supervised(estimator, standardize=True, random_state=0).fit(rows, y)
     p = model.predict_proba(rows)
     np.testing.assert_allclose(p.sum(axis=1), 1)
-    scores = model.estimator_.decision_function(model._scaled(rows))
+    scores = model.estimator_.decision_function(StandardScaler().fit_transform(rows))
     best = scores.argmax(axis=1) if classes > 2 else (scores > 0).astype(int)
     np.testing.assert_array_equal(p.argmax(axis=1), best)
-    slope, offset = model._platt
+    slope, offset = model.platt_
     assert slope > 0
     sigmoids = expit(slope * (scores if classes > 2 else np.column_stack([-scores, scores])) + offset)
     np.testing.assert_allclose(p, sigmoids / sigmoids.sum(axis=1, keepdims=True), atol=1e-12)

@@ -73,6 +73,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
             return model
         steps = [load_step(f"{root / name}", files[name]) for name in step_files]
         options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
+        options["memory"] = None  # a folder of pickles, which the next fit would open
         return Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
     except (DeepSepError, DeepSepWarning):  # a warning, if the user turned warnings into errors
         raise

@@ -234,6 +234,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return the fitted model that ``_to_parts`` took apart; ``state`` also has the classes and the columns."""
         model = cls(**params)
         model.__dict__.update({name: state.pop(name) for name in COMMON if name in state})
+        if not (isinstance(model.n_features_in_, int) and 0 < model.n_features_in_ <= MOST_FEATURES):
+            raise ModelFileError(f"the model has {model.n_features_in_!r} features. Save it again.")
         c = len(model.classes_)
         codes = checked_codes(arrays, "transduction_", c)
         model._set_transduction(codes)
@@ -253,6 +255,4 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise ModelFileError(f"the model gives a row no probabilities of its {c} classes. Save it again.")
 
     def _row_of_zeros(self) -> Array:
-        if not 0 < self.n_features_in_ <= MOST_FEATURES:
-            raise ModelFileError(f"the model has {self.n_features_in_!r} features. Save it again.")
         return np.zeros((1, self.n_features_in_))

@@ -64,6 +64,8 @@ class Supervised(Classifier):
     ----------
     estimator_ : classifier
         The fitted copy. Its classes are indices into ``classes_``.
+    platt_ : (float, float) or None
+        Slope and offset of the sigmoid of the scores; None for a classifier that has probabilities.
     classes_, transduction_, label_distributions_
         As in :class:`deepsep.DeepSep`.
 
@@ -132,12 +134,12 @@ class Supervised(Classifier):
             estimator.set_params(n_neighbors=len(codes))
         passed = weight if takes_weight and (weight != 1).any() else None
         self.estimator_ = _fit(estimator, X, codes, passed)
-        self._platt = None
+        self.platt_ = None
         if not hasattr(estimator, "predict_proba"):
             held, scores = _unseen_scores(self.estimator_, X, codes, passed, rng)
             if not held.size:
                 held, scores = np.arange(len(codes)), _scores(self.estimator_, X)
-            self._platt = fit_platt(scores, codes[held], weight[held])
+            self.platt_ = fit_platt(scores, codes[held], weight[held])
 
     def _fit_scaling(self, rows: TrainingRows) -> Scaling | None:
         if not self.standardize:
@@ -173,8 +175,8 @@ class Supervised(Classifier):
 
     def _probabilities(self, X: Any) -> Array:
         X = self._scaled(X)
-        if self._platt is not None:
-            return platt_probabilities(_scores(self.estimator_, X), *self._platt)
+        if self.platt_ is not None:
+            return platt_probabilities(_scores(self.estimator_, X), *self.platt_)
         p = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
         p = np.where(np.isfinite(p), p, 0.0)
         total = p.sum(axis=1, keepdims=True)
@@ -183,7 +185,7 @@ class Supervised(Classifier):
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
 
         scaling = {} if self._scaling is None else vars(self._scaling)
-        return {"platt": self._platt}, {**scaling, CLASSIFIER: dump_classifiers([self.estimator_])}
+        return {"platt": self.platt_}, {**scaling, CLASSIFIER: dump_classifiers([self.estimator_])}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
 
@@ -191,7 +193,7 @@ class Supervised(Classifier):
         self._scaling = None
         if "scale" in arrays:
             self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
-        self._platt = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
+        self.platt_ = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
         (self.estimator_,) = load_classifiers(CLASSIFIER, arrays.get(CLASSIFIER), d, np.arange(c))
 
 

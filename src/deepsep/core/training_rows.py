@@ -81,7 +81,7 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
 def read_rows(model: Any, X: Any, **accept: Any) -> Any:
     """Return the rows as a finite matrix of float64 or float32, or raise an error that names the column.
 
-    Sparse rows become dense in single precision, unless ``accept`` has ``accept_sparse``.
+    Sparse rows become dense, in single precision where it holds them, unless ``accept`` has ``accept_sparse``.
     """
     if sparse.issparse(X) and not accept.get("accept_sparse"):
         X = _dense(model, X)
@@ -103,7 +103,9 @@ def _dense(model: Any, X: Any) -> Array:
             "first, for example with sklearn.decomposition.TruncatedSVD(100), pass fewer rows at a time, or use a "
             "method that takes sparse rows as they are, such as TSVM."
         )
-    return np.asarray(X.astype(np.float32).toarray())
+    size = np.abs(X.tocsr().data)
+    holds = size.max(initial=0) < 1e30 and size.min(initial=1, where=size > 0) > 1e-30
+    return np.asarray(X.astype(np.float32 if holds else np.float64).toarray())
 
 
 def read_new_rows(model: Any, X: Any, **accept: Any) -> Any:

@@ -199,7 +199,7 @@ def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | Non
     from joblib import Parallel, delayed, parallel_config
 
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        # Always in worker processes with one thread each: results then do not depend on the number of workers.
+        # One thread per worker, so that results do not depend on the number of workers.
         with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
             with without_interrupts():
                 results = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
@@ -235,7 +235,7 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
 
 def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, str]:
     """Write the table unless it is there, and return its path and the hash of its content."""
-    digest = _digest(frame)
+    digest = table_digest(frame)
     path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,7 +245,7 @@ def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, st
     return path.resolve(), digest
 
 
-def _digest(frame: pd.DataFrame) -> str:
+def table_digest(frame: pd.DataFrame) -> str:
     """Return a hash of names, kinds and values; that of the file would depend on the version of pandas."""
     from pandas.util import hash_pandas_object
 

@@ -107,7 +107,8 @@ def _kind(classifier: Any) -> str:
 
 def dump_classifiers(classifiers: list[Any]) -> bytes:
     """Return fitted classifiers as the content of one file."""
-    values, arrays = [], {}
+    values: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {}
     for i, classifier in enumerate(classifiers):
         state, own = _take(classifier)
         values.append({"classifier": describe_classifier(classifier), "state": pack(state)})
@@ -280,9 +281,10 @@ def _take_forest(classifier: Any) -> Parts:
 
 def _put_forest(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
     settings = {name: getattr(new, name) for name in new.estimator_params}
-    if len(state["random_states"]) != len(arrays["size"]):  # as many trees as the arrays have
-        raise ValueError("the numbers of trees differ")
-    trees = [clone(new.estimator).set_params(**{**settings, "random_state": seed}) for seed in state["random_states"]]
+    seeds = state["random_states"]
+    if len(seeds) != len(arrays["size"]) or not all(isinstance(seed, int | None) for seed in seeds):
+        raise ValueError("the trees have other seeds")
+    trees = [clone(new.estimator).set_params(**{**settings, "random_state": seed}) for seed in seeds]
     _put_trees(arrays, trees, d, classes)
     return _set(new, d, classes, estimator_=new.estimator, estimators_=trees, n_outputs_=1, n_classes_=len(classes))
 

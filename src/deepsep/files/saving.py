@@ -94,7 +94,7 @@ def model_files(model: Any) -> dict[str, bytes]:
     files = {ARRAYS: write_tensors(tensors), **{f"{PARTS}/{name}": data for name, data in parts.items()}}
     pipeline = None
     if type(model) is Pipeline:
-        options = {name: getattr(model, name) for name in ("memory", "verbose", "transform_input")}
+        options = {name: getattr(model, name) for name in ("verbose", "transform_input")}
         pipeline = {
             "names": [name for name, _ in steps],
             "columns": _pack_or_raise("Pipeline", "feature_names_in_", getattr(model, "feature_names_in_", None)),

@@ -131,7 +131,7 @@ def run_epochs(
                 total.add_(step(order[start : start + batch_size]))
                 n_eager += 1
                 if n_eager == WARM_UP and device.type == "cuda":
-                    graph = _capture(next_step, device)
+                    graph = capture(next_step, device)
                     position.fill_(start + batch_size)
             if record(epoch, total.cpu().numpy()):
                 break
@@ -150,7 +150,7 @@ def _side_stream(device: torch.device) -> Iterator[None]:
     torch.cuda.current_stream(device).wait_stream(side)
 
 
-def _capture(step: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph | None:
+def capture(step: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph | None:
     """Return a graph of the step, which is not run; None where it does something that a graph cannot hold."""
     generator = _cuda_generator(device)
     state = generator.clone_state()

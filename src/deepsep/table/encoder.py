@@ -78,7 +78,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.numbers_, self.dates_, self.categories_, self.texts_ = (np.array(at, int) for at in kinds.values())
         self.with_time_ = np.array([j for j in self.dates_ if _has_time(X.iloc[:, j])], int)
         self.sizes_ = _unusual_sizes(self._numbers(X))
-        self.number_scores_, self.date_scores_ = (NormalScores(), NormalScores()) if self.scale else (None, None)
+        self.number_scores_ = NormalScores() if self.scale else None
+        self.date_scores_ = NormalScores() if self.scale else None
         self.category_encoder_ = _category_encoder(self.scale)
         self.text_encoders_ = [StringEncoder(random_state=0) for _ in self.texts_]
         blocks = list(self._blocks(X, "fit_transform"))

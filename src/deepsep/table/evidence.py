@@ -168,7 +168,7 @@ def _numbers(column: pd.Series[Any]) -> Array | None:
     if pd.api.types.is_datetime64_any_dtype(column):
         return np.asarray(column.to_numpy("datetime64[s]").astype(float).reshape(-1, 1)) / 86_400
     if pd.api.types.is_numeric_dtype(column):
-        return np.clip(column.to_numpy(float), -LARGEST, LARGEST).reshape(-1, 1)
+        return np.asarray(np.clip(column.to_numpy(float), -LARGEST, LARGEST).reshape(-1, 1))
     return None
 
 

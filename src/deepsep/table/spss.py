@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from deepsep.errors import DataError
+from deepsep.errors import DataError, missing_package
 
 
 def read_spss(path: Path) -> pd.DataFrame:
@@ -18,7 +18,7 @@ def read_spss(path: Path) -> pd.DataFrame:
     A scale on which only the ends have labels stays a column of numbers, and values declared missing are missing.
     """
     if find_spec("pyreadstat") is None:
-        raise ImportError(f'{path} is an SPSS file. Reading it needs an extra: pip install "deepsep[spss]"')
+        raise missing_package(f"{path} is an SPSS file. Reading it", "pyreadstat")
     pyreadstat: Any = import_module("pyreadstat")
     try:
         frame, about = pyreadstat.read_sav(str(path))
