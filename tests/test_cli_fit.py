@@ -1,6 +1,7 @@
 """``deepsep fit``: models, options, and outputs that are whole or not there at all."""
 
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,8 @@ def test_a_second_fit_replaces_model_predictions_and_report_and_keeps_other_file
     assert result.exit_code == 0, result.output
     assert (model / "notes.txt").read_text() == "mine"
     assert not (model / "report.html").exists()
+    assert re.search(r"holds a model \(\w+ of \d{4}-\d\d-\d\d \d\d:\d\d UTC\)\. The new one replaces it", result.stderr)
+    assert re.search(r"\(replaces \w+ of 20", result.stdout)
     assert "customer" not in pd.read_parquet(model / "predictions.parquet").columns
 
 

@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.model_selection import cross_val_score
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
@@ -232,6 +233,53 @@ BAD = [
     (X0[:, 0], Y0, "1D array"),
     (X0, np.random.default_rng(0).normal(size=60), "class"),
 ]
+
+
+EXTREME = np.array([1e150, 1e-150, 1e-30, 1e300, 1.0])
+
+
+@pytest.mark.parametrize("name", methods())
+def test_features_of_extreme_size(name, tmp_path):
+    X, y, _ = make_segments(120, 60, classes=2)
+    ordinary = short(name, random_state=0).fit(X, y).predict_proba(X)
+    model = short(name, random_state=0).fit(X * EXTREME, y)
+    p = model.predict_proba(X * EXTREME)
+    assert np.isfinite(p).all()
+    assert np.ptp(p[:, 0]) > 0.5 * np.ptp(ordinary[:, 0])  # rows are told apart as before
+    assert (p.argmax(axis=1) == ordinary.argmax(axis=1)).mean() > 0.8
+    monstrous = np.array([np.full(5, 1e300), np.full(5, -1e308), np.full(5, 1e-310), np.zeros(5)])
+    far = model.predict_proba(monstrous)
+    np.testing.assert_allclose(far.sum(axis=1), 1, atol=1e-5)
+    assert far.min() >= 0
+    save(model, tmp_path / "model")
+    assert load(tmp_path / "model").predict_proba(X * EXTREME).tobytes() == p.tobytes()
+    assert np.isfinite(short(name, random_state=0).fit(X, y).predict_proba(monstrous)).all()
+
+
+@pytest.mark.parametrize("name", methods())
+def test_a_monstrous_value_is_named(name):
+    X, y, _ = make_segments(120, 60, classes=2)
+    X[70, 2] = -1e300
+    with pytest.raises(DataError, match=r"column 2 has 1e\+300 in row 70.*Correct the value"):
+        short(name).fit(X, y)
+    with pytest.raises(DataError, match="column 'income'"):
+        short(name).fit(pd.DataFrame(X, columns=["a", "b", "income", "d", "e"]), y)
+
+
+def test_extreme_powers_of_two_change_nothing():
+    """A network sees the same bits: the division is exact, and what follows standardises."""
+    X, y, _ = make_segments(120, 30)
+    ordinary = short("deepsep", random_state=0).fit(X, y).predict_proba(X)
+    for power in (-900, -40, 60, 900):
+        scaled = np.ldexp(X, power)
+        assert short("deepsep", random_state=0).fit(scaled, y).predict_proba(scaled).tobytes() == ordinary.tobytes()
+
+
+def test_sparse_features_of_extreme_size():
+    X, y, _ = make_segments(120, 60)
+    X = np.where(np.abs(X) > 0.5, X, 0) * EXTREME
+    dense, thin = (Supervised(SVC(), random_state=0).fit(rows, y) for rows in (X, sparse.csr_matrix(X)))
+    np.testing.assert_allclose(thin.predict_proba(sparse.csr_array(X)), dense.predict_proba(X), atol=0.02)
 
 
 @pytest.mark.parametrize("name", OTHERS)

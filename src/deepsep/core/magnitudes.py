@@ -52,6 +52,7 @@ def find_exponents(X: Any, names: Any = None) -> Array | None:
     return exponents
 
 
+@np.errstate(over="ignore", under="ignore")  # new rows may be of any size, and are bounded
 def divide(X: Any, exponents: Array | None) -> Any:
     """Return the rows with each column divided by 2 to the power of its exponent."""
     if exponents is None:

@@ -176,10 +176,10 @@ def take_xgboost(classifier: Any) -> Parts:
 def _without_deleted(tree: Mapping[str, Any]) -> dict[str, Array]:
     """Return the arrays of a tree without the nodes that pruning left behind."""
     left, right = (np.array(tree[name]) for name in ("left_children", "right_children"))
-    kept = [0]
-    for node in kept:  # grows while it is read
-        kept += [] if left[node] == -1 else [left[node], right[node]]
-    kept = np.sort(kept)
+    reached = [0]
+    for node in reached:  # grows while it is read
+        reached += [] if left[node] == -1 else [left[node], right[node]]
+    kept = np.sort(reached)
     nodes = {name: np.array(tree[name], np.float32 if kind == "f" else np.int64)[kept] for name, kind in NODES.items()}
     for name in ("left_children", "right_children"):
         nodes[name] = np.where(nodes[name] == -1, -1, np.searchsorted(kept, nodes[name]))

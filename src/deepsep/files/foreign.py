@@ -107,7 +107,8 @@ def _kind(classifier: Any) -> str:
 
 def dump_classifiers(classifiers: list[Any]) -> bytes:
     """Return fitted classifiers as the content of one file."""
-    values, arrays = [], {}
+    values: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {}
     for i, classifier in enumerate(classifiers):
         state, own = _take(classifier)
         values.append({"classifier": describe_classifier(classifier), "state": pack(state)})

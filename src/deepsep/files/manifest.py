@@ -105,3 +105,12 @@ def check_model_folder(path: str | os.PathLike[str]) -> Path:
                 "path, or empty the folder."
             )
     return target
+
+
+def describe_earlier(target: Path) -> str | None:
+    """Return what the model in a folder is, and when it was written; None if the folder holds none."""
+    try:
+        manifest = json.loads(read_file(target, MANIFEST))
+        return f"{manifest['estimator']['kind']} of {manifest['created'][:16].replace('T', ' ')} UTC"
+    except (ModelFileError, ValueError, LookupError, TypeError, RecursionError):
+        return None

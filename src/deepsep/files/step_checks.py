@@ -43,9 +43,10 @@ def _check_one_hot(step: Any) -> None:
     for i, categories in enumerate(step.categories_):
         width = len(categories)
         _need_integers(rare[i], width)
-        if mappings[i] is not None:
-            _need_integers(mappings[i], width, length=width)
-            width = int(mappings[i].max()) + 1
+        mapping = mappings[i]
+        if mapping is not None:
+            _need_integers(mapping, width, length=width)
+            width = int(mapping.max()) + 1
         if dropped is not None and dropped[i] is not None:
             width -= 1
         if categories.ndim != 1 or not len(categories) or step._n_features_outs[i] != width:

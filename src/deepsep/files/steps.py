@@ -178,7 +178,7 @@ class _Writer:
             return ["dtype", _checked_dtype(value.str)]
         if isinstance(value, np.random.RandomState):
             name, keys, position, gauss, cached = value.get_state()
-            return ["random", [name, self._write_array(keys), int(position), int(gauss), float(cached)]]
+            return ["random", [name, self._write_array(np.asarray(keys)), int(position), int(gauss), float(cached)]]
         if isinstance(value, type):
             return ["type", _listed("type", _name_of(value))]
         if callable(value) and not hasattr(value, "get_params") and not hasattr(value, "__dict__"):
