@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 from skrub import StringEncoder
 
+from deepsep.errors import DataError
 from deepsep.table.normal_scores import NormalScores
 
 Array = NDArray[Any]
@@ -131,7 +132,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if len(self.categories_):
             yield getattr(self.category_encoder_, method)(_cells(X, self.categories_))
         for j, encoder in zip(self.texts_, self.text_encoders_, strict=True):
-            yield np.asarray(getattr(encoder, method)(X.iloc[:, j]))
+            try:
+                yield np.asarray(getattr(encoder, method)(X.iloc[:, j]))
+            except ValueError as error:  # numbers that are not finite, in a saved model that was edited
+                name = self.feature_names_in_[j]
+                raise DataError(
+                    f"the text of column {name!r} cannot be encoded ({error}). Fit the model again."
+                ) from error
 
     def _numbers(self, X: pd.DataFrame) -> Array:
         return np.asarray(X.iloc[:, self.numbers_].to_numpy(np.float64))
