@@ -1,5 +1,9 @@
 """The page of an experiment says what its cells found, and a table is known by its content."""
 
+import importlib
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +12,8 @@ from deepsep import DeepSep
 from deepsep.experiments.results import claims
 from deepsep.experiments.running import prepare, table_digest
 from deepsep.experiments.study_page import ablation_table, claims_table, spread_table
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -44,6 +50,15 @@ def test_claims_show_what_stands_out(results):
     assert "| +2.00 (0.050) |" in claims_table(tested)
     tested["p_holm"] = np.nan
     assert "| +2.00 |" in claims_table(tested)
+
+
+def test_the_page_of_the_study_agrees_with_its_rows(monkeypatch):
+    """The tables over all tables are those that the committed rows give."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    pages = importlib.import_module("experiment_pages")
+    page = (ROOT / "docs" / "results-experiment.md").read_text(encoding="utf-8")
+    assert pages.remake(page) == page
+    assert re.search(r"TSVM \(raw features\) is ahead of DeepSep-Ensemble in \d+ of \d+ cells", page)
 
 
 def test_ablation_has_a_column_for_each_size():

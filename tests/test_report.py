@@ -30,8 +30,9 @@ from deepsep.evaluation.intervals import (
     wilson,
 )
 from deepsep.evaluation.metrics import scores
-from deepsep.report import render, render_comparison, summarize, write_report
+from deepsep.report import figures, render, render_comparison, summarize, write_report
 from deepsep.report.held_out import evaluate
+from deepsep.report.page import draw
 from deepsep.report.profiles import profiles
 from deepsep.report.readable import features_of
 from deepsep.report.svg import ticks
@@ -284,6 +285,52 @@ def test_summary_has_all_parts(summary: dict[str, Any], data: tuple[pd.DataFrame
     margins = [row["first_probability"] - row["second_probability"] for row in summary["least_certain"]]
     assert margins == sorted(margins)
     assert summary["made"]["command"] == "deepsep fit x.csv"
+
+
+def test_map_shows_labelled_rows_that_its_model_was_not_trained_on(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+    table, y = data
+    evaluation = evaluate(for_table(DeepSep(**FAST)), table, read_labels(y), folds=2, baselines=False, repeats=0)
+    assert not isinstance(evaluation, str)
+    rows = evaluation.embedded.rows
+    test = deal_folds(read_labels(y), n_splits=2, seed=0).tests[0]
+    labelled = y[rows] != None  # noqa: E711
+    assert 0 < labelled.sum() < len(rows)
+    assert set(rows[labelled]) <= set(test)
+    others = np.setdiff1d(np.arange(len(y)), test)
+    without = for_table(DeepSep(**FAST)).fit(table.iloc[others], y[others])
+    np.testing.assert_allclose(evaluation.embedded.X, without.transform(table.iloc[rows]), atol=1e-6)
+
+
+def test_a_model_that_is_not_shown_to_beat_guessing_has_no_map() -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(200, 5)), columns=list("abcde"))
+    y = rng.choice(["x", "y"], 200).astype(object)
+    y[40:] = None
+    summary = summarize(for_table(DeepSep(**FAST)).fit(table, y), table, y, folds=2, explained=False)
+    assert summary["map"] is None
+    page = render(summary)
+    assert "There is no map: with these labels, the model is not shown to be better" in page
+    assert "map-box" not in page.split("</style>")[1]
+
+
+def test_figures_have_axes_with_titles_and_whole_class_names(summary: dict[str, Any]) -> None:
+    drawn = draw(summary)
+    for name, titles in {
+        "intervals": ["accuracy on held-out rows"],
+        "curve": ["labels in training", "accuracy on held-out rows"],
+        "rounds": ["round (0: labelled rows alone)", "accuracy on held-out rows"],
+        "reliability": ["confidence of the model", "share predicted correctly"],
+        "importance": ["increase in log loss"],
+    }.items():
+        for title in titles:
+            assert f">{title}</text>" in drawn[name], (name, title)
+    assert ">0</text>" in drawn["importance"]  # the axis starts there
+    names = ["night owls who commute by train", "students, part-time workers"]
+    lines = [{**line, "class": name} for line, name in zip(summary["shares"]["lines"], names, strict=False)]
+    assert all(f">{name}</text>" in figures.shares(lines) for name in names)
+    matrix = figures.confusion([[3, 1], [0, 4]], names)
+    assert all(matrix.count(f"{line}</text>") == 2 for line in ("night owls who", "commute by train", "workers"))
+    assert "…" not in matrix
 
 
 def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarray]) -> None:
@@ -641,9 +688,22 @@ def test_report_files_are_written_whole(tmp_path: Path, data: tuple[pd.DataFrame
     result = write_report(model, table, y, tmp_path / "out", folds=2, on_step=lambda *step: steps.append(step))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
     assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == result
-    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(result)
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(result, data_file="report.json")
     assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
     assert steps[-1][0] == steps[-1][1]
+
+
+def test_a_name_that_ends_in_html_is_one_file(data: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+    table, y = data
+    model = for_table(TSVM()).fit(table, y)
+    result = write_report(model, table, y, tmp_path / "new" / "r.html", folds=2, explained=False)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["r.html"]
+    page = (tmp_path / "new" / "r.html").read_text(encoding="utf-8")
+    assert page == render(result)
+    assert "report.json" not in page
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(DataError, match="is a folder"):
+        write_report(model, table, y, tmp_path / "folder.html")
 
 
 def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,15 @@ def test_page_of_a_comparison_is_quiet_and_fits(page: browser.Page, report: Path
         assert page.evaluate(f"{box}.scrollWidth <= {box}.clientWidth")
 
 
+def test_least_certain_rows_are_readable_on_a_phone(page: browser.Page, report: Path) -> None:
+    page.open(report, width=390)
+    table = "document.querySelector('.stack')"
+    assert page.evaluate(f"{table}.scrollWidth <= {table}.parentElement.clientWidth")
+    narrowest = page.evaluate(f"Math.min(...[...{table}.querySelectorAll('td:not(.n)')].map(cell => cell.clientWidth))")
+    assert narrowest > 200  # a class name has most of the line
+    assert page.evaluate(f"getComputedStyle({table}.querySelector('tr')).display") == "grid"
+
+
 def where(page: browser.Page, selector: str) -> dict[str, Any]:
     box = f"document.querySelector({selector!r})"
     page.evaluate(f"{box}.scrollIntoView({{block: 'center', behavior: 'instant'}})")

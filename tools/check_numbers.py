@@ -25,8 +25,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,21 +49,9 @@ FENCE = re.compile(r"^( *)```.*?^\1```$", re.M | re.S)
 NOT_PROSE = re.compile(
     r"(?:^(?: {4}|\t)\S.*\n)+|`[^`\n]+(?:\n[^`\n]+)?`|\]\([^)\s]*\)|<!--.*?-->|https?://\S+|Python 3\.\d+", re.M
 )
+INPUT = re.compile(r"\s*(\$|>>>|\.\.\.|```)")
 PICTURE = re.compile(r"!\[[^]]*\]")
 BREAK = re.compile(r"[.!?][”*)]*\s+(?=[^a-z])|\n\s*\n|\n\s*(?:[-*]|\d+\.)\s|\||\n#")
-
-
-@dataclass
-class Check:
-    """What is wrong with a page, and its text with numbers and tables brought up to date."""
-
-    page: str
-    text: str
-    problems: list[str] = field(default_factory=list)
-
-    def add(self, position: int, message: str) -> None:
-        line = self.text.count("\n", 0, position) + 1
-        self.problems.append(f"{self.page}:{line}: {message}")
 
 
 @dataclass(frozen=True)
@@ -74,119 +62,125 @@ class Marker:
     end: int
 
 
-def check(page: str, text: str, *, all_marked: bool = False) -> tuple[list[str], str]:
-    """Return what is wrong with a page, and the page as it should be.
+class Page:
+    """A page, what is wrong with it, and what would bring it up to date."""
 
-    With `all_marked`, numbers that look measured and have no marker are wrong too.
-    """
-    result = Check(page, text)
-    prose = masked(text, FENCE)
-    markers = [Marker(m[1].rstrip(":"), m[2], m.start(), m.end()) for m in MARKER.finditer(prose)]
-    pictures = [m.span() for m in PICTURE.finditer(prose)]
-    prose = masked(prose, NOT_PROSE)
-    breaks = [m.end() for m in BREAK.finditer(prose) if not any(a < m.start() < b for a, b in pictures)]
-    changes: list[tuple[int, int, str]] = []
-    explained: list[tuple[int, int]] = []
-    before = 0
-    for marker in markers:
-        first = max([before, *(end for end in breaks if end <= marker.start)])
-        numbers = list(NUMBER.finditer(prose, first, marker.start))
-        alone = not re.search(r"\S", line_around(text, marker))
-        before = marker.end
-        if not alone and not text[: marker.start].rpartition("\n")[2].strip():
-            result.add(marker.start, "a marker stands on the line of its number, not at the beginning of the next")
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.text = name, text
+        self.problems: list[str] = []
+        self.changes: list[tuple[int, int, str]] = []
+        self.explained: list[tuple[int, int]] = []  # where numbers have a source
+        code_apart = masked(text, FENCE)
+        self.markers = [Marker(m[1].rstrip(":"), m[2], m.start(), m.end()) for m in MARKER.finditer(code_apart)]
+        self.prose = masked(code_apart, NOT_PROSE)
+        pictures = [m.span() for m in PICTURE.finditer(code_apart)]
+        breaks = BREAK.finditer(self.prose)
+        self.breaks = [m.end() for m in breaks if not any(a < m.start() < b for a, b in pictures)]
+
+    def check(self, *, all_marked: bool) -> None:
+        """Compare what is marked; with `all_marked`, look for numbers that should be and are not."""
+        before = 0
+        for marker in self.markers:
+            first = max([before, *(end for end in self.breaks if end <= marker.start)])
+            before = self._check_marker(marker, first)
+        if all_marked:
+            for found in NUMBER.finditer(self.prose):
+                looks_measured = "." in found[0] or re.match(UNIT, self.prose[found.end() :])
+                if looks_measured and not any(start <= found.start() < end for start, end in self.explained):
+                    shown = " ".join(self.text[found.start() : found.end() + 20].split())
+                    self._add(found.start(), f"{shown!r} has no source")
+
+    def updated(self) -> str:
+        """Return the text with numbers and tables brought up to date."""
+        text = self.text
+        for start, end, new in sorted(self.changes, reverse=True):
+            text = text[:start] + new + text[end:]
+        return text
+
+    def _add(self, position: int, message: str) -> None:
+        line = self.text.count("\n", 0, position) + 1
+        self.problems.append(f"{self.name}:{line}: {message}")
+
+    def _check_marker(self, marker: Marker, first: int) -> int:
+        """Check a marker that speaks for the numbers from `first` on; return where the next may begin."""
+        numbers = list(NUMBER.finditer(self.prose, first, marker.start))
+        left, right = self.text[: marker.start].rpartition("\n")[2], self.text[marker.end :].partition("\n")[0]
+        alone = not (left + right).strip()
+        if not left.strip() and not alone:
+            self._add(marker.start, "a marker stands on the line of its number, not at the beginning of the next")
         elif marker.kind == "table" or (marker.kind == "given" and alone):
-            end = next((other for other in markers if other.kind == "end" and other.start > marker.end), None)
-            if end is None:
-                result.add(marker.start, "no <!-- end --> after this")
-                continue
-            explained.append((marker.start, end.end))
-            before = end.end
-            if marker.kind == "table":
-                changes += check_table(result, marker, end)
+            return self._check_block(marker)
         elif marker.kind == "=":
-            claimed, changed = check_values(result, marker, numbers)
-            explained += [m.span() for m in claimed]
-            changes += changed
+            self._check_values(marker, numbers)
         elif marker.kind in ("holds", "given", "shown"):
-            explained.append((first, marker.start))
-            if marker.kind == "holds" and value(result, marker) is False:
-                result.add(marker.start, f"is no longer so: {marker.body}")
-            if marker.kind == "shown":
-                check_shown(result, text[: marker.start], numbers)
+            self.explained.append((first, marker.start))
+            if marker.kind == "holds":
+                self._check_statement(marker)
+            elif marker.kind == "shown":
+                self._check_shown(marker, numbers)
         elif marker.kind != "end":
-            result.add(marker.start, f"there is no marker {marker.kind!r}")
-    if all_marked:
-        for number in NUMBER.finditer(prose):
-            looks_measured = "." in number[0] or re.match(UNIT, prose[number.end() :])
-            if looks_measured and not any(start <= number.start() < end for start, end in explained):
-                shown = " ".join(text[number.start() : number.end() + 20].split())
-                result.add(number.start(), f"{shown!r} has no source")
-    for first, last, new in sorted(changes, reverse=True):
-        text = text[:first] + new + text[last:]
-    return result.problems, text
+            self._add(marker.start, f"there is no marker {marker.kind!r}")
+        return marker.end
+
+    def _value(self, marker: Marker) -> Any:
+        """Return the value of a marker's expression, or None if it has none, which is a problem."""
+        expression = " ".join(TOLERANCE.sub(r"\1", marker.body).split())
+        try:
+            return eval(expression, {"__builtins__": {}, **SOURCES})
+        except Exception as error:
+            self._add(marker.start, f"{expression} cannot be read: {type(error).__name__}: {error}")
+            return None
+
+    def _check_statement(self, marker: Marker) -> None:
+        now = self._value(marker)
+        if now is not None and not now:
+            self._add(marker.start, f"is no longer so: {marker.body}")
+
+    def _check_values(self, marker: Marker, numbers: list[re.Match[str]]) -> None:
+        """Compare the last numbers before a marker with its values."""
+        now = self._value(marker)
+        values = list(now) if isinstance(now, Iterable) else [now]
+        numbers = numbers[-len(values) :]
+        self.explained += [shown.span() for shown in numbers]
+        if len(numbers) < len(values):
+            self._add(marker.start, f"{len(numbers)} numbers before the marker, but {len(values)} values")
+        elif now is not None:
+            tolerance = TOLERANCE.match(marker.body)
+            for shown, actual in zip(numbers, values, strict=True):
+                right = like(shown[0], float(actual))
+                if right != shown[0] and not (tolerance and abs(number(shown[0]) - actual) <= float(tolerance[2])):
+                    self._add(shown.start(), f"shown {shown[0]}, now {right}")
+                    self.changes.append((*shown.span(), right))
+
+    def _check_block(self, marker: Marker) -> int:
+        """Compare a table with the generated one; return where it ends."""
+        end = next((other for other in self.markers if other.kind == "end" and other.start > marker.end), None)
+        if end is None:
+            self._add(marker.start, "no <!-- end --> after this")
+            return marker.end
+        self.explained.append((marker.start, end.end))
+        table = self._value(marker) if marker.kind == "table" else None
+        shown = self.text[marker.end : end.start].strip()
+        if table is not None and shown != table:
+            pairs = zip(shown.splitlines(), table.splitlines(), strict=False)
+            first = next((f"shown {a}, now {b}" for a, b in pairs if a != b), "its length")
+            self._add(marker.start, f"the table differs: {first}")
+            self.changes.append((marker.end, end.start, f"\n\n{table}\n\n"))
+        return end.end
+
+    def _check_shown(self, marker: Marker, numbers: list[re.Match[str]]) -> None:
+        """Look for numbers in the output of the commands shown above."""
+        blocks = [m[0] for m in FENCE.finditer(self.text[: marker.start]) if "```console" in m[0] or ">>>" in m[0]]
+        lines = [line for block in blocks for line in block.splitlines() if not INPUT.match(line)]
+        outputs = [number(m[0]) for line in lines for m in NUMBER.finditer(line)]
+        for shown in numbers:
+            if not any(like(shown[0], output) == shown[0] for output in outputs):
+                self._add(shown.start(), f"{shown[0]} is not in an output shown above")
 
 
 def masked(text: str, pattern: re.Pattern[str]) -> str:
     """Return the text with what matches as blanks, so that positions stay."""
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
-
-
-def line_around(text: str, marker: Marker) -> str:
-    return text[: marker.start].rpartition("\n")[2] + text[marker.end :].partition("\n")[0]
-
-
-def value(result: Check, marker: Marker) -> Any:
-    """Return the value of a marker's expression, or None if it has none, which is a problem."""
-    expression = TOLERANCE.sub(r"\1", marker.body)
-    try:
-        return eval(" ".join(expression.split()), {"__builtins__": {}, **SOURCES})
-    except Exception as error:
-        result.add(marker.start, f"{expression} cannot be read: {type(error).__name__}: {error}")
-        return None
-
-
-def check_values(
-    result: Check, marker: Marker, numbers: list[re.Match[str]]
-) -> tuple[list[re.Match[str]], list[tuple[int, int, str]]]:
-    """Compare the numbers before a marker with its values; return the numbers and their changes."""
-    now = value(result, marker)
-    if now is None:
-        return numbers, []
-    values = list(now) if isinstance(now, Iterable) else [now]
-    numbers = numbers[-len(values) :]
-    if len(numbers) < len(values):
-        result.add(marker.start, f"{len(numbers)} numbers before the marker, but {len(values)} values")
-        return numbers, []
-    tolerance = TOLERANCE.match(marker.body)
-    changes = []
-    for shown, actual in zip(numbers, values, strict=True):
-        right = like(shown[0], float(actual))
-        if right != shown[0] and not (tolerance and abs(number(shown[0]) - actual) <= float(tolerance[2])):
-            result.add(shown.start(), f"shown {shown[0]}, now {right}")
-            changes.append((*shown.span(), right))
-    return numbers, changes
-
-
-def check_table(result: Check, marker: Marker, end: Marker) -> Iterator[tuple[int, int, str]]:
-    """Compare a table with the generated one; yield its change."""
-    table = value(result, marker)
-    if table is not None and result.text[marker.end : end.start].strip() != table:
-        shown, new = result.text[marker.end : end.start].strip().splitlines(), table.splitlines()
-        first = next((i for i, pair in enumerate(zip(shown, new, strict=False)) if pair[0] != pair[1]), None)
-        parted = "its length" if first is None else f"shown {shown[first]}, now {new[first]}"
-        result.add(marker.start, f"the table differs: {parted}")
-        yield marker.end, end.start, f"\n\n{table}\n\n"
-
-
-def check_shown(result: Check, above: str, numbers: list[re.Match[str]]) -> None:
-    """Look for numbers in the output of the commands shown above."""
-    blocks = [m[0] for m in FENCE.finditer(above) if "```console" in m[0] or ">>>" in m[0]]
-    lines = [line for block in blocks for line in block.splitlines() if not re.match(r"\s*(\$|>>>|\.\.\.|```)", line)]
-    outputs = [number(m[0]) for line in lines for m in NUMBER.finditer(line)]
-    for shown in numbers:
-        if not any(like(shown[0], output) == shown[0] for output in outputs):
-            result.add(shown.start(), f"{shown[0]} is not in an output shown above")
 
 
 def number(text: str) -> float:
@@ -201,6 +195,13 @@ def like(shown: str, now: float) -> str:
     text = f"{now:{sign},.{len(shown.partition('.')[2])}f}"
     text = text if "," in shown or len(shown) < 4 else text.replace(",", "")
     return text.replace("-", "−") if "−" in shown else text
+
+
+def check(name: str, text: str, *, all_marked: bool = False) -> tuple[list[str], str]:
+    """Return what is wrong with a page, and the page as it should be."""
+    page = Page(name, text)
+    page.check(all_marked=all_marked)
+    return page.problems, page.updated()
 
 
 def check_page(path: Path) -> tuple[list[str], str]:

@@ -95,6 +95,7 @@ def fit(
         from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder, describe_earlier
 
+        began = time.perf_counter()
         target = check_model_folder(output)
         earlier = describe_earlier(target)
         if earlier is not None:
@@ -119,7 +120,7 @@ def fit(
             comparison=None if comparison is None else _read_comparison(comparison, data),
         )
         save_model(fitted.model, fitted.files, target)
-        _print_result(out, fitted, data, output, method, earlier)
+        _print_result(out, fitted, data, output, method, earlier, time.perf_counter() - began)
 
 
 def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
@@ -223,7 +224,7 @@ def fit_and_measure(
                 n_jobs=min(FOLDS, cpu_count()),
                 on_step=on_step,
             )
-        files[REPORT] = render(summary).encode()
+        files[REPORT] = render(summary, data_file=SUMMARY).encode()
         files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
     return Fitted(model, frame, findings, summary, files, seconds)
 
@@ -242,7 +243,15 @@ def _silent_workers() -> Iterator[None]:
             os.environ["PYTHONWARNINGS"] = before
 
 
-def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, method: str, earlier: str | None) -> None:
+def _print_result(
+    out: Console,
+    fitted: Fitted,
+    data: Training,
+    output: Path,
+    method: str,
+    earlier: str | None,
+    total_seconds: float,
+) -> None:
     from deepsep.cli.check import finding_lines
     from deepsep.cli.outputs import REPORT
 
@@ -250,8 +259,9 @@ def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, me
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
     shares = frame.iloc[:, 1].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)
     lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
-    lines += [f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s."]
+    lines.append(f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s.")
     if summary is not None:
+        lines.append(f"With its evaluation, the report and the files, it took {total_seconds:.1f} s.")
         lines += ["", *summary["verdict"]]
     if len(frame):
         lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
@@ -278,6 +288,7 @@ def _print_result(out: Console, fitted: Fitted, data: Training, output: Path, me
             "verdict": None if summary is None else summary["verdict"],
             "accuracy": None if summary is None else summary["accuracy"],
             "seconds": round(fitted.seconds, 2),
+            "total_seconds": round(total_seconds, 2),
             "model": output,
             "replaced": earlier,
             "predictions": output / predictions,

@@ -35,21 +35,10 @@ def end_with(parent: int) -> None:
     if os.name == "nt" or parent == os.getpid() or parent in _watching:
         return
     _watching.add(parent)
-    threading.Thread(target=_watch, args=(parent, os.getppid() == parent), daemon=True).start()
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
-def _watch(parent: int, own: bool) -> None:
-    while os.getppid() == parent if own else is_alive(parent):
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:  # a process whose parent has ended gets another one
         time.sleep(SECONDS)
     os._exit(1)
-
-
-def is_alive(process: int) -> bool:
-    """Whether a process of this number runs on this machine."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it runs, for another user
-        return True
-    return True

@@ -199,7 +199,7 @@ def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | Non
     from joblib import Parallel, delayed, parallel_config
 
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        # Always in worker processes with one thread each: results then do not depend on the number of workers.
+        # One thread per worker, so that results do not depend on the number of workers.
         with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
             with without_interrupts():
                 results = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(

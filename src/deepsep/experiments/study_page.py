@@ -112,6 +112,8 @@ def spread_table(results: pd.DataFrame, column: str) -> str:
         if (name, size) not in both.index:
             return "–"
         mean, deviation = both.loc[(name, size)]
+        if mean != mean:
+            return "–"
         return f"{mean:.2f}" + ("" if deviation != deviation else f" ± {deviation:.1f}")
 
     return _grid("model", in_order(results["method"].unique()), sorted(results["labels"].unique()), cell)

@@ -11,8 +11,6 @@ import shutil
 import time
 from pathlib import Path
 
-from deepsep.core.workers import is_alive
-
 FORGOTTEN = 24 * 3600  # seconds after which a file is left over, if its process cannot be asked
 NAME = re.compile(r"(?:(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-)?[0-9a-f]{8}\.(?P<what>new|old)")
 
@@ -41,11 +39,21 @@ def remove_leftovers(target: Path) -> None:
 
 def _is_forgotten(left: Path, name: re.Match[str]) -> bool:
     if os.name != "nt" and name["machine"] == _machine():
-        return not is_alive(int(name["process"]))
+        return not _is_alive(int(name["process"]))
     try:
         return time.time() - left.stat().st_mtime > FORGOTTEN
     except OSError:  # its own run has just removed it
         return False
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it runs, for another user
+        return True
+    return True
 
 
 def _machine() -> str:

@@ -8,22 +8,24 @@ from typing import Any
 from markupsafe import Markup
 
 from deepsep.report.svg import marker, picture, tag, ticks
-from deepsep.report.wording import number, percent, shorten, span
+from deepsep.report.wording import number, percent, shorten, span, wrap
 
 WIDTH = 372.0
 ROOM = 12.0  # around a figure
+LETTER = 6.6  # mean width of a letter
+LINE = 13.0  # height of a line of text
 
 
 def shares(lines: Sequence[dict[str, Any]]) -> Markup:
     """Draw the share of each class among the labels and among the predictions."""
-    left, right, row = 116.0, 40.0, 38.0
+    left, right, row = 2.0, 44.0, 54.0
     both = lines[0]["predicted"] is not None
     most = max(max(line["labelled"], line["predicted"] or 0) for line in lines)
     wide = WIDTH - left - right
     parts = []
     for i, line in enumerate(lines):
-        y = i * row + 4
-        parts.append(_name(line["class"], 0, y + 18, 17))
+        y = i * row + 20
+        parts.append(_name(line["class"], left, y - 6, 56))
         for j, key in enumerate(("labelled", "predicted") if both else ("labelled",)):
             length = max(wide * line[key] / most, 1)
             parts.append(tag("rect", x=left, y=y + 15 * j, width=length, height=12, rx=2, class_=f"bar s{j}"))
@@ -44,6 +46,7 @@ def intervals(methods: Sequence[dict[str, Any]]) -> Markup:
     scale = _Scale(marks[0], marks[-1], ROOM, WIDTH - ROOM - 8)
     bottom = top + len(methods) * row + 4
     parts = [_vertical(scale(tick), top, bottom, percent(tick)) for tick in marks]
+    parts.append(_title("accuracy on held-out rows", WIDTH / 2, bottom + 33, middle=True))
     for i, line in enumerate(methods):
         y, own = top + i * row + 28, line["accuracy"]
         kind = "s0" if line["key"] == "model" else "s1"
@@ -56,7 +59,7 @@ def intervals(methods: Sequence[dict[str, Any]]) -> Markup:
         f"{line['name']} {percent(line['accuracy']['value'])} ({span(line['accuracy']['interval'])})"
         for line in methods
     )
-    return picture(WIDTH, bottom + 20, alt, parts)
+    return picture(WIDTH, bottom + 38, alt, parts)
 
 
 def lines(
@@ -64,11 +67,12 @@ def lines(
     series: Sequence[dict[str, Any]],
     *,
     x_title: str,
+    y_title: str,
     alt: str,
     dodge: float = 0.0,
 ) -> Markup:
     """Draw a line chart of shares, one line per series (name, values, interval)."""
-    height, left, top = 276.0, 44.0, 14.0 + 18.0 * len(series)
+    height, left, top = 300.0, 44.0, 38.0 + 18.0 * len(series)
     low = min(end for one in series for end, _ in one["interval"])
     high = max(end for one in series for _, end in one["interval"])
     marks = [tick for tick in ticks(low, high) if 0 <= tick <= 1]
@@ -78,9 +82,8 @@ def lines(
     parts += [
         tag("text", number(value), x=across(value), y=height - 26, class_="axis", text_anchor="middle") for value in x
     ]
-    parts.append(
-        tag("text", x_title, x=(left + WIDTH - ROOM) / 2, y=height - 6, class_="axis title", text_anchor="middle")
-    )
+    parts.append(_title(x_title, (left + WIDTH - ROOM) / 2, height - 6, middle=True))
+    parts.append(_title(y_title, 2, top - 12))
     for j, one in reversed(list(enumerate(series))):
         shift = dodge * (j - (len(series) - 1) / 2)
         at = [(across(value) + shift, up(height_)) for value, height_ in zip(x, one["values"], strict=True)]
@@ -100,17 +103,13 @@ def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
     """Draw the confusion matrix of the held-out rows, shaded by the share of each true class."""
     c = len(classes)
     cell = 46.0 if c <= 5 else 36.0 if c <= 10 else 26.0
-    longest = max(map(len, classes))
-    left, top = 24 + 6.2 * min(max(longest, 9), 15), 30 + 4.6 * min(longest, 13)
-    parts = [
-        tag("text", "true class ↓", x=0, y=top - 8, class_="axis title"),
-        tag("text", "predicted →", x=0, y=top - 24, class_="axis title"),
-    ]
+    room = LETTER * max(len(line) for name in classes for line in wrap(name, 20)) + 12
+    left, top = max(room, 80.0), max(room, 44.0)
+    parts = [_title("predicted →", 0, top - 24), _title("true class ↓", 0, top - 8)]
     for i, name in enumerate(classes):
-        middle = i * cell + cell / 2
-        parts.append(_name(name, left - 8, top + middle + 4, 15, end=True))
-        x, y = left + middle + 4, top - 8
-        parts.append(_name(name, x, y, 13, transform=f"rotate(-45 {x:.1f} {y:.1f})"))
+        middle = i * cell + cell / 2 - 1
+        parts += _lines(name, left - 8, top + middle, end=True)
+        parts += _lines(name, left + middle, top - 8, turned=True)
         total = max(sum(table[i]), 1)
         for j, count in enumerate(table[i]):
             share = count / total
@@ -126,12 +125,12 @@ def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
                 parts.append(tag("text", count, **where, class_=dark, text_anchor="middle"))
     right = sum(table[i][i] for i in range(c))
     alt = f"Confusion matrix of {sum(map(sum, table))} held-out rows in {c} classes; {right} on the diagonal are right."
-    return picture(max(left + c * cell + 40, 300), top + c * cell + 4, alt, parts)
+    return picture(max(left + c * cell + 4, 300), top + c * cell + 4, alt, parts)
 
 
 def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
     """Draw accuracy against confidence (a reliability diagram)."""
-    height, left, top = 330.0, 46.0, 8.0
+    height, left, top = 346.0, 46.0, 26.0
     across = _Scale(0, 1, left, WIDTH - ROOM - 20)
     up = _Scale(0, 1, height - 46, top)
     marks = (0, 0.25, 0.5, 0.75, 1)
@@ -140,16 +139,8 @@ def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
         tag("text", percent(tick), x=across(tick), y=height - 28, class_="axis", text_anchor="middle") for tick in marks
     ]
     parts.append(tag("line", x1=across(0), y1=up(0), x2=across(1), y2=up(1), class_="guide"))
-    parts.append(
-        tag(
-            "text",
-            "stated confidence",
-            x=across(0.5),
-            y=height - 8,
-            class_="axis title",
-            text_anchor="middle",
-        )
-    )
+    parts.append(_title("confidence of the model", across(0.5), height - 8, middle=True))
+    parts.append(_title("share predicted correctly", 2, top - 12))
     for group in groups:
         x, (low, high) = across(group["confidence"]), group["interval"]
         words = f"confidence {percent(group['confidence'])}, {percent(group['accuracy'])} of {group['n']} rows right"
@@ -187,9 +178,11 @@ def key(k: int) -> Markup:
 def importance(columns: Sequence[dict[str, Any]]) -> Markup:
     """Draw the increase in log loss when each column is shuffled."""
     row, left = 40.0, ROOM
-    most = max(line["interval"][1] for line in columns)
-    scale = _Scale(0, most, left, WIDTH - 52)
-    parts = []
+    marks = ticks(0, max(line["interval"][1] for line in columns), most=5)
+    scale = _Scale(0, marks[-1], left, WIDTH - 52)
+    bottom = len(columns) * row + 2
+    parts: list[Any] = [_vertical(scale(tick), 4, bottom, number(tick)) for tick in marks]
+    parts.append(_title("increase in log loss", (left + scale(marks[-1])) / 2, bottom + 33, middle=True))
     for i, line in enumerate(columns):
         y = i * row
         kind = "s0" if line["clear"] else "s1"
@@ -202,7 +195,7 @@ def importance(columns: Sequence[dict[str, Any]]) -> Markup:
     alt = "Increase in log loss when a column is shuffled: " + "; ".join(
         f"{line['column']} {line['loss']:.3f}" for line in columns
     )
-    return picture(WIDTH, len(columns) * row + 2, alt, parts)
+    return picture(WIDTH, bottom + 38, alt, parts)
 
 
 def difference(size: float) -> Markup:
@@ -234,6 +227,22 @@ def _name(text: str, x: float, y: float, most: int, *, end: bool = False, **attr
     cut = shorten(text, most)
     inside = [tag("title", text), cut] if cut != text else [cut]
     return tag("text", *inside, x=x, y=y, class_="name", text_anchor="end" if end else None, **attributes)
+
+
+def _lines(text: str, x: float, y: float, *, end: bool = False, turned: bool = False) -> list[Markup]:
+    """Return a name in up to two lines around a point, turned upwards or not; the full name is shown on hover."""
+    lines = wrap(text, 20)
+    first = 4 - LINE * (len(lines) - 1) / 2
+    where = {"transform": f"rotate(-90 {x:.1f} {y:.1f})"} if turned else {}
+    anchor = "end" if end else None
+    return [
+        tag("text", tag("title", text), line, x=x, y=y + first + LINE * i, class_="name", text_anchor=anchor, **where)
+        for i, line in enumerate(lines)
+    ]
+
+
+def _title(text: str, x: float, y: float, *, middle: bool = False) -> Markup:
+    return tag("text", text, x=x, y=y, class_="axis title", text_anchor="middle" if middle else None)
 
 
 def _vertical(x: float, top: float, bottom: float, text: str) -> Markup:

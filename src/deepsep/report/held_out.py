@@ -27,6 +27,7 @@ from deepsep.evaluation.population import (
     tempered,
     to_population,
 )
+from deepsep.report.map import Embedded, embed
 from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
@@ -60,6 +61,8 @@ class Evaluation:
         Points of the learning curve: ``labels`` in training, and which rows were ``right``, by method.
     permuted : Permuted or None
         The effect of shuffling each column.
+    embedded : Embedded
+        Rows for the map, by the model of the first fold.
     n_folds : int
         Number of folds.
     n_training : int
@@ -78,6 +81,7 @@ class Evaluation:
     averages: Array | None
     curve: list[dict[str, Any]]
     permuted: Permuted | None
+    embedded: Embedded
     n_folds: int
     n_training: int
     weighted: bool
@@ -147,7 +151,7 @@ def evaluate(
         dealt,
         weight=sample_weight,
         encoder=encoder,
-        after_fit=partial(_look_inside, column_names(table), shares, repeats, seed),
+        after_fit=partial(_look_inside, column_names(table), dealt, shares, repeats, seed),
         n_jobs=n_jobs,
         on_fold=on_fold,
     )
@@ -190,15 +194,19 @@ def _quiet(estimator: Any) -> Any:
 
 
 def _look_inside(
-    columns: list[str], shares: Array | None, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
-) -> tuple[Any, Permuted | None] | None:
-    """Return the probabilities of all rounds and the effect of shuffling columns, for the model only."""
+    columns: list[str], dealt: Folds, shares: Array | None, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
+) -> tuple[Any, Permuted | None, Embedded | None] | None:
+    """Return the probabilities of all rounds, the effect of shuffling columns, and an embedding, for the model only."""
     if name != MODEL:
         return None
     rounds = None
     if hasattr(fitted, "round_proba"):
         rounds = by_round(fitted, fold.X_test, None if shares is None else _population(shares, fold))
-    return rounds, _permuted(columns, repeats, seed, name, fitted, fold) if repeats else None
+    permuted = _permuted(columns, repeats, seed, name, fitted, fold) if repeats else None
+    if fold.number > 0:
+        return rounds, permuted, None
+    test = dealt.tests[0]
+    return rounds, permuted, embed(fitted, fold, np.setdiff1d(dealt.rows, test), test, seed)
 
 
 def _population(shares: Array, fold: Fold) -> Population:
@@ -225,16 +233,16 @@ def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines
     calibrate = bool(getattr(estimator, "calibrate", False))
     if calibrate:
         parts = [p[MODEL][fits.fold == k] for k in range(len(each_fold))]
-        raw = [rounds[1][-1] for rounds, _ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
+        raw = [rounds[1][-1] for rounds, *_ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
         p[MODEL] = tempered(p[MODEL], codes, raw, w)
     networks = averages = None
     if has_rounds:
         # With known shares, calibration can change the predicted class, so rounds are calibrated like the model.
         how = (codes, w) if calibrate and shares is not None else None
-        networks, averages = (_rounds([rounds[kind] for rounds, _ in each_fold], how) for kind in (0, 1))
+        networks, averages = (_rounds([rounds[kind] for rounds, *_ in each_fold], how) for kind in (0, 1))
         if baselines:
             p[START] = networks[0]
-    permuted = [permuted for _, permuted in each_fold if permuted is not None]
+    permuted = [permuted for _, permuted, _ in each_fold if permuted is not None]
     return Evaluation(
         rows=fits.rows,
         codes=codes,
@@ -244,6 +252,7 @@ def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines
         averages=averages,
         curve=_curve(fits, p),
         permuted=join(permuted) if permuted else None,
+        embedded=each_fold[0][2],
         n_folds=len(fits.folds.tests),
         n_training=round(float(fits.n_training.mean())),
         weighted=weighted,

@@ -1,37 +1,69 @@
-"""A map of the rows in the plane, on which similar rows lie near each other."""
+"""A map of the rows in the plane, on which similar rows lie near each other.
+
+A network pulls the labelled rows that it is trained on apart by class, whether or not it has learned anything about
+others. So the map is made by the model of one fold, and shows the labelled rows that this fold holds out.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.evaluation.frames import take
-from deepsep.evaluation.out_of_fold import split_model
+from deepsep.evaluation.out_of_fold import Fold
 
 Array = NDArray[Any]
 
 MOST_ROWS = 1_200
 MOST_LABELLED = 400
-NEIGHBOURS = 30  # of a row on the map: t-SNE's perplexity
+NEIGHBOURS = 30  # perplexity of t-SNE
 
 
-def draw_map(model: Any, table: Any, labelled: Array, seed: int) -> tuple[Array, Array, str]:
-    """Return a sample of rows, their positions in the unit square, and what the positions were computed from.
+@dataclass(frozen=True)
+class Embedded:
+    """Unlabelled rows and held-out labelled rows, as the model of one fold represents them.
 
-    t-SNE is applied to the embedding of the model, or to the encoded columns for methods without an embedding.
+    Attributes
+    ----------
+    rows : array (m,)
+        Numbers of the rows.
+    X : array (m, d)
+        Their embedding, or their encoded columns if the method has no embedding.
+    of : str
+        Which of the two it is.
     """
+
+    rows: Array
+    X: Array
+    of: str
+
+
+def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) -> Embedded:
+    """Return at most 1,200 rows of a fold by its fitted model: unlabelled ones, and at most 400 held-out ones.
+
+    ``training`` and ``held_out`` are the numbers of the fold's training and test rows.
+    """
+    rng = np.random.default_rng(seed)
+    known = np.sort(rng.permutation(len(held_out))[:MOST_LABELLED])
+    unknown = rng.permutation(np.flatnonzero(fold.codes < 0))[: MOST_ROWS - len(known)]
+    parts, of = (
+        [take(fold.X, unknown), take(fold.X_test, known)],
+        "the encoded columns, since this method has no embedding",
+    )
+    parts = [part for part in parts if part.shape[0]]
+    if hasattr(fitted, "transform"):
+        parts, of = [fitted.transform(part) for part in parts], "the network's embedding"
+    X = np.concatenate([part.toarray() if hasattr(part, "toarray") else np.asarray(part, float) for part in parts])
+    return Embedded(np.concatenate([training[unknown], held_out[known]]), X, of)
+
+
+def positions(X: Array, seed: int) -> Array:
+    """Return positions of the rows in the unit square, by t-SNE."""
     from sklearn.manifold import TSNE
 
-    rows = sample_rows(labelled, seed)
-    encoder, estimator = split_model(model)
-    some = take(table, rows)
-    X = some if encoder is None else encoder.transform(some)
-    if hasattr(estimator, "transform"):
-        X, what = np.asarray(estimator.transform(X), float), "the network's embedding"
-    else:
-        X, what = np.asarray(X, float), "the encoded columns, since this method has no embedding"
     spread = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1)
     if min(X.shape) < 3 or len(np.unique(X, axis=0)) < 10:
@@ -40,13 +72,4 @@ def draw_map(model: Any, table: Any, labelled: Array, seed: int) -> tuple[Array,
         perplexity = min(NEIGHBOURS, (len(X) - 1) / 3)
         flat = TSNE(perplexity=perplexity, init="pca", max_iter=500, random_state=seed, n_jobs=1).fit_transform(X)
     low, high = flat.min(axis=0), flat.max(axis=0)
-    return rows, (flat - low) / np.where(high > low, high - low, 1), what
-
-
-def sample_rows(labelled: Array, seed: int) -> Array:
-    """Return at most 1,200 rows: labelled ones, at most a third, and unlabelled ones."""
-    rng = np.random.default_rng(seed)
-    known, unknown = np.flatnonzero(labelled), np.flatnonzero(~labelled)
-    known = rng.permutation(known)[:MOST_LABELLED]
-    unknown = rng.permutation(unknown)[: MOST_ROWS - len(known)]
-    return np.sort(np.concatenate([known, unknown]))
+    return np.asarray((flat - low) / np.where(high > low, high - low, 1))

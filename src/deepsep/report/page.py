@@ -9,22 +9,27 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from deepsep.errors import DataError
 from deepsep.report import explanation, figures
 from deepsep.report.provenance import made
 from deepsep.report.summary import summarize
 from deepsep.report.wording import number, percent, points, span
 
 IMPORTANT = 12  # columns in the figure of the importance
+DATA = "report.json"
 DRIVERS = 5  # columns named for a class
+ACCURACY = "accuracy on held-out rows"
 
 
-def render(summary: dict[str, Any]) -> str:
+def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
     """Return the report as one self-contained HTML page.
 
     Parameters
     ----------
     summary : dict
         The result of :func:`summarize`, or the content of ``report.json``.
+    data_file : str, optional
+        Name of the file with the same results as data, mentioned at the end of the page.
 
     Returns
     -------
@@ -34,6 +39,7 @@ def render(summary: dict[str, Any]) -> str:
         "report.html.jinja",
         {
             **summary,
+            "data_file": data_file,
             "drawn": draw(summary),
             "segments": _segments(summary),
             "key": figures.key,
@@ -88,8 +94,9 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a summary by name; those without data are left out."""
     drawn: dict[str, Any] = {
         "shares": figures.shares(summary["shares"]["lines"]),
-        "map": figures.map_of_rows(summary["map"], summary["classes"]),
     }
+    if summary["map"] is not None:
+        drawn["map"] = figures.map_of_rows(summary["map"], summary["classes"])
     if summary["accuracy"] is not None:
         drawn["intervals"] = figures.intervals(summary["accuracy"]["methods"])
         drawn["confusion"] = figures.confusion(summary["confusion"], summary["classes"])
@@ -107,7 +114,8 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
         alt = "Accuracy by number of labels: " + ", ".join(
             f"{n} labels {percent(value)}" for n, value in zip(curve["labels"], series[0]["values"], strict=True)
         )
-        drawn["curve"] = figures.lines(curve["labels"], series, x_title="labels in training", alt=alt, dodge=8)
+        titles = {"x_title": "labels in training", "y_title": ACCURACY}
+        drawn["curve"] = figures.lines(curve["labels"], series, **titles, alt=alt, dodge=8)
     explanation = summary["explanation"]
     if explanation is not None and explanation["importance"] is not None:
         columns = [line for line in explanation["importance"]["columns"] if line["loss"] > 0][:IMPORTANT]
@@ -136,13 +144,14 @@ def _rounds(rounds: dict[str, Any]) -> Any:
             {"name": "unlabelled rows that kept their class", "values": values, "interval": [(v, v) for v in values]}
         ]
         alt = "Share of unlabelled rows that kept their class: " + ", ".join(map(percent, values))
-        return figures.lines(at, series, x_title="round", alt=alt)
+        return figures.lines(at, series, x_title="round", y_title="share of the unlabelled rows", alt=alt)
     series = [
         {"name": "moving average of the networks", "values": rounds["average"], "interval": rounds["average_interval"]},
         {"name": "the round’s network alone", "values": rounds["network"], "interval": rounds["network_interval"]},
     ]
     alt = "Accuracy after each round: " + ", ".join(map(percent, rounds["average"]))
-    return figures.lines(rounds["rounds"], series, x_title="round (0: labelled rows alone)", alt=alt, dodge=8)
+    title = "round (0: labelled rows alone)"
+    return figures.lines(rounds["rounds"], series, x_title=title, y_title=ACCURACY, alt=alt, dodge=8)
 
 
 def _segments(summary: dict[str, Any]) -> list[dict[str, Any]]:
@@ -165,19 +174,17 @@ def _loss(score: dict[str, Any]) -> str:
     return f"{score['value']:.2f} ({low:.2f}–{high:.2f})"
 
 
-def write_report(
-    model: Any, table: Any, labels: Any, folder: str | os.PathLike[str], **settings: Any
-) -> dict[str, Any]:
-    """Evaluate a model and write ``report.html`` and ``report.json`` to a folder.
+def write_report(model: Any, table: Any, labels: Any, path: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
+    """Evaluate a model and write a report: a folder with ``report.html`` and ``report.json``, or one HTML file.
 
-    Each file is written completely or not at all; existing ones are replaced.
+    The page needs no other file. Files are written completely or not at all; existing ones are replaced.
 
     Parameters
     ----------
     model, table, labels
         As in :func:`summarize`.
-    folder : path
-        Created if it does not exist.
+    path : path
+        A name that ends in ``.html`` is the file to write. Any other is a folder, which is created if need be.
     **settings
         As in :func:`summarize`.
 
@@ -185,13 +192,34 @@ def write_report(
     -------
     dict
         The summary, as in ``report.json``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from deepsep import TSVM
+    >>> from deepsep.report import write_report
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(-2, 1, (100, 3)), rng.normal(2, 1, (100, 3))])
+    >>> y = np.full(200, None)
+    >>> y[:15], y[-15:] = "low", "high"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     summary = write_report(TSVM().fit(X, y), X, y, f"{folder}/segments.html", folds=2)
+    >>> summary["accuracy"]["holds_for_unlabelled"]
+    True
     """
+    target = Path(path)
+    one_file = target.suffix.lower() in (".html", ".htm")
+    if one_file and target.is_dir():
+        raise DataError(f"{target} is a folder; the report would be a file of that name. Choose another name.")
     summary = summarize(model, table, labels, **settings)
-    text = json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1)
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    _replace(target / "report.json", text + "\n")
-    _replace(target / "report.html", render(summary))
+    folder = target.parent if one_file else target
+    folder.mkdir(parents=True, exist_ok=True)
+    if one_file:
+        _replace(target, render(summary))
+    else:
+        _replace(target / DATA, json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+        _replace(target / "report.html", render(summary, data_file=DATA))
     return summary
 
 

@@ -35,7 +35,7 @@ from deepsep.report.held_out import (
     evaluate,
     predict_all,
 )
-from deepsep.report.map import draw_map
+from deepsep.report.map import positions
 from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
 from deepsep.report.provenance import made
@@ -167,7 +167,8 @@ def summarize(
     if summary["accuracy"] is not None:
         summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
     step.report(folds + 1, "the map")
-    summary["map"] = _map(model, table, known, ids, proba, seed)
+    beats_guessing = evaluation is not None and _beats_guessing(summary["accuracy"])
+    summary["map"] = _map(model, table, known, ids, proba, evaluation, seed) if evaluation and beats_guessing else None
     step.report(folds + 2, "profiles")
     summary["least_certain"] = _least_certain(rows, p, known, ids)
     part = _sample(len(rows), PROFILE_ROWS, seed)
@@ -331,11 +332,29 @@ def _shares_right(each: Iterable[Array], weight: Array | None) -> tuple[list[flo
     return [share for share, _ in pairs], [interval for _, interval in pairs]
 
 
-def _map(model: Any, table: Any, known: Labels, ids: Sequence[Any] | None, proba: Any, seed: int) -> dict[str, Any]:
-    rows, at, what = draw_map(model, table, known.labelled, seed)
-    p = predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows]
+def _beats_guessing(accuracy: dict[str, Any]) -> bool:
+    """Return whether the model is better than the most frequent class, by more than chance."""
+    majority = next(line for line in accuracy["methods"] if line["key"] == "majority")
+    return bool(majority["against_model"]["interval"][0] > 0)
+
+
+def _map(
+    model: Any,
+    table: Any,
+    known: Labels,
+    ids: Sequence[Any] | None,
+    proba: Any,
+    evaluation: Evaluation,
+    seed: int,
+) -> dict[str, Any]:
+    rows = evaluation.embedded.rows
+    p = np.array(predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows])
+    held_out = dict(zip(evaluation.rows.tolist(), evaluation.p["model"], strict=True))
+    for i in np.flatnonzero(known.labelled[rows]):
+        p[i] = held_out[rows[i]]
+    at = positions(evaluation.embedded.X, seed)
     return {
-        "of": what,
+        "of": evaluation.embedded.of,
         "rows": [
             {
                 "id": str(int(i) if ids is None else ids[i]),

@@ -70,12 +70,42 @@ def shorten(text: str, width: int) -> str:
     >>> shorten("a very long name of a class", 12)
     'a very long…'
     """
-    used = 0
-    for i, character in enumerate(text):
-        used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        if used > width:
-            return text[: max(i - 1, 1)].rstrip() + "…"
-    return text
+    return text if _width(text) <= width else text[: max(_fitting(text, width) - 1, 1)].rstrip() + "…"
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _fitting(text: str, width: int) -> int:
+    """Return how many characters of a text fit into a width."""
+    return next((i for i in range(len(text)) if _width(text[: i + 1]) > width), len(text))
+
+
+def wrap(text: str, width: int, most: int = 2) -> list[str]:
+    """Return a text in at most ``most`` lines of a number of characters, the last one cut if need be.
+
+    Examples
+    --------
+    >>> wrap("night owls who commute by train", 16)
+    ['night owls who', 'commute by train']
+    >>> wrap("a long name that does not fit into two lines", 12)
+    ['a long name', 'that does n…']
+    """
+    lines: list[str] = []
+    rest = text.split()
+    while rest and len(lines) < most - 1:
+        count = 1
+        while count < len(rest) and _width(" ".join(rest[: count + 1])) <= width:
+            count += 1
+        line = " ".join(rest[:count])
+        if _width(line) > width:  # a long word is broken
+            at = _fitting(line, width)
+            rest[0], line = line[at:], line[:at]
+        else:
+            rest = rest[count:]
+        lines.append(line)
+    return [*lines, shorten(" ".join(rest), width)] if rest else lines or [""]
 
 
 def join_words(words: list[str], last: str = "and") -> str:

@@ -47,6 +47,7 @@ UNZIPPED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile
 # Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
 GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
 UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+LONGEST_NAME = 200  # characters of a name in a message
 LIMIT = "DEEPSEP_MAX_BYTES"
 
 
@@ -161,7 +162,7 @@ def check_memory(path: Path, needed: float, limit: int | None) -> float:
 
 def closest(wanted: object, known: Iterable[object]) -> str | None:
     """Return the most similar of the known names, or None if none is similar."""
-    names = {str(name).lower(): str(name) for name in known}
+    names = {str(name).lower(): str(name) for name in known if len(str(name)) <= LONGEST_NAME}
     close = difflib.get_close_matches(str(wanted).lower(), names, n=1, cutoff=0.6)
     return names[close[0]] if close else None
 
@@ -179,7 +180,7 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, sett
     known = list(names)
     if wanted in known:
         return wanted
-    shown = ", ".join(map(repr, known[:12])) + (" ..." if len(known) > 12 else "")
+    shown = ", ".join(repr(str(name)[:LONGEST_NAME]) for name in known[:12]) + (" ..." if len(known) > 12 else "")
     similar = closest(wanted, known)
     hint = f". The table has {shown}." if similar is None else f"; did you mean {similar!r}?"
     if setting is None:
