@@ -319,7 +319,7 @@ def edit_object(kind, **changes):
     return change
 
 
-FITTED = {"OneHotEncoder": "categories_", "TfidfVectorizer": "vocabulary_", "BSpline": "k"}
+FITTED = {"OneHotEncoder": "categories_", "TfidfVectorizer": "vocabulary_", "BSpline": "k", "TableEncoder": "places_"}
 
 
 def first_array(change_array):
@@ -358,6 +358,7 @@ def fill(value):
         ("table", edit_object("TfidfVectorizer", vocabulary_=["dict", ["builtins.dict", [["on", -1]]]])),
         ("table", edit_object("TfidfVectorizer", vocabulary_=["dict", ["builtins.dict", [["on", 0.5]]]])),
         ("table", edit_object("TfidfVectorizer", input="filename")),
+        ("table", edit_object("TableEncoder", places_=first_array(np.zeros_like))),
         ("splines", edit_object("BSpline", k=50)),
         ("splines", edit_object("BSpline", k=-1)),
         ("splines", edit_object("BSpline", t=first_array(lambda t: t[::-1].copy()))),
