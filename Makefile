@@ -12,7 +12,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test coverage slow check lint types doctest docs format bench constraints clean
+.PHONY: help demo quick test coverage slow check lint types doctest docs format bench results constraints clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ format: $(READY)  ## apply ruff's fixes and formatting
 
 bench: $(VENV)/.installed-bench  ## time the solvers against other programs
 	$(BIN)/python benchmarks/tsvm_speed.py
+
+results:  ## list the result files, the command that makes each, and its cost
+	@awk '/^\| / {print} /^## / {exit}' benchmarks/README.md
 
 # Resolves afresh in a throw-away environment. A local label such as "+cpu" names a build, not a version.
 constraints:  ## re-resolve every pin in constraints.txt

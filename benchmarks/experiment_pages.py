@@ -1,9 +1,11 @@
-"""Put what `deepsep experiment` wrote into the documentation: one page a table, and what they say together.
+"""Put the results of `deepsep experiment` into the documentation.
 
     python benchmarks/experiment_pages.py results/nhanes results/splice ...
 
-Each folder's summary.md and figures go to docs/experiment/; the tables over all of them go to
-docs/results-experiment.md, between the marks `<!-- NAME -->` and `<!-- end -->`.
+For each folder given, its rows replace those of the same table in benchmarks/results/study.csv, its summary.md and
+figures go to docs/experiment/, and its ablation.csv to benchmarks/results/study_ablation.csv. Then the tables over all
+of them are made again in docs/results-experiment.md, between the marks `<!-- NAME -->` and `<!-- end -->`. Without a
+folder, only these are made again, from the committed files.
 """
 
 import re
@@ -13,9 +15,14 @@ from pathlib import Path
 
 import pandas as pd
 
-DOCS = Path(__file__).parents[1] / "docs"
+from deepsep.experiments import results
+from deepsep.experiments.study_models import DEFAULTS_NAME, ENSEMBLE, INITIAL, LAST, RAW
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+ROWS, ABLATION = (ROOT / "benchmarks" / "results" / f"{name}.csv" for name in ("study", "study_ablation"))
 FIGURES = ("figure4.svg", "figure5.svg")
-ENSEMBLE, DEFAULTS = "DeepSep-Ensemble", "DeepSep (defaults)"
+TABLES = ("nhanes", "hotel", "spotify", "satimage", "splice")
 
 
 def copy_page(folder):
@@ -23,9 +30,18 @@ def copy_page(folder):
     place.mkdir(exist_ok=True)
     text = (folder / "summary.md").read_text(encoding="utf-8")
     for figure in FIGURES:
-        shutil.copy(folder / figure, place / f"{folder.name}-{figure}")
+        if (folder / figure).exists():
+            shutil.copy(folder / figure, place / f"{folder.name}-{figure}")
         text = text.replace(f"]({figure})", f"]({folder.name}-{figure})")
     (place / f"{folder.name}.md").write_text(text, encoding="utf-8")
+
+
+def merge(file, folder, name):
+    """Replace the rows of a table in a committed file by those of a results folder."""
+    if (folder / name).exists():
+        old, new = pd.read_csv(file), pd.read_csv(folder / name).assign(table=folder.name)
+        rows = pd.concat([old[old["table"] != folder.name], new], ignore_index=True)
+        rows.to_csv(file, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def grid(corner, rows, sizes):
@@ -33,82 +49,87 @@ def grid(corner, rows, sizes):
     return "\n".join(lines + [f"| {name} | {' | '.join(cells)} |" for name, cells in rows])
 
 
-def claim(folders, better, worse, sizes):
-    """Differences of one model to another, tables down and sizes across; bold where Holm's p is below .05."""
+def claim(tests, better, worse):
+    """Differences of one model from another, a row per table, a column per size; bold where Holm's p is below .05."""
+    sizes = sorted({size for table in tests.values() for size in table["labels"]})
     rows = []
-    for folder in folders:
-        tests = pd.read_csv(folder / "claims.csv").set_index(["claim", "labels"])
-        cells = []
-        for size in sizes:
-            if (f"{better} over {worse}", size) not in tests.index:
-                cells.append("–")
-                continue
-            row = tests.loc[(f"{better} over {worse}", size)]
-            mark = "**" if row["p_holm"] < 0.05 else ""
-            cells.append(f"{mark}{row['difference']:+.2f}{mark}")
-        rows.append((folder.name, cells))
+    for name, table in tests.items():
+        own = table[table["claim"] == f"{better} over {worse}"].set_index("labels")
+        marks = ["**" if size in own.index and own.loc[size, "p_holm"] < 0.05 else "" for size in sizes]
+        values = [f"{own.loc[size, 'difference']:+.2f}" if size in own.index else "–" for size in sizes]
+        rows.append((name, [f"{mark}{value}{mark}" for mark, value in zip(marks, values, strict=True)]))
     return grid(f"{better} minus {worse}", rows, sizes)
 
 
-def relative(folders, worse="DeepSep-NN"):
+def ahead(tests, better, worse):
+    """In how many cells the second model of a claim is ahead, and where by most, as a sentence."""
+    cells = pd.concat(
+        [table[table["claim"] == f"{better} over {worse}"].assign(table=name) for name, table in tests.items()]
+    )
+    lost = cells[cells["difference"] < 0]
+    most = cells.loc[cells["difference"].idxmin()]
+    return (
+        f"{worse} is ahead of {better} in {len(lost)} of {len(cells)} cells, by {-most['difference']:.1f} points on "
+        f"{most['table']} at {most['labels']} labels."
+    )
+
+
+def relative(rows, worse=LAST):
     """Gain of the ensemble over one model in % of its accuracy: the mean over sizes and shuffles."""
-    found = []
-    for folder in folders:
-        wide = pd.read_csv(folder / "table.csv").pivot_table(
-            index=["labels", "shuffle"], columns="method", values="accuracy"
-        )
-        gain = 100 * (wide["DeepSep-Ensemble"] / wide[worse] - 1)
-        found.append(f"{folder.name} {gain.mean():+.2f} %")
-    return "; ".join(found)
+    gains = []
+    for name in TABLES:
+        wide = rows[rows["table"] == name].pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy")
+        gains.append(f"{name} {(100 * (wide[ENSEMBLE] / wide[worse] - 1)).mean():+.2f} %")
+    return "; ".join(gains)
 
 
-def ablation(folders):
-    """Differences to the published settings, variants down, tables and sizes across."""
-    tables = {folder.name: pd.read_csv(folder / "ablation.csv").set_index(["what", "labels"]) for folder in folders}
-    columns = [(name, size) for name, table in tables.items() for size in sorted(table.index.unique("labels"))]
-    names = dict.fromkeys(what for table in tables.values() for what, _ in table.index)
+def ablation(rows):
+    """Differences from the published settings, a row per variant, a column per table and size."""
+    cells = rows.set_index(["what", "table", "labels"])
+    columns = [(name, size) for name in TABLES for size in sorted(rows[rows["table"] == name]["labels"].unique())]
     lines = [f"| DeepSep | {' | '.join(f'{name} {size}' for name, size in columns)} | mean |"]
     lines.append(f"|{'---|' * (len(columns) + 2)}")
-    for what in names:
+    for what in dict.fromkeys(rows["what"]):
         if "published" in what:
             continue
-        values = [tables[name].loc[(what, size)] for name, size in columns]
-        # With five shuffles, 2.8 standard errors are the 5 % of a t-test.
+        values = [cells.loc[(what, *column)] for column in columns]
+        # With five shuffles, 2.78 standard errors are the 5 % of a t-test.
         marks = ["**" if abs(v["difference"]) > 2.78 * v["sd"] / v["shuffles"] ** 0.5 else "" for v in values]
-        cells = [f"{mark}{v['difference']:+.2f}{mark}" for mark, v in zip(marks, values, strict=True)]
-        mean = sum(v["difference"] for v in values) / len(values)
-        lines.append(f"| {what} | {' | '.join(cells)} | {mean:+.2f} |")
+        shown = [f"{mark}{v['difference']:+.2f}{mark}" for mark, v in zip(marks, values, strict=True)]
+        lines.append(f"| {what} | {' | '.join(shown)} | {sum(v['difference'] for v in values) / len(values):+.2f} |")
     return "\n".join(lines)
 
 
 def insert(page, name, text):
-    found = re.search(rf"<!-- {name} -->\n.*?<!-- end -->", page, re.S)
-    if found is None:
+    mark = re.search(rf"<!-- {name} -->\n.*?<!-- end -->", page, re.S)
+    if mark is None:
         raise SystemExit(f"docs/results-experiment.md has no mark <!-- {name} -->")
-    return page[: found.start()] + f"<!-- {name} -->\n\n{text}\n\n<!-- end -->" + page[found.end() :]
+    return page[: mark.start()] + f"<!-- {name} -->\n\n{text}\n\n<!-- end -->" + page[mark.end() :]
+
+
+def remake(page):
+    """Return the page with its tables made again from the committed files."""
+    rows = pd.read_csv(ROWS)
+    tests = {name: results.claims(rows[rows["table"] == name]) for name in TABLES}
+    few_labels, teacher = "LightGBM (few labels)", "Mean Teacher"
+    parts = {
+        "refinement": claim(tests, ENSEMBLE, INITIAL),
+        "last network": f"{claim(tests, ENSEMBLE, LAST)}\n\nIn % of its accuracy, over all sizes: {relative(rows)}.",
+        "tsvm": f"{claim(tests, ENSEMBLE, RAW)}\n\n{ahead(tests, ENSEMBLE, RAW)}",
+        "lightgbm": f"{claim(tests, ENSEMBLE, 'LightGBM')}\n\n{claim(tests, ENSEMBLE, few_labels)}",
+        "mean teacher": claim(tests, ENSEMBLE, teacher),
+        "defaults": "\n\n".join(claim(tests, DEFAULTS_NAME, worse) for worse in (ENSEMBLE, teacher, few_labels)),
+        "ablation": ablation(pd.read_csv(ABLATION)),
+    }
+    for name, text in parts.items():
+        page = insert(page, name, text)
+    return page
 
 
 if __name__ == "__main__":
-    folders = [Path(name) for name in sys.argv[1:]]
-    for folder in folders:
+    for folder in map(Path, sys.argv[1:]):
         copy_page(folder)
-    fixed = [folder for folder in folders if (folder / "ablation.csv").exists()]
-    sizes = sorted({size for folder in fixed for size in pd.read_csv(folder / "claims.csv")["labels"]})
-    parts = {
-        "refinement": claim(fixed, ENSEMBLE, "Initial NN", sizes),
-        "last network": claim(fixed, ENSEMBLE, "DeepSep-NN", sizes)
-        + f"\n\nIn % of its accuracy, over all sizes: {relative(fixed)}.",
-        "lightgbm": claim(fixed, ENSEMBLE, "LightGBM", sizes)
-        + "\n\n"
-        + claim(fixed, ENSEMBLE, "LightGBM (few labels)", sizes),
-        "mean teacher": claim(fixed, ENSEMBLE, "Mean Teacher", sizes),
-        "defaults": "\n\n".join(
-            claim(fixed, DEFAULTS, worse, sizes) for worse in (ENSEMBLE, "Mean Teacher", "LightGBM (few labels)")
-        ),
-        "ablation": ablation(fixed),
-    }
-    file = DOCS / "results-experiment.md"
-    page = file.read_text(encoding="utf-8")
-    for name, text in parts.items():
-        page = insert(page, name, text)
-    file.write_text(page, encoding="utf-8")
+        merge(ROWS, folder, "table.csv")
+        merge(ABLATION, folder, "ablation.csv")
+    page = DOCS / "results-experiment.md"
+    page.write_text(remake(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -114,12 +114,19 @@ def model():
         return for_table(TSVM(random_state=0)).fit(frame, np.where(np.arange(80) < 40, code, -1))
 
 
-def test_dates_are_not_guessed_at(tmp_path):
+def test_dates_do_not_depend_on_the_batch(tmp_path):
     dates = ["2024-01-02", "01/02/2024", "13/02/2024"]
     place = write(tmp_path / "t.csv", {"i": range(3), "day": dates}, ",")
     for rows in (1, 2, 100):
-        error, _ = in_batches(place, rows, {"day": "date"})
-        assert "column 'day' must hold dates such as 2024-01-31, but has '01/02/2024'" in error
+        result, notices = in_batches(place, rows, {"day": "date"})
+        assert result["day"].dt.month.tolist() == [1, 2, 2]
+        assert notices == ["column 'day' holds dates such as '01/02/2024', read with the day first."]
+
+
+def test_ambiguous_dates_are_not_guessed_at(tmp_path):
+    place = write(tmp_path / "t.csv", {"i": range(2), "day": ["01/02/2024", "03/02/2024"]}, ",")
+    result, _ = in_batches(place, 1, {"day": "date"})
+    assert "column 'day' must hold dates, but in '01/02/2024' it is unclear whether the day or the month" in result
 
 
 def test_a_stray_word_among_dates_is_a_missing_value(tmp_path):

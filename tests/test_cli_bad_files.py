@@ -1,8 +1,10 @@
 """Files as people have them: each gives a model, or one clear message, exit code 2 and no traceback."""
 
 import csv
+import io
 import os
 import random
+import zipfile
 from pathlib import Path
 
 import pandas as pd
@@ -74,7 +76,7 @@ def test_other_encoding_is_read_with_a_note(tmp_path: Path) -> None:
     result = fit(write(tmp_path / "latin.csv", rows, encoding="cp1252"))
     assert result.exit_code == 0, result.output
     assert "was read as cp1252" in result.stderr
-    assert set(predicted(tmp_path / "latin.csv")["label"]) == {"café", "thé"}
+    assert set(predicted(tmp_path / "latin.csv")["segment"]) == {"café", "thé"}
 
 
 def test_wrong_encoding_by_name(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_encoding_that_cannot_be_determined(tmp_path: Path) -> None:
     assert_refused(fit(table), table, "cannot detect the encoding", "cp1251")
     result = fit(table, "--encoding", "cp1251")
     assert result.exit_code == 0, result.output
-    assert set(predicted(table)["label"]) == {"золото", "синий цвет"}
+    assert set(predicted(table)["segment"]) == {"золото", "синий цвет"}
 
 
 def test_wrong_delimiter_by_name(tmp_path: Path) -> None:
@@ -211,7 +213,7 @@ def test_class_that_is_named_like_a_missing_value(tmp_path: Path, name: str, suf
     assert result.exit_code == 0, result.output
     predictions = predicted(table)
     assert len(predictions) == ROWS - LABELLED
-    assert set(predictions["label"]) == {"gold", name}
+    assert set(predictions["segment"]) == {"gold", name}
     assert f"probability_{name}" in predictions.columns
 
 
@@ -232,3 +234,110 @@ def test_file_that_may_not_be_read(tmp_path: Path) -> None:
     table = write(tmp_path / "people.csv", people())
     table.chmod(0)
     assert_refused(fit(table), table, "permission denied")
+
+
+# -- broken input --------------------------------------------------------------------------------------------------
+
+
+def zipped(**change: int) -> bytes:
+    """Return a zip archive of a table, with a byte changed at a place of both of its headers."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("people.csv", "age,segment\n" + "".join(f"{i},gold\n" for i in range(200)))
+    data = bytearray(file.getvalue())
+    central = data.rindex(b"PK\x01\x02")
+    for place, value in (("flags", 6), ("method", 8)):
+        if place in change:
+            data[value] = data[central + value + 2] = change[place]
+    if "content" in change:
+        data[50:90] = bytes([change["content"]]) * 40
+    return bytes(data)
+
+
+def workbook(part: str, content: bytes) -> bytes:
+    """Return a workbook in which one part has another content."""
+    whole, broken = io.BytesIO(), io.BytesIO()
+    pd.DataFrame(people()).to_excel(whole, index=False)
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(broken, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, content if name == part else old.read(name))
+    return broken.getvalue()
+
+
+def chart_only() -> bytes:
+    from openpyxl import Workbook
+    from openpyxl.chart import BarChart
+
+    book, file = Workbook(), io.BytesIO()
+    book.remove(book.active)
+    book.create_chartsheet("figure").add_chart(BarChart())
+    book.save(file)
+    return file.getvalue()
+
+
+def bomb() -> bytes:
+    entities = b"".join(b'<!ENTITY e%d "%s">' % (k, b"&e%d;" % (k - 1) * 10) for k in range(1, 9))
+    sheet = b'<?xml version="1.0"?><!DOCTYPE b [<!ENTITY e0 "ha">' + entities + b"]><worksheet>&e8;</worksheet>"
+    return workbook("xl/worksheets/sheet1.xml", sheet)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "word"),
+    [
+        ("corrupt.zip", zipped(content=0), "it cannot be decompressed"),
+        ("password.zip", zipped(flags=1), "zip archive with a password. Unpack it"),
+        ("method.zip", zipped(method=99), "compressed in a way that deepsep cannot undo. Unpack it"),
+        ("cut.zip", zipped()[:80], "it cannot be decompressed"),
+        ("chart.xlsx", chart_only(), "no sheet with cells, only charts"),
+        ("bomb.xlsx", bomb(), "defines entities, which Excel never writes"),
+        ("styles.xlsx", workbook("xl/styles.xml", b"<a>"), "damaged or unusual"),
+        ("book.xlsx", workbook("xl/workbook.xml", b"<a>"), "damaged or unusual"),
+        ("sheet.xlsx", workbook("xl/worksheets/sheet1.xml", b"<a>"), "damaged or unusual"),
+        ("header.csv", b"x" * 140_000 + b",segment\n1,a\n2,b\n", "more than 131,072 characters"),
+        ("table.sav", b"$FL2@(#) SPSS DATA FILE cut off", "table.sav"),
+    ],
+)
+def test_broken_files_are_refused(tmp_path: Path, name: str, content: bytes, word: str) -> None:
+    if name.endswith(".sav"):
+        pytest.importorskip("pyreadstat")
+    table = tmp_path / name
+    table.write_bytes(content)
+    assert_refused(fit(table), table, word)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        *((("--encoding", name), "no encoding of text") for name in ("hex", "zlib", "rot13", "punycode", "undefined")),
+        (("--encoding", "utf-16"), "is not utf-16"),
+        (("--delimiter", "§"), "one character of ASCII"),
+        (("--delimiter", '"'), "one character of ASCII"),
+        (("--id", "segment"), "--label and --id are both 'segment'"),
+        (("--weight", "segment"), "--label and --weight are both 'segment'"),
+        (("--weight", "nothing"), "weights of all labelled rows are 0"),
+        (("--skip-rows", "500"), "no lines left after --skip-rows 500"),
+    ],
+)
+def test_impossible_options_are_refused(tmp_path: Path, options: tuple[str, ...], word: str) -> None:
+    table = write(tmp_path / "people.csv", [row | {"nothing": "0"} for row in people()])
+    assert_refused(fit(table, *options), table, word)
+
+
+def test_labels_that_are_lists_are_refused(tmp_path: Path) -> None:
+    table = tmp_path / "lists.parquet"
+    pd.DataFrame({"x": range(60), "segment": [["a"], ["b"]] * 30}).to_parquet(table)
+    assert_refused(fit(table), table, "label column 'segment' holds lists or other objects, such as ['a']")
+
+
+@pytest.mark.parametrize("cell", ["1e308", "-1e308", "word " * 40_000, "1e-300"])
+def test_monstrous_cells_do_no_harm(tmp_path: Path, cell: str) -> None:
+    word = cell.startswith("word")
+    rows = [row | {"extra": "a few words" if word else "1"} for row in people()]
+    rows[5]["extra"] = cell
+    rows[6]["extra"] = "others" if word else "2"
+    table = write(tmp_path / "people.csv", rows)
+    result = fit(table, "--method", "logistic-regression")
+    assert result.exit_code == 0, result.output
+    assert ("only the first 10,000 characters are used" in result.stderr) == word
+    assert len(result.stderr) < 1_000
+    assert predicted(table)["confidence"].between(0, 1).all()

@@ -113,7 +113,7 @@ def test_an_ablation_has_a_table_of_its_own(tmp_path):
     assert ablation.loc["moving average (published)", "difference"] == 0
     assert "without balancing" not in done.stdout
     assert "without balancing: DeepSep-Ensemble" in pd.read_csv(tmp_path / "r" / "table.csv")["method"].tolist()
-    assert "Nothing can be tested" in done.stdout
+    assert "No test is possible" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_an_ablation_has_a_table_of_its_own(tmp_path):
         (("--address", "auto"), "--address needs --engine ray"),
         (("--label", "segmnt"), "did you mean 'segment'"),
         (("--drop", "segment"), "this is the column of classes"),
-        (("--labels", "2"), "fits no size"),
+        (("--labels", "2"), "too small for every number of labels"),
     ],
 )
 def test_options_that_cannot_work(table, tmp_path, options, words):
@@ -146,6 +146,19 @@ def test_what_is_done_is_kept_when_some_fits_fail(table, tmp_path):
     assert set(pd.read_csv(tmp_path / "r" / "table.csv")["method"]) == set(
         study_models.ORDER[3:4] + study_models.ORDER[5:8]
     )
+
+
+def test_without_optuna_nothing_is_tuned_unless_asked_for(table, tmp_path, monkeypatch):
+    monkeypatch.setattr("deepsep.experiments.tuning.find_spec", lambda package: None)
+    asked = ("experiment", "--table", table, "--label", "segment", "--labels", 6, "--shuffles", 1, "--methods", "knn")
+    done = run(*asked, "--validation", 12, "--jobs", 1, "-o", tmp_path / "r")
+    assert done.exit_code == 0, done.stderr
+    assert "Optuna is not installed, so no method is tuned. To tune them: pip install optuna" in done.stderr
+    assert "Nothing is tuned" in (tmp_path / "r" / "summary.md").read_text(encoding="utf-8")
+    refused = run(*asked, "--trials", 5, "-o", tmp_path / "s")
+    assert refused.exit_code == 1
+    assert "--trials needs optuna. Install it with: pip install optuna" in refused.stderr
+    assert not (tmp_path / "s").exists()
 
 
 def test_defaults_are_those_of_the_paper():
@@ -217,8 +230,8 @@ def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tm
     assert done.exit_code == 0, done.stderr
     lines = done.stdout.splitlines()
     assert {line.split()[0] for line in lines[1:3]} == {"tsvm", "knn"}
-    assert "Take " in done.stdout
-    assert "unlabelled rows helped cannot be told" in done.stdout or "The unlabelled rows h" in done.stdout
+    assert "Use " in done.stdout
+    assert "whether the unlabelled rows helped" in done.stdout or "The unlabelled rows h" in done.stdout
     best = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["methods"][0]["name"]
     assert (
         f"Next: deepsep fit {partly} --label segment --method {best} --comparison {tmp_path / 'c.json'}" in done.stdout
@@ -231,7 +244,7 @@ def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tm
         assert run("compare", partly, "--label", "segment", *quick, "-o", tmp_path / f"c.{kind}", "-q").exit_code == 0
     frame = pd.read_csv(tmp_path / "c.csv")
     assert frame["accuracy_low"][0] <= frame["accuracy"][0] <= frame["accuracy_high"][0]
-    assert "Take knn" in (tmp_path / "c.html").read_text(encoding="utf-8")
+    assert "Use knn" in (tmp_path / "c.html").read_text(encoding="utf-8")
     assert json.loads(run("compare", partly, "--label", "segment", *quick, "--json").stdout)["labelled"] == 60
 
 
@@ -245,7 +258,7 @@ def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path
     quick = ("--methods", "logistic-regression,tsvm", "--folds", 2, "--repeats", 1, "--jobs", 1)
     done = run("compare", partly, "--label", "segment", "--weight", "weight", "--seed", 3, *quick, "-o", file)
     assert "--label segment --weight weight --seed 3 --method" in done.stdout
-    assert "Rows count by their weights." in done.stdout
+    assert "Rows are weighted." in done.stdout
 
     fit = ("fit", partly, "--label", "segment", "--method", "tsvm", "-o", tmp_path / "model", "--comparison")
     done = run(*fit, file, "--weight", "weight")
@@ -259,7 +272,7 @@ def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path
     frame.to_csv(other, index=False)
     (tmp_path / "no.json").write_text("{", encoding="utf-8")
     for options, words in (
-        ((file,), f"--comparison {file}: the comparison is of another table: 2 columns there, 3 here."),
+        ((file,), f"--comparison {file}: the comparison is of other columns: 'weight' only here. Run"),
         ((tmp_path / "none.json",), "there is no such file. Make it with deepsep compare -o"),
         ((tmp_path / "no.json",), "cannot be read as JSON"),
         ((file, "--no-report"), "--comparison is for the report: leave out --no-report."),
@@ -270,6 +283,25 @@ def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path
     done = run("fit", other, *fit[2:], file, "--weight", "weight")
     assert done.exit_code == 2
     assert "another table: 60 labelled rows there, 50 here. Run deepsep compare again" in done.stderr
+
+
+def test_a_comparison_fits_whether_or_not_the_identifier_was_named(partly, tmp_path, monkeypatch):
+    """The comparison leaves an identifier out by itself, so that --id makes no difference to it."""
+    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
+    frame = pd.read_csv(partly)
+    frame["customer"] = [f"c{i:05d}" for i in range(len(frame))]
+    frame.to_csv(partly, index=False)
+    quick = ("--methods", "logistic-regression,knn", "--folds", 2, "--repeats", 1, "--jobs", 1)
+    fit = ("fit", partly, "--label", "segment", "--method", "knn", "-o", tmp_path / "model", "-q")
+    for there, here in (((), ("--id", "customer")), (("--id", "customer"), ())):
+        done = run("compare", partly, "--label", "segment", *there, *quick, "-o", tmp_path / "c.json")
+        assert done.exit_code == 0, done.stderr
+        done = run(*fit, *here, "--comparison", tmp_path / "c.json")
+        if not there:
+            assert done.exit_code == 0, done.stderr
+        else:  # the table of the fit has a column more, which might be one to learn from
+            assert "other columns: 'customer' only here. Run deepsep compare again" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """``deepsep fit``: models, options, and outputs that are whole or not there at all."""
 
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def test_fit_writes_a_model_that_says_the_same_as_its_predictions(people: Path) 
     proba = fitted.predict_proba(rest)
     columns = [f"probability_{name}" for name in fitted.classes_]
     np.testing.assert_allclose(predictions[columns].to_numpy(), proba, atol=1e-6)
-    assert predictions["label"].tolist() == fitted.classes_[proba.argmax(axis=1)].tolist()
+    assert predictions["segment"].tolist() == fitted.classes_[proba.argmax(axis=1)].tolist()
     np.testing.assert_array_equal(predictions["confidence"], predictions[columns].max(axis=1))
 
 
@@ -181,7 +182,7 @@ def test_bad_priors(people: Path, content: str, words: str) -> None:
     assert words in result.stderr
 
 
-@pytest.mark.parametrize("name", ["label", "confidence", "probability_gold"])
+@pytest.mark.parametrize("name", ["confidence", "probability_gold"])
 def test_an_identifier_named_like_a_result_is_refused(people: Path, name: str) -> None:
     pd.read_csv(people).rename(columns={"customer": name}).to_csv(people, index=False)
     result = run("fit", people, "--label", "segment", "--id", name, "-o", people.parent / "m", "--method", "tsvm")
@@ -207,6 +208,8 @@ def test_a_second_fit_replaces_model_predictions_and_report_and_keeps_other_file
     assert result.exit_code == 0, result.output
     assert (model / "notes.txt").read_text() == "mine"
     assert not (model / "report.html").exists()
+    assert re.search(r"holds a model \(\w+ of \d{4}-\d\d-\d\d \d\d:\d\d UTC\)\. The new one replaces it", result.stderr)
+    assert re.search(r"\(replaces \w+ of 20", result.stdout)
     assert "customer" not in pd.read_parquet(model / "predictions.parquet").columns
 
 
@@ -272,3 +275,19 @@ def test_a_report_reads_the_labels_of_the_table_no_second_time(people: Path, mon
     options = ("--label", "segment", "--id", "customer", "--method", "tsvm")
     assert run("fit", people, *options, "-o", people.parent / "model").exit_code == 0
     assert [len(y) for y in labels].count(200) == 1  # the fits of the folds have fewer rows
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+def test_predictions_for_excel_replace_those_of_an_earlier_fit(people: Path, suffix: str) -> None:
+    folder = people.parent / "model"
+    options = ("--label", "segment", "--id", "customer", "-o", folder, "--no-report", "--method", "tsvm")
+    assert run("fit", people, *options).exit_code == 0
+    wanted = pd.read_parquet(folder / "predictions.parquet")
+    result = run("fit", people, *options, "--predictions", suffix)
+    assert result.exit_code == 0, result.output
+    assert f"predictions.{suffix}" in result.stdout
+    assert [file.name for file in folder.glob("predictions.*")] == [f"predictions.{suffix}"]
+    read = pd.read_excel if suffix == "xlsx" else pd.read_csv
+    pd.testing.assert_frame_equal(
+        read(folder / f"predictions.{suffix}"), wanted.reset_index(drop=True), check_dtype=False
+    )

@@ -19,7 +19,7 @@ def test_scores_are_those_of_the_model(people: Path, model: Path, suffix: str) -
     predictions = pd.read_parquet(target) if suffix == "parquet" else pd.read_csv(target)
     fitted = deepsep.load(model)
     assert predictions["customer"].tolist() == pd.read_csv(people)["customer"].tolist()
-    assert predictions["label"].tolist() == fitted.predict(pd.read_csv(people)).tolist()
+    assert predictions["segment"].tolist() == fitted.predict(pd.read_csv(people)).tolist()
     given = pd.read_parquet(model / "predictions.parquet")
     pd.testing.assert_frame_equal(predictions[30:].reset_index(drop=True), given, check_dtype=False)
 
@@ -51,7 +51,7 @@ def test_score_reads_the_sheet_that_is_named(people: Path, model: Path) -> None:
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["rows"] == 50
     given = deepsep.load(model).predict(pd.read_csv(people)[:50])
-    assert pd.read_csv(target)["label"].tolist() == given.tolist()
+    assert pd.read_csv(target)["segment"].tolist() == given.tolist()
     result = run("score", model, book, "--sheet", "Peple", "-o", target)
     assert result.exit_code == 2
     assert "Its sheets are ['Cover', 'People']" in result.stderr

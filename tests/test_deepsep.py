@@ -16,9 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from deepsep import DeepSep, LabelledFold, load, save
+from deepsep import TSVM, DeepSep, LabelledFold, load, out_of_fold, save
+from deepsep.classifiers.base import settings as with_settings
 from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
-from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning
+from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning, StopTraining
 from deepsep.networks import NumpyNetwork
 from deepsep.networks.average import NetworkAverage
 
@@ -175,9 +176,31 @@ def test_published_settings():
     settings = DeepSep.as_published(random_state=3).get_params()
     expected = {"hidden": (128, 32), "dropout": 0.5, "rounds": 6, "propensity_epochs": 10, "label_epochs": 10}
     expected |= {"C": 0.1, "C_star": None, "n_unlabeled": 250, "decay": 0.8, "smoothing": 1e-3, "balance": True}
-    expected["random_state"] = 3
+    expected |= {"random_state": 3, "algorithm": "cccp", "pretrain": None}
     assert {name: settings[name] for name in expected} == expected
     assert list(settings["l2"]) == sorted(settings["l2"], reverse=True)
+
+
+def test_published_settings_do_not_follow_the_defaults():
+    """Every setting is spelled out: a class whose defaults are all different gives the same published settings."""
+    names = DeepSep().get_params()
+    body = {"__annotations__": dict.fromkeys(names, object), **dict.fromkeys(names, "another default")}
+    changed = with_settings(type("Changed", (DeepSep,), body))
+    assert set(changed().get_params().values()) == {"another default"}
+    assert changed.as_published().get_params() == DeepSep.as_published().get_params()
+
+
+def test_cccp_solves_the_rounds_boundaries_exactly():
+    """With CCCP, the boundaries of a round are those of TSVM(algorithm="cccp") in the embedding before it."""
+    X, y, _ = segments()
+    quick = QUICK | {"rounds": 1, "propensity_epochs": 0, "label_epochs": 0}
+    objectives = {}
+    for algorithm in ("cccp", "single-loop"):
+        model = DeepSep(**quick, n_networks=1, n_unlabeled=None, algorithm=algorithm, random_state=0).fit(X, y)
+        objectives[algorithm] = next(row["objective"] for row in model.history_ if row["phase"] == "tsvm")
+    tsvm = TSVM(C=model.C, balance=False, algorithm="cccp").fit(model.round_embedding(X, 0).astype(float), y)
+    assert objectives["cccp"] == pytest.approx(sum(path[-1] for path in tsvm.objective_path_), rel=1e-9)
+    assert objectives["single-loop"] != pytest.approx(objectives["cccp"], rel=1e-9)
 
 
 # -- determinism and global state ----------------------------------------------------------------------------
@@ -248,6 +271,7 @@ def test_stages_can_be_set(propensity, balance):
     assert (model.fit(X, y).predict(X) == names).mean() > 0.75
 
 
+@pytest.mark.filterwarnings("ignore::deepsep.errors.CollapseWarning")  # shares this far off may empty a class
 def test_priors_move_the_shares():
     """On segments that overlap widely, a share of 0.8 pulls predictions towards that segment."""
     X, truth = make_blobs(600, centers=3, n_features=6, cluster_std=9.0, random_state=0)
@@ -352,6 +376,50 @@ def test_interrupt_keeps_the_rounds_that_were_done():
         model = DeepSep(**QUICK, callback=interrupt, random_state=0).fit(X, y)
     assert model.n_rounds_ == 1
     np.testing.assert_allclose(model.predict_proba(X), model.round_proba(X, 1), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("phase", "t", "kept"), [("end", 1, 1), ("labels", 2, 1), ("initial", 0, 0)], ids=["end", "within", "initial"]
+)
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_a_callback_can_stop_the_training(phase, t, kept, calibrate):
+    X, y, _ = segments(150, 45)
+
+    def stop(row):
+        if row["round"] == t and row["phase"] == phase:
+            raise StopTraining
+
+    settings = {**QUICK, "rounds": 3, "calibrate": calibrate, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InterruptWarning)
+        model = DeepSep(**settings, callback=stop).fit(X, y)
+    assert model.n_rounds_ == kept
+    if not calibrate and kept:
+        np.testing.assert_array_equal(
+            model.predict_proba(X), DeepSep(**settings | {"rounds": kept}).fit(X, y).predict_proba(X)
+        )
+
+
+def test_a_small_encoder_is_trained_with_one_thread():
+    """Two threads on small matrices are slower than one, and on a busy machine hundreds of times slower."""
+    torch = pytest.importorskip("torch")
+    seen = set()
+
+    class Encoder(torch.nn.Linear):
+        def forward(self, x):
+            if self.training:
+                seen.add(torch.get_num_threads())
+            return super().forward(x)
+
+    X, y, _ = segments()
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        DeepSep(**QUICK, encoder=lambda: Encoder(6, 8), device="cpu", random_state=0).fit(X, y)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {1}
 
 
 @pytest.fixture
@@ -480,7 +548,10 @@ def test_few_rows():
         model = DeepSep(**{**QUICK, "batch_size": 2}, random_state=0).fit(X, y)
     assert np.isfinite(model.predict_proba(X[:1])).all()
     given = np.flatnonzero(y != None)  # noqa: E711
-    with pytest.warns(LabelWarning, match="no unlabelled rows: DeepSep learns"):
+    with (
+        pytest.warns(LabelWarning, match="one labelled row"),
+        pytest.warns(LabelWarning, match="no unlabelled rows: DeepSep learns"),
+    ):
         assert DeepSep(**QUICK, random_state=0).fit(X[given], y[given]).n_rounds_ == 0
 
 
@@ -590,27 +661,37 @@ def test_zero_weights_do_not_spoil_the_autoencoder():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_ctrl_c_while_calibrating_ends_the_calibration(monkeypatch):
+def test_ctrl_c_while_calibrating_ends_the_calibration():
+    nn = pytest.importorskip("torch").nn
     X, y, _ = segments(150, 45)
+    calibrating = []
 
-    def interrupt(*args, **settings):
-        raise KeyboardInterrupt
+    class Encoder(nn.Linear):
+        def forward(self, x):
+            if calibrating:
+                calibrating.clear()
+                raise KeyboardInterrupt
+            return super().forward(x)
 
-    model = DeepSep(**QUICK, calibrate=True, random_state=0)
-    monkeypatch.setattr("deepsep.classifiers.deepsep.fit_folds", interrupt)
+    def after_the_last_round(row):
+        if row["round"] == 2 and row["phase"] == "end":
+            calibrating.append(True)
+
+    settings = {**QUICK, "encoder": lambda: Encoder(6, 8), "device": "cpu"}
     with pytest.warns(InterruptWarning, match="not calibrated"):
-        model.fit(X, y)
+        model = DeepSep(**settings, calibrate=True, callback=after_the_last_round, random_state=0).fit(X, y)
     assert model.temperature_ == 1.0
     assert model.n_rounds_ == 2
 
 
 def test_an_inner_fit_passes_ctrl_c_on():
     X, y, _ = segments(100)
-    model = DeepSep(**QUICK, random_state=0)
-    model._is_part = True
-    model.callback = lambda row: (_ for _ in ()).throw(KeyboardInterrupt)
+
+    def interrupt(row):
+        raise KeyboardInterrupt
+
     with pytest.raises(KeyboardInterrupt):
-        model.fit(X, y)
+        out_of_fold(DeepSep(**QUICK, callback=interrupt, random_state=0), X, y, n_splits=2)
 
 
 def test_smoothing_depends_on_the_classes():
@@ -648,7 +729,7 @@ def test_no_seed_leaves_the_global_generator_alone():
 def test_diverged_training_says_so():
     X, y, _ = segments(100)
     with np.errstate(all="ignore"), pytest.raises(DeepSepError, match=r"diverged|finite"):
-        DeepSep(**QUICK, standardize=False, random_state=0).fit(X * 1e39, y)
+        DeepSep(**QUICK | {"learning_rate": 1e30}, random_state=0).fit(X, y)
 
 
 def test_quota_labels_do_not_ruin_a_rare_class():

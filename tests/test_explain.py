@@ -8,8 +8,8 @@ import pytest
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 
-from deepsep import TSVM, for_table
-from deepsep.errors import DataError
+from deepsep import TSVM, for_table, method
+from deepsep.errors import DataError, LabelWarning
 from deepsep.evaluation.importance import permute
 from deepsep.report.explanation import as_text, explain
 from deepsep.report.tree import imitate
@@ -54,7 +54,7 @@ def test_importance_agrees_with_scikit_learn() -> None:
 def test_columns_of_one_call_or_many_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     table, y = people(100, 100)
     codes = pd.factorize(y, sort=True)[0]
-    model = for_table(TSVM()).fit(table, y)
+    model = for_table(method("logistic-regression")).fit(table, y)
     whole = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0))
     monkeypatch.setattr("deepsep.evaluation.importance.BATCH", 150)
     parts = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0))
@@ -117,7 +117,9 @@ def test_too_few_labels_fall_back_to_the_model_as_it_is() -> None:
     table, y = people(120, 120)
     y[3:] = None
     y[:3] = ["old", "payer", "young"]
-    explanation = explain(for_table(TSVM()).fit(table, y), table, y)
+    with pytest.warns(LabelWarning, match="only one labelled row"):
+        model = for_table(TSVM()).fit(table, y)
+    explanation = explain(model, table, y)
     assert not explanation["importance"]["held_out"]
     assert explanation["note"].startswith("Accuracy cannot be estimated")
 

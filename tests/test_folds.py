@@ -5,8 +5,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -54,7 +57,8 @@ def easy():
 def test_it_tells_the_truth_where_plain_folds_do_not():
     X, y = easy()
     codes = np.array([{"left": 0, "right": 1, None: -1}[v] for v in y])
-    assert cross_val_score(TSVM(), X, codes, cv=5).mean() < 0.5
+    assert cross_val_score(TSVM(), X, codes, cv=5, scoring="accuracy").mean() < 0.5
+    assert cross_val_score(TSVM(), X, codes, cv=5).mean() > 0.9  # the model's own score leaves unlabelled rows out
     assert cross_val_score(TSVM(), X, codes, cv=LabelledFold(random_state=0)).mean() == 1.0
     assert cross_val_score(TSVM(), X, y, cv=LabelledFold(random_state=0)).mean() == 1.0
 
@@ -84,11 +88,34 @@ def test_bad_use(make, error, words):
         make()
 
 
-def test_sets_that_do_not_partition_are_refused_by_scikit_learn():
-    """cross_val_predict wants each row in one test fold; unlabelled rows are in none, and scikit-learn says so."""
+@pytest.mark.parametrize("model", [LogisticRegression(), TSVM()], ids=["theirs", "ours"])
+def test_cross_val_predict_is_refused_and_the_cure_named(model):
     X, y = easy()
-    with pytest.raises(ValueError, match="partition"):
-        cross_val_predict(LogisticRegression(), X, y, cv=LabelledFold())
+    with pytest.raises(LabelError, match=r"deepsep\.out_of_fold\(model, X, y\)"):
+        cross_val_predict(model, X, y, cv=LabelledFold())
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda model: VotingClassifier([("one", model), ("two", method("knn"))]),
+        lambda model: VotingClassifier([("table", for_table(model))], voting="soft"),
+        lambda model: StackingClassifier([("one", model)], LogisticRegression()),
+        CalibratedClassifierCV,
+        lambda model: CalibratedClassifierCV(model, cv=LabelledFold(3)),
+        BaggingClassifier,
+        OneVsRestClassifier,
+    ],
+    ids=["voting", "voting-pipeline", "stacking", "calibration", "calibration-labelled-fold", "bagging", "one-vs-rest"],
+)
+def test_wrappers_that_take_the_mark_for_a_class_are_refused(wrap):
+    X, y = easy()
+    codes = np.array([{"left": 0, "right": 1, None: -1}[v] for v in y])
+    with pytest.raises(LabelError, match=r"takes the mark of unlabelled rows for a class.*out_of_fold"):
+        wrap(TSVM()).fit(X, codes)
+    at = codes >= 0
+    with pytest.warns(LabelWarning, match="no unlabelled rows"):
+        assert wrap(TSVM()).fit(X[at], codes[at]).score(X[at], codes[at]) > 0.9  # all rows labelled: as usual
 
 
 # -- predictions out of fold -----------------------------------------------------------------------------------

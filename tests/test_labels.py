@@ -2,11 +2,13 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepsep.core.labels import need_two_classes, read_labels
+from deepsep.core.labels import given_labels, need_two_classes, read_labels
 from deepsep.errors import LabelError, LabelWarning
 
 
@@ -30,23 +32,51 @@ from deepsep.errors import LabelError, LabelWarning
         [False, None, True, False],
         pd.Series([False, pd.NA, True, False], dtype="boolean"),
         pd.Series([3, -1, 7, 3]),
-        ["nan", None, "None", "nan"],
-        ["-1", None, "1", "-1"],
-        ["", None, "NA", ""],
+        pl.Series(["a", None, "b", "a"]),
+        pl.Series(["a", None, "b", "a"], dtype=pl.Categorical),
+        pl.Series([0, None, 1, 0]),
+        pl.Series([0.0, float("nan"), 1.0, 0.0]),
+        pl.Series([0, -1, 1, 0], dtype=pl.Int8),
+        pl.Series([False, None, True, False]),
+        pa.array(["a", None, "b", "a"]),
+        pa.array(["a", None, "b", "a"]).dictionary_encode(),
+        pa.chunked_array([["a", None], ["b", "a"]]),
+        pa.array([0, None, 1, 0]),
+        pd.Series(["a", None, "b", "a"], dtype="string[pyarrow]"),
     ],
 )
 def test_marks(y):
+    check_marks(y)
+
+
+@pytest.mark.parametrize("y", [["nan", None, "None", "nan"], ["-1", None, "1", "-1"], ["", None, "NA", ""]])
+@pytest.mark.filterwarnings("ignore:. rows have the label:deepsep.errors.LabelWarning")
+def test_words_are_labels(y):
+    check_marks(y)
+
+
+def check_marks(y):
     labels = read_labels(y)
     codes = labels.codes.tolist()
     assert codes == [codes[0], -1, 1 - codes[0], codes[0]]
     assert len(labels.classes) == 2
+    labelled, given = given_labels(y)
+    assert labelled.tolist() == [True, False, True, True]
+    np.testing.assert_array_equal(given, labels.classes[labels.codes[labelled]])
+
+
+@pytest.mark.parametrize("y", [[-1, 1, 1], [None, 1, 1], [-1, None, -1], np.array([-1.0, np.nan])])
+def test_labels_to_compare_with_may_be_of_one_class_or_none(y):
+    labelled, given = given_labels(y)
+    assert set(given) <= {1}
+    assert labelled.tolist() == [v == 1 for v in y]
 
 
 def test_classes_keep_their_type():
     assert read_labels([True, None, False]).classes.tolist() == [False, True]
     assert read_labels(["b", None, "a"]).classes.tolist() == ["a", "b"]
     assert read_labels([5, None, 3]).classes.tolist() == [3, 5]
-    assert read_labels(np.array(["x", "-1"])).codes.tolist() == [1, 0]
+    assert read_labels(np.array(["x", "a"])).codes.tolist() == [1, 0]
 
 
 @pytest.mark.filterwarnings("ignore::deepsep.errors.LabelWarning")
@@ -79,6 +109,7 @@ def test_bad_labels(y, words):
         read_labels(y)
 
 
+@pytest.mark.filterwarnings("ignore:. rows have the label:deepsep.errors.LabelWarning")
 @given(st.lists(st.one_of(st.none(), st.text(max_size=3)), min_size=1).filter(lambda y: any(v is not None for v in y)))
 def test_strings_round_trip(y):
     labels = read_labels(y)

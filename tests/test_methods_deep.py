@@ -17,10 +17,11 @@ from deepsep.classifiers import (  # noqa: E402
     VariationalM1,
     VariationalM2,
 )
-from deepsep.classifiers.deep_propagation import certainty, class_weights, propagate  # noqa: E402
-from deepsep.classifiers.local_propagation import _bank, local_density, vote  # noqa: E402
-from deepsep.classifiers.propagation_rounds import Spread, shares, unit_rows  # noqa: E402
-from deepsep.classifiers.variational_autoencoder import _mean_over_rows  # noqa: E402
+from deepsep.classifiers.deep_propagation import certainty, class_weights, labels_of, propagate  # noqa: E402
+from deepsep.classifiers.graph import one_hot  # noqa: E402
+from deepsep.classifiers.local_propagation import aggregation_loss, draw_bank, local_density, vote  # noqa: E402
+from deepsep.classifiers.propagation_rounds import shares, unit_rows  # noqa: E402
+from deepsep.classifiers.variational_autoencoder import mean_over_rows  # noqa: E402
 from deepsep.networks import NumpyNetwork  # noqa: E402
 from deepsep.networks.ladder_network import Combinator, Ladder, denoising_costs  # noqa: E402
 from deepsep.networks.mixed_batches import train_steps  # noqa: E402
@@ -167,8 +168,8 @@ def test_bound_without_the_class_is_the_literal_sum_over_classes():
 
 def test_mean_over_rows_undoes_the_share_of_labelled_rows_in_a_batch():
     values = torch.tensor([1.0, 3.0, 10.0])
-    assert _mean_over_rows(values, 2, 0.25).item() == pytest.approx(0.25 * 2 + 0.75 * 10)
-    assert _mean_over_rows(values, 3, 1.0).item() == pytest.approx(14 / 3)
+    assert mean_over_rows(values, 2, 0.25).item() == pytest.approx(0.25 * 2 + 0.75 * 10)
+    assert mean_over_rows(values, 3, 1.0).item() == pytest.approx(14 / 3)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -399,8 +400,7 @@ def test_rows_that_no_label_reaches_have_no_weight():
     V = unit_rows(np.vstack([np.hstack([near[:15], np.zeros((15, 2))]), np.hstack([np.zeros((15, 2)), near[15:]])]))
     codes = np.full(30, -1)
     codes[:4] = [0, 1, 0, 1]
-    model = DeepLabelPropagation(n_neighbors=5)
-    spread = model._spread(V, codes, np.ones(30), 2)
+    spread = labels_of(propagate(V, one_hot(codes, 2), k=5, alpha=0.99, gamma=3.0), codes, np.ones(30))
     assert (spread.weight[15:] == 0).all()
     assert (spread.weight[:4] > 0).all()
     assert (spread.weight[4:15] > 0).any()
@@ -418,22 +418,16 @@ def test_votes_and_densities_are_those_of_a_double_loop(k):
     V, tau, near = unit_rows(r.normal(size=(30, 3))), 0.2, 5
     codes = np.full(30, -1)
     codes[:9] = np.arange(9) % C
-    model = LocalLabelPropagation(n_neighbors=k, density_neighbors=near, temperature=tau)
-    spread = model._spread(V, codes, np.ones(30), C)
     density = []
     for j in range(9):
         closeness = sorted((math.exp(V[i] @ V[j] / tau) for i in range(30)), reverse=True)
         density.append(sum(closeness[:near]))
     np.testing.assert_allclose(local_density(V, np.arange(9), k=near, temperature=tau), density, rtol=1e-5)
+    voted = vote(V, V[:9], codes[:9], 1 / np.array(density), k=k, temperature=tau, n_classes=C)
     for i in range(30):
         counts = sorted(((math.exp(V[i] @ V[j] / tau) / density[j], codes[j]) for j in range(9)), reverse=True)[:k]
         votes = [sum(w for w, label in counts if label == c) for c in range(C)]
-        if codes[i] >= 0:
-            assert spread.codes[i] == codes[i]
-            assert spread.weight[i] == 1
-        else:
-            assert spread.codes[i] == np.argmax(votes)
-            assert spread.weight[i] == pytest.approx(max(votes) / sum(votes), rel=1e-5)
+        np.testing.assert_allclose(voted[i], np.array(votes) / sum(votes), rtol=1e-5, atol=1e-12)
 
 
 def test_vote_does_not_depend_on_blocks(monkeypatch):
@@ -450,14 +444,12 @@ def test_metric_term_is_minus_the_log_of_the_share_of_alike_rows():
     r = rng()
     V, h, tau = unit_rows(r.normal(size=(20, 4))), r.normal(size=(6, 4)), 0.3
     codes, goal = np.arange(20) % C, np.array([0, 1, 2, 2, 1, 0])
-    model = LocalLabelPropagation(temperature=tau, metric=0.5)
-    term = model._metric(V, Spread(codes, np.ones(20)), rng(), "cpu")
-    got = term(torch.tensor(h, dtype=torch.float32), torch.tensor(goal)).numpy()
-    for row, label, value in zip(unit_rows(h), goal, got, strict=True):
+    bank = torch.tensor(V, dtype=torch.float32)
+    got = aggregation_loss(torch.tensor(h, dtype=torch.float32), torch.tensor(goal), bank, torch.tensor(codes), tau)
+    for row, label, value in zip(unit_rows(h), goal, got.tolist(), strict=True):
         closeness = [math.exp(row @ v / tau) for v in V]
         alike = sum(c for c, other in zip(closeness, codes, strict=True) if other == label)
-        assert value == pytest.approx(-0.5 * math.log(alike / sum(closeness)), rel=1e-4, abs=1e-5)
-    assert LocalLabelPropagation(metric=0.0)._metric(V, Spread(codes, np.ones(20)), rng(), "cpu") is None
+        assert value == pytest.approx(-math.log(alike / sum(closeness)), rel=1e-4, abs=1e-5)
 
 
 def test_bank_has_every_class_once_at_least(monkeypatch):
@@ -465,7 +457,7 @@ def test_bank_has_every_class_once_at_least(monkeypatch):
     codes = np.zeros(1000, int)
     codes[[3, 700]] = 1, 2
     for seed in range(5):
-        kept = _bank(codes, rng(seed))
+        kept = draw_bank(codes, rng(seed))
         assert set(codes[kept]) == {0, 1, 2}
         assert len(kept) <= 10
         assert len(set(kept)) == len(kept)

@@ -27,6 +27,7 @@ from deepsep.classifiers.graph import (
 )
 from deepsep.classifiers.mincut import cheapest_cut, class_cuts
 from deepsep.classifiers.random_walk import em, transitions, walked
+from deepsep.core.scaling import Scaling
 from deepsep.errors import LabelWarning, ParameterError
 
 GRAPH = [LabelSpreading, LabelPropagation, GraphMinCut, MarkovRandomWalk]
@@ -57,7 +58,7 @@ def affinities(X, k=10):
 
 def graph_of(model, X):
     """The affinities that a model has of its training rows."""
-    return affinities(model._scaling.apply(X), model.n_neighbors).toarray()
+    return affinities(Scaling.of(X, np.ones(len(X))).apply(X), model.n_neighbors).toarray()
 
 
 # -- the graph -----------------------------------------------------------------------------------------------

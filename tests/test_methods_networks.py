@@ -118,7 +118,7 @@ def test_without_its_term_it_is_the_supervised_network_to_the_bit(data, kind, of
     for own, twin in zip(model.states, train_twin(model, X, y), strict=True):
         same_bits(own, twin)
     if kind is not MeanTeacher:  # of which the teacher is kept
-        same_bits(model._state, model.states[-1])
+        same_bits(model.network_weights_, model.states[-1])
     on = watched(kind, **STILL).fit(X, y)
     assert any(not np.array_equal(on.states[-1][name], model.states[-1][name]) for name in model.states[-1])
 
@@ -144,16 +144,16 @@ def test_teacher_is_the_moving_average_of_the_students(data, decay):
         for step, state in enumerate(model.states):
             keep = min(1 - 1 / (step + 1), decay)
             mean = keep * mean + (1 - keep) * state[name]
-        np.testing.assert_allclose(model._state[name], mean, atol=1e-5)
+        np.testing.assert_allclose(model.network_weights_[name], mean, atol=1e-5)
 
 
 def test_teacher_predicts_with_moments_of_its_own(data):
     X, y = data
     model = watched(MeanTeacher, **{**QUICK, "steps": 200}, decay=0.9, noise=0.0).fit(X, y)
-    W, b = model._state["encoder.0.weight"], model._state["encoder.0.bias"]
+    W, b = model.network_weights_["encoder.0.weight"], model.network_weights_["encoder.0.bias"]
     hidden = np.tanh(scaled(X).numpy() @ W.T + b)
-    np.testing.assert_allclose(model._state["encoder.2.running_mean"], hidden.mean(axis=0), atol=0.12)
-    twin = twin_of(model._state).eval()
+    np.testing.assert_allclose(model.network_weights_["encoder.2.running_mean"], hidden.mean(axis=0), atol=0.12)
+    twin = twin_of(model.network_weights_).eval()
     with torch.no_grad():
         p = torch.softmax(twin["head"](twin["encoder"](scaled(X))), -1).numpy()
     np.testing.assert_allclose(model.predict_proba(X), p, atol=1e-5)
@@ -352,7 +352,7 @@ def test_svm_network_probabilities_are_softmax_with_the_slope(data):
     X, y = data
     model = SVMNetwork(**STILL).fit(X, y)
     assert 0.1 <= model.slope_ <= 20
-    state = {name: value.copy() for name, value in model._state.items()}
+    state = {name: value.copy() for name, value in model.network_weights_.items()}
     for name in ("head.weight", "head.bias"):
         state[name] /= np.float32(model.slope_)
     net = twin_of(state).eval()

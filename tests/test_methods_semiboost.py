@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 from deepsep.classifiers import SemiBoost
 from deepsep.classifiers import semiboost as boosting
 from deepsep.classifiers.graph import connect, local_scale, neighbours
+from deepsep.core.scaling import Scaling
 from deepsep.errors import ParameterError
 
 
@@ -88,11 +89,11 @@ def test_the_objective_falls_in_every_round(data):
 def test_objective_path_is_that_of_the_model_s_scores():
     X, y, _ = moons()
     model = SemiBoost(random_state=0, n_neighbors=6, C=0.2).fit(X, y)
-    rows = model._scaling.apply(X)
+    rows = Scaling.of(X, np.ones(len(X))).apply(X)
     labelled, u = np.flatnonzero(y >= 0), np.flatnonzero(y < 0)
     signs = np.where(y[labelled] == 1, 1, -1)
     similar = boosting.Similarities.of(affinities(rows, 6), labelled, u, signs, 0.2)
-    H = sum(alpha * tree.predict(rows[u]) for alpha, tree in model._boosted[0])
+    H = sum(alpha * tree.predict(rows[u]) for alpha, tree in model.boosted_[0])
     np.testing.assert_allclose(model.objective_path_[0][-1], similar.objective(H))
     np.testing.assert_allclose(model.label_distributions_[u, 1], 1 / (1 + np.exp(-4 * H)))
 
@@ -103,7 +104,7 @@ def test_without_similarities_it_is_the_weak_learner(monkeypatch):
     model = SemiBoost(estimator=DecisionTreeClassifier(random_state=0), standardize=False).fit(X, y)
     labelled = y >= 0
     rows = X.astype(np.float32)
-    for k, one in enumerate(model._boosted):
+    for k, one in enumerate(model.boosted_):
         ((_, learner),) = one
         tree = DecisionTreeClassifier(random_state=0).fit(rows[labelled], np.where(y[labelled] == k, 1, -1))
         np.testing.assert_array_equal(learner.predict(rows), tree.predict(rows))
@@ -118,12 +119,11 @@ def test_any_classifier_can_be_the_weak_learner():
 
 
 def test_draws_follow_the_weights():
-    model = SemiBoost(sample=0.5)
     rng = np.random.default_rng(0)
     weight = np.array([0.0, 1.0, 1.0, 8.0])
-    drawn = np.array([np.isin(np.arange(4), model._draw(weight, rng)) for _ in range(2000)])
+    drawn = np.array([np.isin(np.arange(4), boosting.draw_by_weight(weight, 0.5, rng)) for _ in range(2000)])
     assert not drawn[:, 0].any()
     assert (drawn.sum(axis=1) == 2).all()
     first = 0.8 + 2 * 0.1 * 8 / 9  # drawn first, or second after one of the others
     np.testing.assert_allclose(drawn[:, 3].mean(), first, atol=0.02)
-    assert not model._draw(np.zeros(4), rng).size
+    assert not boosting.draw_by_weight(np.zeros(4), 0.5, rng).size

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deepsep.networks import NumpyNetwork
-from deepsep.networks.numpy_network import _Adam, _Batch, _Chunk, _Dropout, _Flat, _Step
+from deepsep.networks.numpy_network import Adam, Batch, Chunk, Dropout, FlatParameters, Step
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
@@ -57,15 +57,15 @@ def assert_states_close(first, second, *, rtol=1e-4, atol=2e-5):
 
 def numpy_gradient(net, X, targets, weight, mask, loss, *, running=None):
     """Gradient of the loss, without the penalty, as a state-like dict of arrays."""
-    dropout = _Dropout(net.dropout, net.widths[1], seed=0)
-    chunk = _Chunk(X, targets, weight, batch_size=len(X), dropout=dropout)
+    dropout = Dropout(net.dropout, net.widths[1], seed=0)
+    chunk = Chunk(X, targets, weight, batch_size=len(X), dropout=dropout)
     chunk.fill(np.arange(len(X)))
     (batch,) = chunk.batches
     if mask is not None:
         batch.kept[...] = mask
-    gradient = _Flat(net.widths)
-    step = _Step(len(X), net.widths, loss=loss, scale=dropout.scale)
-    step.gradient(net._parameters, gradient, batch, running)
+    gradient = FlatParameters(net.widths)
+    step = Step(len(X), net.widths, loss=loss, scale=dropout.scale)
+    step.gradient(net.parameters, gradient, batch, running)
     named = {"encoder.2.weight": gradient.gamma, "encoder.2.bias": gradient.beta}
     for name, W, b in zip(net.layer_names(), gradient.W, gradient.b, strict=True):
         named[f"{name}.weight"], named[f"{name}.bias"] = W.T, b
@@ -144,11 +144,11 @@ def test_adam_is_that_of_torch():
 def test_adam_is_that_of_torch_for_gradients_of_every_size():
     # Where gradients are as small as ε, its place in the formula shows.
     rng = np.random.default_rng(0)
-    parameters, decay = _Flat((2, 3, 2)), _Flat((2, 3, 2))
+    parameters, decay = FlatParameters((2, 3, 2)), FlatParameters((2, 3, 2))
     parameters.flat[...] = rng.standard_normal(parameters.flat.size)
     twin = torch.tensor(parameters.flat.copy(), requires_grad=True)
     optimiser = torch.optim.Adam([twin], lr=1e-2)
-    adam = _Adam(parameters, decay, lr=1e-2)
+    adam = Adam(parameters, decay, lr=1e-2)
     scale = 10.0 ** rng.uniform(-10, 2, parameters.flat.size)
     for _ in range(20):
         gradient = (scale * rng.standard_normal(scale.size)).astype(np.float32)
@@ -184,9 +184,9 @@ def test_a_weight_of_k_is_k_copies_where_moments_are_fixed(loss):
     copies = np.repeat(np.arange(30), weight.astype(int))
     net = numpy_net(dropout=0.0, hidden=(11, 6))
     stir(net)
-    weighted = numpy_gradient(net, X, targets, weight, None, loss, running=net._running)
-    copied = numpy_gradient(net, X[copies], targets[copies], None, None, loss, running=net._running)
-    even = numpy_gradient(net, X, targets, None, None, loss, running=net._running)
+    weighted = numpy_gradient(net, X, targets, weight, None, loss, running=net.running)
+    copied = numpy_gradient(net, X[copies], targets[copies], None, None, loss, running=net.running)
+    even = numpy_gradient(net, X, targets, None, None, loss, running=net.running)
     for name, value in copied.items():
         np.testing.assert_allclose(weighted[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
         assert np.abs(even[name] - value).max() > 1e-4, f"weights have no part in {name}"
@@ -344,7 +344,7 @@ def test_a_batch_of_one_row_is_the_same_in_numpy_and_torch():
 
 @pytest.mark.parametrize("rate", [0.5, 0.25, 0.1])
 def test_dropout_keeps_the_mean(rate):
-    dropout = _Dropout(rate, 128, seed=0)
+    dropout = Dropout(rate, 128, seed=0)
     kept = np.empty((2000, 128), np.uint8)
     dropout.draw(kept)
     assert set(np.unique(kept)) == {0, 1}
@@ -485,10 +485,10 @@ def test_the_numpy_network_does_not_load_torch():
 def test_batch_views_do_not_outlive_a_chunk():
     # A chunk that is filled with fewer rows than before must not leave the old batches behind.
     X, targets, _ = data(20)
-    chunk = _Chunk(X, targets, None, batch_size=8, dropout=_Dropout(0.5, 4, seed=0))
+    chunk = Chunk(X, targets, None, batch_size=8, dropout=Dropout(0.5, 4, seed=0))
     chunk.fill(np.arange(20))
     assert [len(batch.rows) for batch in chunk.batches] == [8, 8, 4]
     chunk.fill(np.arange(9))
     assert [len(batch.rows) for batch in chunk.batches] == [8, 1]
-    assert all(isinstance(batch, _Batch) for batch in chunk.batches)
+    assert all(isinstance(batch, Batch) for batch in chunk.batches)
     np.testing.assert_allclose(chunk.share[:9], [1 / 8] * 8 + [1])

@@ -25,14 +25,14 @@ def data():
 def captures(monkeypatch):
     """Whether each capture succeeded."""
     outcomes = []
-    capture = loop._capture
+    capture = loop.capture
 
     def watched(*args):
         graph = capture(*args)
         outcomes.append(graph is not None)
         return graph
 
-    monkeypatch.setattr(loop, "_capture", watched)
+    monkeypatch.setattr(loop, "capture", watched)
     return outcomes
 
 

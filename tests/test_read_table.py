@@ -2,7 +2,6 @@
 
 import bz2
 import gzip
-import io
 import lzma
 import os
 import zipfile
@@ -107,13 +106,22 @@ def test_other_formats(tmp_path, name):
     same(read_table(place, label="segment"))
 
 
-def test_excel_without_its_package_names_the_cure(tmp_path, monkeypatch):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("xl/workbook.xml", "")
-    monkeypatch.setattr("deepsep.table.reading.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'pip install "deepsep\[excel\]"'):
-        read_table(write(tmp_path, file.getvalue(), "t.xlsx"))
+def test_spss_without_its_package_names_the_cure(tmp_path, monkeypatch):
+    monkeypatch.setattr("deepsep.table.spss.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install pyreadstat"):
+        read_table(write(tmp_path, b"$FL2@(#) SPSS DATA FILE", "t.sav"))
+
+
+def test_spss_has_labels_in_place_of_codes(tmp_path):
+    pyreadstat = pytest.importorskip("pyreadstat")
+    frame = pd.DataFrame({"sex": [1.0, 2.0, np.nan], "trust": [1.0, 4.0, 7.0], "segment": ["gold", "", "blue"]})
+    labels = {"sex": {1.0: "woman", 2.0: "man"}, "trust": {1.0: "none", 7.0: "full"}}
+    pyreadstat.write_sav(frame, str(tmp_path / "t.sav"), variable_value_labels=labels)
+    read = read_table(tmp_path / "t.sav", label="segment")
+    assert read["sex"].tolist()[:2] == ["woman", "man"]
+    assert read["sex"].isna().tolist() == [False, False, True]
+    assert read["trust"].tolist() == [1, 4, 7]
+    assert read["segment"].isna().tolist() == [False, True, False]
 
 
 def test_excel_says_what_is_wrong(tmp_path):
@@ -127,7 +135,7 @@ def test_excel_says_what_is_wrong(tmp_path):
     frame = read_table(tmp_path / "t.xlsx", label="segment")
     assert frame["code"].tolist()[0] == "007"
     assert frame["segment"].dropna().tolist() == ["None"]
-    with pytest.raises(DataError, match=r"no sheet|sheet 'two' cannot be read.*'one', 'void'"):
+    with pytest.raises(DataError, match=r"sheet='two' cannot be read.*'one', 'void'"):
         read_table(tmp_path / "t.xlsx", sheet="two")
     with pytest.raises(DataError, match="is empty"):
         read_table(tmp_path / "t.xlsx", sheet="void")
@@ -198,9 +206,73 @@ def test_days_that_no_calendar_has_are_pointed_out(tmp_path):
     assert frame["x"].tolist() == ["0000-00-00"] * 2
 
 
-def test_dates_with_the_day_first_are_not_guessed_at(tmp_path):
-    with pytest.raises(DataError, match="must hold dates such as 2024-01-31, but has '01/02/2024'"):
-        read_table(write(tmp_path, "i,x\n0,2024-01-31\n1,?\n2,01/02/2024\n"), types={"x": "date"})
+@pytest.mark.parametrize(
+    ("cells", "dayfirst", "months"),
+    [
+        (["13.11.2020", "05.03.2020"], None, [11, 3]),
+        (["05.03.2020", "06.03.2020"], None, [3, 3]),  # dots mean that the day comes first
+        (["05/03/2020", "13/11/2020 7:05"], None, [3, 11]),
+        (["05/03/2020", "11/13/2020"], None, [5, 11]),
+        (["05/03/2020", "06-03-2020"], True, [3, 3]),
+        (["05/03/2020", "06/03/2020"], False, [5, 6]),
+        (["2020/3/5", "2020.11.13"], None, [3, 11]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:column 'x' holds dates")
+def test_where_day_and_month_are(tmp_path, cells, dayfirst, months):
+    file = write(tmp_path, "i;x\n" + "".join(f"{i};{cell}\n" for i, cell in enumerate(cells)))
+    assert read_table(file, dayfirst=dayfirst)["x"].dt.month.tolist() == months
+
+
+def test_ambiguous_dates_stay_text_and_say_so(tmp_path):
+    file = write(tmp_path, "i,x\n0,05/03/2020\n1,06/03/2020\n")
+    with pytest.warns(DeepSepWarning, match="read as text. Pass dayfirst=True or dayfirst=False"):
+        assert read_table(file)["x"].tolist() == ["05/03/2020", "06/03/2020"]
+    with pytest.raises(DataError, match="unclear whether the day or the month"):
+        read_table(file, types={"x": "date"})
+
+
+def test_dates_with_names_of_months_are_not_guessed_at(tmp_path):
+    with pytest.raises(DataError, match=r"must hold dates such as 2024-01-31.*but has '1 Feb 2024'"):
+        read_table(write(tmp_path, "i,x\n0,2024-01-31\n1,?\n2,1 Feb 2024\n"), types={"x": "date"})
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.xlsx"])
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["€ 17,02", "-3 €", "€\u00a01.250,5"], [17.02, -3, 1250.5]),
+        (["55,0 %", "3%", "7"], [55, 3, 7]),
+        (["CHF 3,5", "4", "5,25"], [3.5, 4, 5.25]),
+        (["5 €", "6 $", "7 £"], ["5 €", "6 $", "7 £"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:column 'x' holds values such as")
+def test_amounts_are_numbers(tmp_path, name, cells, wanted):
+    frame = pd.DataFrame({"i": range(3), "x": cells})
+    frame.to_csv(tmp_path / name, index=False, sep=";") if name == "t.csv" else frame.to_excel(
+        tmp_path / name, index=False
+    )
+    assert read_table(tmp_path / name)["x"].tolist() == wanted
+
+
+def test_units_are_pointed_out(tmp_path):
+    with pytest.warns(DeepSepWarning, match="'x' holds values such as '€ 17,02', read as numbers without '€'"):
+        read_table(write(tmp_path, "i;x\n0;€ 17,02\n1;3\n"))
+
+
+def test_decimal_commas_in_excel_beside_real_numbers(tmp_path):
+    pd.DataFrame({"x": ["10,5", 2.25, "1.234,5", 7]}).to_excel(tmp_path / "t.xlsx", index=False)
+    assert read_table(tmp_path / "t.xlsx")["x"].tolist() == [10.5, 2.25, 1234.5, 7]
+
+
+def test_rows_above_the_header_are_skipped(tmp_path):
+    file = write(tmp_path, "Customers of 2024; all regions\n\na;b\n1;2\n3;4\n")
+    assert read_table(file, skip_rows=2)["b"].tolist() == [2, 4]
+    pd.DataFrame([["Customers", None], [None, None], ["a", "b"], [1, 2]]).to_excel(
+        tmp_path / "t.xlsx", index=False, header=False
+    )
+    assert read_table(tmp_path / "t.xlsx", skip_rows=2)["b"].tolist() == [2]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather", "t.xlsx"])
@@ -216,7 +288,7 @@ def test_codes_of_digits_are_text_if_that_is_wanted(tmp_path, name):
         frame.to_parquet(place) if name == "t.parquet" else frame.to_feather(place)
     read = read_table(place, types={"zip": "text"})
     assert read["zip"].tolist() == ["1010", "8000"] * 15
-    model = for_table(TSVM()).fit(read, [*"ab", *[None] * 28])
+    model = for_table(TSVM()).fit(read, [*"abab", *[None] * 26])
     assert model[0].schema_ == {"zip": "text", "x": "number"}
     assert score_file(model, place, tmp_path / "out.csv")["rows"] == 30
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["probability_a"], model.predict_proba(read)[:, 0])

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import deepsep.scoring.local
-from deepsep import TSVM, DeepSep, for_table, save
+from deepsep import TSVM, DeepSep, for_table, load, save
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring import score_file, score_frame
 
@@ -308,7 +308,7 @@ def test_a_ragged_line_far_down_leaves_nothing(fitted, table, tmp_path):
 
 def test_without_ray_the_error_names_the_cure(fitted, table, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(ImportError, match=r'pip install "deepsep\[ray\]"'):
+    with pytest.raises(ImportError, match=r"pip install ray"):
         score_file(fitted, write(table, tmp_path / "parts"), tmp_path / "out", engine="ray")
     assert [file.name for file in tmp_path.iterdir()] == ["parts"]
 
@@ -326,3 +326,28 @@ def test_ray_gives_the_same_rows_and_bits(fitted, table, tmp_path):
     assert heard[-1] == (2_500, 1.0)
     for part in (tmp_path / "here").iterdir():
         assert pq.read_table(part).equals(pq.read_table(tmp_path / "there" / part.name))
+
+
+def test_predictions_for_excel(fitted, tmp_path):
+    frame = people()[0]
+    frame["user"] = [f"=é{i}" for i in range(len(frame))]
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    score_file(fitted, tmp_path / "rows.csv", tmp_path / "out.xlsx", id="user", batch_rows=7)
+    score_file(fitted, tmp_path / "rows.csv", tmp_path / "out.csv", id="user")
+    assert (tmp_path / "out.csv").read_bytes().startswith(b"\xef\xbb\xbf")
+    sheet = pd.read_excel(tmp_path / "out.xlsx", keep_default_na=False)
+    text = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    assert sheet["user"].tolist() == frame["user"].tolist()  # text, not formulas
+    pd.testing.assert_frame_equal(sheet, text, check_dtype=False)
+
+
+def test_predictions_have_the_name_of_the_labels(tmp_path):
+    x = np.linspace(0, 1, 40) ** 2
+    y = pd.Series([*["low"] * 5, *[None] * 30, *["high"] * 5], name="segment")
+    model = for_table(TSVM()).fit(pd.DataFrame({"x": x}), y)
+    names = ["row", "segment", "probability_high", "probability_low", "confidence"]
+    assert score_frame(model, pd.DataFrame({"x": x})).columns.tolist() == names
+    save(model, tmp_path / "model")
+    assert score_frame(load(tmp_path / "model"), pd.DataFrame({"x": x})).columns.tolist() == names
+    with pytest.raises(DataError, match="the id column is named 'segment', like a column of the result"):
+        score_frame(model, pd.DataFrame({"x": x, "segment": x}), id="segment")

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from deepsep.solvers.cccp import cccp
 from deepsep.solvers.curvature import Factor
-from deepsep.solvers.newton import _direction, minimise
+from deepsep.solvers.newton import minimise, newton_direction
 from deepsep.solvers.problem import Problem
 from deepsep.solvers.rows import Rows
 from deepsep.solvers.single_loop import single_loop
@@ -203,15 +203,18 @@ def test_every_newton_system_gives_the_same_direction():
     gradient, penalty = rng.normal(size=12), np.ones(12)
     penalty[-1] = 0.0
     root = scale[:, None] * (x - centre)
-    exact = _direction(root.T @ root, gradient, penalty)
+    exact = newton_direction(root.T @ root, gradient, penalty)
     few = slice(0, 9)
-    exact_few = _direction(root[few].T @ root[few], gradient, penalty)
+    exact_few = newton_direction(root[few].T @ root[few], gradient, penalty)
     for stored in (x, sparse.csr_array(x)):
         np.testing.assert_allclose(
-            _direction(Factor(stored, scale, centre), gradient, penalty), exact, rtol=5e-3, atol=5e-3
+            newton_direction(Factor(stored, scale, centre), gradient, penalty), exact, rtol=5e-3, atol=5e-3
         )
         np.testing.assert_allclose(
-            _direction(Factor(stored[few], scale[few], centre), gradient, penalty), exact_few, rtol=1e-8, atol=1e-8
+            newton_direction(Factor(stored[few], scale[few], centre), gradient, penalty),
+            exact_few,
+            rtol=1e-8,
+            atol=1e-8,
         )
 
 

@@ -96,7 +96,7 @@ def test_what_is_left_out_is_named_in_one_warning():
         assert f"{name!r} ({reason})" in message
     assert model[0].schema_ == {
         **{"age": "number", "plan": "text", "joined": "date", "news": "boolean", "zip": "text", "note": "text"},
-        **{"income": "number", "gone": "boolean", "colour": "text", "day": "text"},
+        **{"income": "number", "gone": "boolean", "colour": "text", "day": "date"},
     }
     kept = quiet(for_table(TSVM(), keep=["user_id"]), frame, y)
     assert kept[0].schema_["user_id"] == "number"
@@ -252,3 +252,50 @@ def test_a_pipeline_of_ones_own_goes_between():
     frame, _, y = customers()
     model = for_table(make_pipeline(FunctionTransformer(), TSVM())).fit(frame, y)
     assert list(model.named_steps)[-2:] == ["functiontransformer", "tsvm"]
+
+
+def test_wide_tables_are_encoded_as_narrow_ones_are():
+    rng = np.random.default_rng(0)
+    frame = (
+        pd.DataFrame(rng.normal(size=(60, 3_000)))
+        .add_prefix("n")
+        .assign(**{f"t{j}": rng.choice(["red", "green", "blue"], 60) for j in range(300)})
+    )
+    encoded = for_table(TSVM())[:-1].fit_transform(frame)
+    assert encoded.shape == (60, 3_900)
+    some = ["n5", "t7"]
+    np.testing.assert_array_equal(
+        for_table(TSVM())[:-1].fit_transform(frame[some]), encoded[:, [5, *range(3021, 3024)]]
+    )
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-30, 1e150])
+@pytest.mark.parametrize("estimator", [TSVM(), RandomForestClassifier(5, random_state=0)], ids=["TSVM", "forest"])
+def test_the_scale_of_a_column_does_not_matter(estimator, size):
+    x = np.random.default_rng(0).normal(size=80)
+    y = np.where(x > 0, "high", "low")
+    p = [
+        for_table(clone(estimator)).fit(pd.DataFrame({"x": x * scale}), y).predict_proba(pd.DataFrame({"x": x * scale}))
+        for scale in (1.0, size)
+    ]
+    np.testing.assert_allclose(p[0], p[1], atol=1e-5)
+
+
+def test_long_cells_are_cut_with_a_warning():
+    frame, _, y = customers()
+    frame["note"] = [f"note number {i} on a customer" for i in range(len(frame))]
+    frame.loc[3, "note"] = "word " * 100_000
+    with pytest.warns(DeepSepWarning, match="'note' has a cell of 500,000 characters; .* first 10,000"):
+        model = for_table(TSVM()).fit(frame, y)
+    cut = frame.assign(note=frame["note"].str.slice(0, 10_000))
+    np.testing.assert_array_equal(model.predict_proba(frame), model.predict_proba(cut))
+
+
+def test_features_know_their_columns():
+    frame, y = messy()
+    encoder = quiet(for_table(TSVM()), frame, y)[1]
+    names = encoder.get_feature_names_out()
+    assert len(names) == len(encoder.sources_)
+    for name, source in zip(names, encoder.sources_, strict=True):
+        assert name.startswith(encoder.feature_names_in_[source])
+    assert (np.diff(encoder.sources_) >= 0).all()

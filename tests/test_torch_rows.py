@@ -234,8 +234,8 @@ def test_tensors_on_the_device_are_not_copied(device):
     there = on(device, make_problem())
     rows = there.rows()
     assert rows.library.device.type == device
-    assert rows._blocks[0].x.data_ptr() == there.labelled.data_ptr()
-    assert rows._blocks[1].x.data_ptr() == there.unlabelled.data_ptr()
+    assert rows.blocks[0].x.data_ptr() == there.labelled.data_ptr()
+    assert rows.blocks[1].x.data_ptr() == there.unlabelled.data_ptr()
     before = there.unlabelled.clone()
     rows.sweep(np.ones((C, M)), np.full(C, 4.0), EVERY, np.full(C, 4.0))
     rows.promote()
@@ -248,7 +248,7 @@ def test_rows_of_a_network_leave_no_gradients(device):
     problem.unlabelled.requires_grad_()
     rows = problem.rows()
     rows.sweep(np.ones((C, M)), np.full(C, 4.0), EVERY)
-    assert not rows._blocks[1].x.requires_grad
+    assert not rows.blocks[1].x.requires_grad
 
 
 @GPU

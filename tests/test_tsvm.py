@@ -286,6 +286,7 @@ def text_like(n=120, m=900, seed=0):
     for k in range(3):
         rate[k, 40 * k : 40 * (k + 1)] = 0.3
     X = (rng.random((n, m)) < rate[truth]).astype(float)
+    X = X[:, X.any(axis=0)]
     return X, truth, np.where(np.arange(n) < 24, truth, -1)
 
 
@@ -294,7 +295,7 @@ def test_more_features_than_rows():
     X, truth, y = text_like()
     wide = TSVM(C=1.0).fit(X, y)
     assert wide.space_ == "Gram"
-    assert wide.coef_.shape == (3, 900)
+    assert wide.coef_.shape == (3, X.shape[1])
     np.testing.assert_allclose(wide.decision_function(X), X @ wide.coef_.T + wide.intercept_, atol=1e-9)
     rotation = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
     narrow = TSVM(C=1.0).fit(rotation[0] * rotation[1], y)  # the same inner products in 120 features
@@ -514,7 +515,7 @@ def test_what_works_with_a_warning():
     one[np.flatnonzero(one == "cyan")[1:]] = None
     with pytest.warns(LabelWarning, match="one labelled row for class 'cyan'"):
         assert set(TSVM().fit(X_GOOD, one).predict(X_GOOD)) == {"amber", "blue", "cyan"}
-    with pytest.warns(LabelWarning, match='fell back to "platt"'):
+    with pytest.warns(LabelWarning, match='fell back to "platt"'), pytest.warns(LabelWarning, match="one labelled row"):
         TSVM(probability="cv").fit(X_GOOD, one)
     with pytest.warns(DeepSepWarning, match=r"1 of 3 features are constant \(column 2\)"):
         TSVM().fit(np.column_stack([X_GOOD, np.ones(60)]), Y_GOOD)

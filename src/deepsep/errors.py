@@ -10,6 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+MOST_SHOWN = 20  # values of an array that a message lists
+
+
+def shown(value: Any) -> str:
+    """Return a value as a user would write it: ``repr``, without the type names that NumPy puts around its numbers."""
+    if type(value) in (list, tuple):
+        parts = ", ".join(map(shown, value))
+        return f"[{parts}]" if isinstance(value, list) else f"({parts}{',' * (len(value) == 1)})"
+    if type(value) is dict:
+        return f"{{{', '.join(f'{shown(key)}: {shown(part)}' for key, part in value.items())}}}"
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        return shown(value.tolist()) if value.size <= MOST_SHOWN else f"an array of shape {value.shape}"
+    return repr(value)
+
 
 class Setting(NamedTuple):
     """A setting in a message, with or without a value: ``encoding='cp1251'`` in Python."""
@@ -18,7 +32,7 @@ class Setting(NamedTuple):
     value: Any = ...
 
     def __str__(self) -> str:
-        return f"{self.name}=" if self.value is ... else f"{self.name}={self.value!r}"
+        return f"{self.name}=" if self.value is ... else f"{self.name}={shown(self.value)}"
 
 
 class Worded(Exception):
@@ -63,6 +77,11 @@ class DeepSepError(Worded):
     """Base of every error that deepsep raises on purpose."""
 
 
+def missing_package(feature: str, package: str) -> ImportError:
+    """Return the error for a feature that needs a package, by the name under which pip installs it."""
+    return ImportError(f"{feature} needs {package}. Install it with: pip install {package}", name=package)
+
+
 class DataError(DeepSepError, ValueError):
     """The rows cannot be used: not finite, all equal, or of the wrong shape."""
 
@@ -73,6 +92,10 @@ class LabelError(DeepSepError, ValueError):
 
 class ParameterError(DeepSepError, ValueError):
     """A setting has an invalid value, by itself or together with another setting."""
+
+
+class StopTraining(Exception):  # like StopIteration, it is no error
+    """Raised by a ``callback`` of :class:`deepsep.DeepSep` to end the training; the model keeps the complete rounds."""
 
 
 class DeepSepWarning(Worded, UserWarning):

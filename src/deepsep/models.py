@@ -20,7 +20,7 @@ from deepsep.files.foreign import is_described, new_classifier
 from deepsep.files.manifest import ARRAYS, PARTS, STEPS, check_versions, read_manifest
 from deepsep.files.plain import unpack
 from deepsep.files.saving import COMMON, save
-from deepsep.files.skops_files import load_step
+from deepsep.files.steps import load_step
 from deepsep.survey import SurveySegments
 
 __all__ = ["load", "save"]
@@ -62,7 +62,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         check_versions(root, manifest)
         _check_encoder(root, manifest["estimator"], encoder)
         names = manifest["pipeline"] and manifest["pipeline"]["names"]
-        step_files = [f"{STEPS}/{i}.skops" for i in range(len(names or []) - 1)]
+        step_files = [f"{STEPS}/{i}.gz" for i in range(len(names or []) - 1)]
         parts = part_names(manifest["arrays"])
         wanted = [ARRAYS, *step_files, *(f"{PARTS}/{name}" for name in parts)]
         if sorted(manifest["files"]) != sorted(wanted):
@@ -75,6 +75,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
             return model
         steps = [load_step(f"{root / name}", files[name]) for name in step_files]
         options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
+        options["memory"] = None  # a folder of pickles, which the next fit would open
         return Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
     except (DeepSepError, DeepSepWarning):  # a warning, if the user turned warnings into errors
         raise

@@ -16,20 +16,27 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.core.arrays import checked_array, checked_codes
-from deepsep.core.checks import private_generator, require
+from deepsep.core.checks import private_generator, require, row_weights
 from deepsep.core.fingerprint import fingerprint
+from deepsep.core.labels import given_labels
 from deepsep.core.notices import warn
+from deepsep.core.probability import check_probabilities
+from deepsep.core.sklearn_callers import check_wrappers
 from deepsep.core.threads import one_blas_thread
-from deepsep.core.training_rows import TrainingRows, read_rows, read_training_rows
-from deepsep.errors import LabelWarning
+from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
+from deepsep.errors import LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.files.saving import COMMON, save
 
 Array = NDArray[Any]
 T = TypeVar("T")
+
+MOST_FEATURES = 1 << 24  # of a saved model
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -58,10 +65,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # Called with (steps since the last call, loss) while a fit goes on. No setting: clones and saved models have none.
     _on_step: Callable[[int, float], object] | None = None
 
+    _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _is_part = False  # whether this fit is one of several of a larger one, which Ctrl-C must end
 
     random_state: Any
     classes_: Array
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True  # where a method does not take sparse rows itself, it gets them dense
+        return tags
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
@@ -70,11 +83,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like or sparse matrix of shape (n, d)
             Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+            Sparse rows become dense single precision, up to 2 GB, except in methods that take them as they are.
         y : array-like of shape (n,)
             Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
-            integers.
+            integers. A list, an array, or a column of pandas, polars or pyarrow.
         sample_weight : array-like of shape (n,), optional
             How much each row counts: a weight of k as k copies of it, 0 as its absence.
 
@@ -85,6 +99,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        check_wrappers()
         self._check_switches()
         self._check_parameters()
         rows = read_training_rows(self, X, y, sample_weight, **self._accept)
@@ -112,7 +127,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
         """Set what is known of the training rows."""
-        self.label_distributions_ = self._probabilities(rows.X) if learned is None else learned
+        self.label_distributions_ = check_probabilities(self._probabilities(rows.X) if learned is None else learned)
         self._set_transduction(np.where(rows.codes >= 0, rows.codes, self.label_distributions_.argmax(axis=1)))
 
     def _set_transduction(self, codes: Array) -> None:
@@ -152,18 +167,47 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any) -> Any:
         check_is_fitted(self, "transduction_")
-        return read_rows(self, X, reset=False, **self._accept)
+        return read_new_rows(self, X, **self._accept)
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class for every row, (n, c), columns as in ``classes_``."""
         rows = self._read(X)
         with one_blas_thread():
-            return self._probabilities(rows)
+            return check_probabilities(self._probabilities(rows))
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of every row, labelled or not."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of the labelled rows whose class is predicted; unlabelled rows do not count.
+
+        For rows that the model was trained on this is too high: :func:`deepsep.out_of_fold` predicts them by models
+        that have not seen their labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Their labels, with the marks of unlabelled rows that ``fit`` knows.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts.
+        """
+        labelled, labels = given_labels(y)
+        if not labelled.any():
+            raise LabelError(
+                f"none of the {len(labelled)} rows of y has a label, so there is nothing to compare the predictions "
+                "with. Pass rows with labels."
+            )
+        predicted = self.predict(X)
+        if len(predicted) != len(labelled):
+            raise ParameterError(f"X has {len(predicted)} rows and y has {len(labelled)} entries; they must match.")
+        weight = row_weights(predicted, sample_weight)[labelled]
+        if not weight.any():
+            raise ParameterError("every labelled row has sample_weight 0. Give some of them a positive weight.")
+        return float(accuracy_score(labels, predicted[labelled], sample_weight=weight))
 
     # -- saving ----------------------------------------------------------------------------------------------
 
@@ -177,6 +221,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         codes = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
         if hasattr(self, "label_distributions_"):
             arrays = {**arrays, "label_distributions_": self.label_distributions_}
+        if self._exponents is not None:
+            arrays = {**arrays, "exponents": self._exponents}
         return state, {**arrays, "transduction_": codes}
 
     @classmethod
@@ -184,10 +230,25 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return the fitted model that ``_to_parts`` took apart; ``state`` also has the classes and the columns."""
         model = cls(**params)
         model.__dict__.update({name: state.pop(name) for name in COMMON if name in state})
+        if not (isinstance(model.n_features_in_, int) and 0 < model.n_features_in_ <= MOST_FEATURES):
+            raise ModelFileError(f"the model has {model.n_features_in_!r} features. Save it again.")
         c = len(model.classes_)
         codes = checked_codes(arrays, "transduction_", c)
         model._set_transduction(codes)
         if "label_distributions_" in arrays:
             model.label_distributions_ = checked_array(arrays, "label_distributions_", (len(codes), c), "f")
+        if "exponents" in arrays:
+            model._exponents = checked_array(arrays, "exponents", (None,), "i")
         model._restore(state, arrays)
+        model._check_restored()
         return model
+
+    def _check_restored(self) -> None:
+        """Raise unless the restored model gives probabilities to a row."""
+        p = self._probabilities(self._row_of_zeros())
+        c = len(self.classes_)
+        if p.shape != (1, c) or not np.isfinite(p).all() or p.min() < 0 or abs(p.sum() - 1) > 1e-3:
+            raise ModelFileError(f"the model gives a row no probabilities of its {c} classes. Save it again.")
+
+    def _row_of_zeros(self) -> Array:
+        return np.zeros((1, self.n_features_in_))

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
-from deepsep.errors import ParameterError
+from deepsep.errors import ParameterError, missing_package
 
 
 class Range(NamedTuple):
@@ -500,10 +500,7 @@ def method(name: str, **settings: Any) -> Any:
     """
     record = find_method(name)
     if not record.is_installed:
-        package = record.classifier.partition(":")[0]
-        raise ImportError(
-            f'the method {name!r} needs {package}. Install it with: pip install "deepsep[{record.extra}]"', name=package
-        )
+        raise missing_package(f"the method {name!r}", record.classifier.partition(":")[0])
     build = getattr(import_module(record.home), record.class_name)
     if record.classifier:
         return _build_supervised(record, build, settings)

@@ -95,10 +95,15 @@ class DeepLabelPropagation(PropagationMethod):
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         Z = propagate(V, one_hot(codes, n_classes), k=self.n_neighbors, alpha=self.alpha, gamma=self.gamma)
-        labels = np.where(codes >= 0, codes, Z.argmax(axis=1))
-        trust = np.where(codes >= 0, 1.0, certainty(Z))
-        counted = (codes >= 0) | (Z.sum(axis=1) > 0)
-        return Spread(labels, trust * class_weights(labels[counted], weight[counted], n_classes)[labels])
+        return labels_of(Z, codes, weight)
+
+
+def labels_of(Z: Array, codes: Array, weight: Array) -> Spread:
+    """Return a label and a weight for every row from what reaches it; rows that no label reaches weigh nothing."""
+    labels = np.where(codes >= 0, codes, Z.argmax(axis=1))
+    trust = np.where(codes >= 0, 1.0, certainty(Z))
+    counted = (codes >= 0) | (Z.sum(axis=1) > 0)
+    return Spread(labels, trust * class_weights(labels[counted], weight[counted], Z.shape[1])[labels])
 
 
 def propagate(V: Array, Y: Array, *, k: int, alpha: float, gamma: float) -> Array:

@@ -25,11 +25,18 @@ from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
-from deepsep.core.probability import fit_temperature, prior_shift, round_weights, shifted, temper
+from deepsep.core.probability import (
+    check_probabilities,
+    fit_temperature,
+    prior_shift,
+    round_weights,
+    shifted,
+    temper,
+)
 from deepsep.core.scaling import Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, ParameterError
+from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, ParameterError, StopTraining
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.evaluation.population import to_population
@@ -77,7 +84,8 @@ class DeepSep(TransformerMixin, Classifier):
         encoder, whose copies start alike unless it is a callable.
     encoder : torch module or callable without arguments that makes one, optional
         Your own f, for images, text or anything else; maps (batch, *shape of a row) to (batch, width). X may then have
-        more than two dimensions. ``hidden`` and ``dropout`` are not used.
+        more than two dimensions. ``hidden`` and ``dropout`` are not used. On a CPU, torch takes about five times as
+        long for a small network as the built-in one: for other widths, set ``hidden``.
     pretrain : {None, "autoencoder"}, default=None
         Whether f starts from the first layers of an autoencoder of all rows.
     pretrain_epochs : int, default=20
@@ -100,6 +108,9 @@ class DeepSep(TransformerMixin, Classifier):
         Of the labels: what every other class gets.
     C, C_star, s
         Of the TSVMs; see :class:`TSVM`.
+    algorithm : {"auto", "single-loop", "cccp"}, default="auto"
+        How the TSVMs are solved; see :class:`TSVM`. "auto" is the single loop, to a relative duality gap of 1e-3: the
+        next round solves them again. "cccp" solves its convex problems to 1e-6.
     balance : bool, default=False
         Whether the TSVMs fix the mean score over the unlabelled rows. Without ``priors`` the constraint takes the
         labelled shares for those of the population, which they often are not.
@@ -128,7 +139,8 @@ class DeepSep(TransformerMixin, Classifier):
     verbose : int, default=0
         1: a progress bar with the time left.
     callback : callable, optional
-        Called with each row of ``history_`` as it is made.
+        Called with each row of ``history_`` as it is made. To end the training, raise
+        :class:`deepsep.errors.StopTraining`: the model keeps the rounds that are complete.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits. Global random state is neither used nor changed.
 
@@ -190,6 +202,7 @@ class DeepSep(TransformerMixin, Classifier):
     C: float = 0.1
     C_star: float | Literal["pool"] | None = None
     s: float = 0.0
+    algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
     balance: bool = False
     priors: Mapping[Any, float] | None = None
     n_unlabeled: int | None = 10_000
@@ -205,23 +218,48 @@ class DeepSep(TransformerMixin, Classifier):
 
     @classmethod
     def as_published(cls, **changes: Any) -> Self:
-        """Return the estimator with the settings of the paper, and ours where it is silent.
+        """Return the estimator of the paper; later changes of the defaults do not affect it.
 
-        From the paper: layers of 128 and 32 with tanh, batch norm and dropout 0.5 between them, an L2 penalty that
-        falls through the layers, ε = 1e-3, T = 6 rounds of 10 + 10 epochs at a tenth of the learning rate, C = 0.1,
-        C* = (ℓ/u) C, 250 unlabelled rows in the TSVMs, ρ = 0.8. Ours: 100 initial epochs, learning rate 1e-3, batches
-        of 32, penalties of 1e-4, 1e-5 and 1e-6, u in C* the 250 rows, balancing, Platt's sigmoid, features scaled.
+        From the paper: layers of 128 and 32 units with tanh, batch norm and dropout 0.5 between them, an L2 penalty
+        that falls from layer to layer, Glorot normal weights, ε = 1e-3, T = 6 rounds of 10 + 10 epochs of Adam at a
+        tenth of the initial learning rate, TSVMs by CCCP with C = 0.1, C* = (ℓ/u) C and 250 unlabelled rows, ρ = 0.8.
 
         Parameters
         ----------
         **changes
             Settings to change, such as ``random_state``.
+
+        Notes
+        -----
+        Where the paper leaves something open, or contradicts itself, this is our reading:
+
+        - **No autoencoder.** One sentence initialises "g" with the first layers of an autoencoder. g is a single layer
+          from the embedding to the classes, so this can only mean f; but the details and Algorithm 1 start from Glorot
+          normal weights alone. ``pretrain="autoencoder"`` is the other reading.
+        - **h(y) is a probability vector**: 1 − (c − 1) ε for the given class. The paper's 1 − cε and ε sum to 1 − ε.
+        - **The initial network is not part of the moving average**, whose weights are proportional to ρ^(T − t) for
+          rounds 1 to T.
+        - **A fresh Adam for each phase**, without the moments of the phase before; the rate is a tenth of the initial
+          one in every round and does not fall further.
+        - **The 250 rows are drawn anew in each round**, the same for all classes, and they are the u in C*
+          (``C_star="pool"`` takes all unlabelled rows). All unlabelled rows get probabilities and train the network.
+        - **Balancing is on**, as in RSSL, which the paper follows: the mean score over the 250 rows is fixed by the
+          shares among the labels.
+        - **One sigmoid for all classes** (Platt, with his smoothed targets) turns scores into probabilities, fitted to
+          the labelled rows and normalised. With one slope per class the order of the classes could change.
+        - The squared error is the mean over rows and classes. The penalty is on weights, not on biases or batch norm,
+          in every phase.
+        - Numbers that the paper does not give: 100 initial epochs, a learning rate of 1e-3, batches of 32, penalties
+          of 1e-4, 1e-5 and 1e-6, features scaled to mean 0 and variance 1.
         """
         published: dict[str, Any] = {
             "hidden": (128, 32),
             "dropout": 0.5,
             "noise": 0.0,
             "n_networks": 1,
+            "encoder": None,
+            "pretrain": None,
+            "pretrain_epochs": 20,
             "rounds": 6,
             "initial_epochs": 100,
             "propensity_epochs": 10,
@@ -233,11 +271,19 @@ class DeepSep(TransformerMixin, Classifier):
             "C": 0.1,
             "C_star": None,
             "s": 0.0,
+            "algorithm": "cccp",
             "balance": True,
+            "priors": None,
             "n_unlabeled": 250,
             "propensity": "platt",
             "decay": 0.8,
             "standardize": True,
+            "validation_fraction": 0.0,
+            "calibrate": False,
+            "device": "auto",
+            "verbose": 0,
+            "callback": None,
+            "random_state": None,
         }
         return cls(**(published | changes))
 
@@ -273,10 +319,13 @@ class DeepSep(TransformerMixin, Classifier):
         with History(self._all_steps, bool(self.verbose), self.callback, self._on_step) as history:
             self.history_ = history.rows
             run = TrainingRun(split, network, history, self.decay)
-            interrupted = False
+            interrupted = stopped = False
             try:
                 self._pretrain(run, architecture, rng)
                 deep_low_density_separation(run, self._low_density(rows, split), self._plan(), rng)
+            except StopTraining:
+                stopped = True
+                run.interrupt()
             except KeyboardInterrupt:
                 if self._is_part:
                     raise
@@ -290,7 +339,7 @@ class DeepSep(TransformerMixin, Classifier):
             self._trained = TrainedRounds(architecture, split.scaling, run.states, weights)
             self.temperature_ = 1.0
             if self.calibrate and not interrupted:
-                self._calibrate(rows, split, history, rng)
+                self._calibrate(rows, split, history, rng, rounds=self.n_rounds_ if stopped else self.rounds)
 
     def _architecture(self, rows: TrainingRows) -> Architecture:
         # The default network is as fast on one CPU core, where it needs no torch.
@@ -344,7 +393,7 @@ class DeepSep(TransformerMixin, Classifier):
     def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
         shares = None if self.priors is None else check_priors(self.priors, self.classes_)
         make_rows: Any = Rows
-        if split.device == "cuda":
+        if split.device == "cuda" and self.algorithm != "cccp":
             make_rows = networks.rows_by_size(Rows, device="cuda")
 
         def costs(drawn: Array) -> Costs:
@@ -356,7 +405,7 @@ class DeepSep(TransformerMixin, Classifier):
             costs=costs,
             propensity=self.propensity,
             shares=shares,
-            effort=Effort(tol=1e-3),
+            effort=Effort("cccp", tol=1e-6) if self.algorithm == "cccp" else Effort(tol=1e-3),
             make_rows=make_rows,
         )
 
@@ -405,7 +454,9 @@ class DeepSep(TransformerMixin, Classifier):
             InterruptWarning,
         )
 
-    def _calibrate(self, rows: TrainingRows, split: SplitRows, history: History, rng: np.random.Generator) -> None:
+    def _calibrate(
+        self, rows: TrainingRows, split: SplitRows, history: History, rng: np.random.Generator, *, rounds: int
+    ) -> None:
         """Find the temperature with the lowest log loss on labelled rows out of fold."""
         codes = rows.codes.copy()
         codes[split.validation] = -1
@@ -414,7 +465,7 @@ class DeepSep(TransformerMixin, Classifier):
             warn("calibrate needs two labelled rows of every class: left out.", LabelWarning)
             return
         seed, callback = int(rng.integers(2**31)), history.calibrating(self._n_networks)
-        copy = clone(self).set_params(calibrate=False, verbose=0, callback=callback, random_state=seed)
+        copy = clone(self).set_params(rounds=rounds, calibrate=False, verbose=0, callback=callback, random_state=seed)
         labels = Labels(codes, self.classes_)
         dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
         try:
@@ -457,7 +508,7 @@ class DeepSep(TransformerMixin, Classifier):
         """Return the probability of each class for every row: the moving average over the rounds' networks."""
         rows = self._flat(X)
         with one_blas_thread():
-            return self._probabilities(rows)
+            return check_probabilities(self._probabilities(rows))
 
     def round_proba(self, X: Any, round: int = -1) -> Array:
         """Return the probabilities of one round's network alone: 0 is the initial network, -1 the last one."""
@@ -507,6 +558,9 @@ class DeepSep(TransformerMixin, Classifier):
         self._trained.check()
         if "prior_shift_" in arrays:
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+
+    def _row_of_zeros(self) -> Array:
+        return np.zeros((1, self._trained.architecture.n_features))
 
     # -- settings --------------------------------------------------------------------------------------------
 

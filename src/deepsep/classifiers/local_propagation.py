@@ -117,36 +117,33 @@ class LocalLabelPropagation(PropagationMethod):
         require(self, "metric", is_number(self.metric) and self.metric >= 0, "a number of at least 0")
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
-        labelled = np.flatnonzero(codes >= 0)
-        density = local_density(V, labelled, k=self.density_neighbors, temperature=self.temperature)
-        P = vote(
-            V,
-            V[labelled],
-            codes[labelled],
-            weight[labelled] / density,
-            k=self.n_neighbors,
-            temperature=self.temperature,
-            n_classes=n_classes,
-        )
         known = codes >= 0
+        labelled = np.flatnonzero(known)
+        density = local_density(V, labelled, k=self.density_neighbors, temperature=self.temperature)
+        voters, loudness = V[labelled], weight[labelled] / density
+        k, t = self.n_neighbors, self.temperature
+        P = vote(V, voters, codes[labelled], loudness, k=k, temperature=t, n_classes=n_classes)
         return Spread(np.where(known, codes, P.argmax(axis=1)), np.where(known, 1.0, P.max(axis=1)))
 
     def _metric(self, V: Array, spread: Spread, rng: np.random.Generator, device: Any) -> Any:
         import torch
-        from torch.nn.functional import normalize
 
         if not self.metric:
             return None
-        kept = _bank(spread.codes, rng)
+        kept = draw_bank(spread.codes, rng)
         bank = torch.from_numpy(V[kept].astype(np.float32)).to(device)
         labels = torch.from_numpy(spread.codes[kept]).to(device)
+        return lambda h, goal: self.metric * aggregation_loss(h, goal, bank, labels, self.temperature)
 
-        def aggregation(h: Tensor, goal: Tensor) -> Tensor:
-            near = normalize(h) @ bank.T / self.temperature
-            alike = torch.where(goal.unsqueeze(1) == labels, near, -torch.inf)
-            return self.metric * (near.logsumexp(1) - alike.logsumexp(1))
 
-        return aggregation
+def aggregation_loss(h: Tensor, goal: Tensor, bank: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """Return minus the log of the share that rows of its own class have in the closeness of a row to the bank."""
+    import torch
+    from torch.nn.functional import normalize
+
+    near = normalize(h) @ bank.T / temperature
+    alike = torch.where(goal.unsqueeze(1) == labels, near, -torch.inf)
+    return near.logsumexp(1) - alike.logsumexp(1)
 
 
 def local_density(V: Array, rows: Array, *, k: int, temperature: float) -> Array:
@@ -173,7 +170,7 @@ def vote(
     return out
 
 
-def _bank(codes: Array, rng: np.random.Generator) -> Array:
+def draw_bank(codes: Array, rng: np.random.Generator) -> Array:
     """Return up to BANK rows at random, with at least one of each class."""
     order = rng.permutation(len(codes))
     first = order[np.unique(codes[order], return_index=True)[1]]

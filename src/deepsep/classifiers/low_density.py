@@ -56,6 +56,8 @@ class LowDensity:
                 "smaller learning_rate."
             )
         codes, weight = rows.codes[labelled], rows.weight[labelled]
+        if self.effort.algorithm == "cccp":  # its convex problems are solved exactly, which takes double precision
+            embedded = embedded.astype(np.float64)
         f0, f1 = embedded[: len(labelled)], embedded[len(labelled) :]
         boundaries = separate(
             f0.copy(),

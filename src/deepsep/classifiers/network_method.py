@@ -38,6 +38,8 @@ class NetworkMethod(Classifier):
         Steps of Adam; labelled and unlabelled rows in each.
     standardize, device, random_state
         As in :class:`deepsep.DeepSep`.
+
+    After a fit, ``network_weights_`` holds the weights that predict, by torch's names.
     """
 
     hidden: Sequence[int] = (128, 32)
@@ -132,7 +134,7 @@ class NetworkMethod(Classifier):
 
     def _keep(self, state: dict[str, Array]) -> None:
         """Take a trained network's state for prediction, which needs no torch."""
-        self._state = state
+        self.network_weights_ = state
         self._packed = NetworkAverage([state], np.ones(1), self._scaling.centre, self._scaling.scale)
 
     # -- predicting and saving -------------------------------------------------------------------------------
@@ -141,7 +143,7 @@ class NetworkMethod(Classifier):
         return self._packed.predict_proba(X)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        network = {f"network/{name}": value for name, value in self._state.items()}
+        network = {f"network/{name}": value for name, value in self.network_weights_.items()}
         return {}, {**network, "centre": self._scaling.centre, "scale": self._scaling.scale}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:

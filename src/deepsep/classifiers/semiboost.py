@@ -17,11 +17,11 @@ from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
-from deepsep.files.foreign import check_parts, compress, decompress
-from deepsep.files.skops_files import TRUSTED_CLASSIFIERS, dump, load
+from deepsep.files.foreign import dump_classifiers, load_classifiers
 
 Array = NDArray[Any]
 
+LEARNERS = "learners.gz"  # the part of a saved model that holds the weak learners
 LARGEST_ODDS = 1e12  # of a weak learner that is always right
 
 
@@ -63,6 +63,8 @@ class SemiBoost(Classifier):
 
     Attributes
     ----------
+    boosted_ : list of lists of (float, classifier)
+        The weak learners of each class, with their weights in the score H.
     objective_path_ : list of arrays
         F before the first round and after every other, for each class (one for two classes). It never rises.
 
@@ -133,11 +135,11 @@ class SemiBoost(Classifier):
         X = self._scaling.apply(rows.X)
         distance, index = neighbours(X, self.n_neighbors)
         S = connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
-        self._boosted, self.objective_path_ = [], []
+        self.boosted_, self.objective_path_ = [], []
         for k in range(1, 2) if rows.n_classes == 2 else range(rows.n_classes):
             signs = np.where(rows.codes[rows.labelled] == k, 1, -1)
             boosted, path = self._boost(X, signs, S, rows, rng)
-            self._boosted.append(boosted)
+            self.boosted_.append(boosted)
             self.objective_path_.append(path)
 
     def _boost(
@@ -151,7 +153,7 @@ class SemiBoost(Classifier):
         boosted: list[tuple[float, Any]] = []
         for _ in range(self.rounds):
             p, q = similar.pulls(H)
-            drawn = self._draw(np.abs(p - q), rng)
+            drawn = draw_by_weight(np.abs(p - q), self.sample, rng)
             if not drawn.size:
                 break
             learner = self._weak_learner(rng).fit(
@@ -175,19 +177,11 @@ class SemiBoost(Classifier):
         free = [name for name, value in learner.get_params().items() if name.endswith("random_state") and value is None]
         return learner.set_params(**{name: int(rng.integers(2**31 - 1)) for name in sorted(free)})
 
-    def _draw(self, weight: Array, rng: np.random.Generator) -> Array:
-        """Return some rows without repetition, in proportion to their weights."""
-        there = np.flatnonzero(weight > 0)
-        count = min(len(there), max(1, round(self.sample * len(weight))))
-        # The first arrivals of independent exponential clocks, whose rates are the weights.
-        arrival = rng.exponential(size=len(there)) / weight[there]
-        return there[np.argsort(arrival)[:count]]
-
     # -- predicting and saving -------------------------------------------------------------------------------
 
     def _probabilities(self, X: Array) -> Array:
         X = self._scaling.apply(X)
-        H = np.column_stack([sum(alpha * learner.predict(X) for alpha, learner in one) for one in self._boosted])
+        H = np.column_stack([sum(alpha * learner.predict(X) for alpha, learner in one) for one in self.boosted_])
         if H.shape[1] == 1:
             H = np.hstack([-H, H])
         P = expit(4 * H)
@@ -195,16 +189,15 @@ class SemiBoost(Classifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
 
-        learners = [learner for one in self._boosted for _, learner in one]
-        data = dump("SemiBoost's weak learners", learners, TRUSTED_CLASSIFIERS, "Fit with the default estimator")
+        learners = [learner for one in self.boosted_ for _, learner in one]
         arrays = {
-            "alpha": np.array([alpha for one in self._boosted for alpha, _ in one]),
-            "rounds": np.array([len(one) for one in self._boosted]),
+            "alpha": np.array([alpha for one in self.boosted_ for alpha, _ in one]),
+            "rounds": np.array([len(one) for one in self.boosted_]),
             "objective_steps": np.array([len(path) for path in self.objective_path_]),
             "objective_path_": np.concatenate(self.objective_path_),
             **{"centre": self._scaling.centre, "scale": self._scaling.scale},
         }
-        return {}, {**arrays, "learners.skops.gz": compress(data)}
+        return {}, {**arrays, LEARNERS: dump_classifiers(learners)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
 
@@ -214,12 +207,10 @@ class SemiBoost(Classifier):
         alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")
         path = checked_array(arrays, "objective_path_", (int(steps.sum()),), "f")
         self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
-        name = "learners.skops.gz"
-        learners = load(name, decompress(name, arrays[name]), TRUSTED_CLASSIFIERS)
-        check_parts(learners, d, 2)
+        learners = load_classifiers(LEARNERS, arrays.get(LEARNERS), d, np.array([-1, 1]))
         pairs = list(zip(alpha.tolist(), learners, strict=True))
         ends = np.cumsum(rounds)
-        self._boosted = [pairs[start:end] for start, end in zip(ends - rounds, ends, strict=True)]
+        self.boosted_ = [pairs[start:end] for start, end in zip(ends - rounds, ends, strict=True)]
 
 
 class Similarities(NamedTuple):
@@ -258,3 +249,12 @@ def weight_of(h: Array, p: Array, q: Array) -> float:
     if right <= wrong:
         return 0.0
     return float(np.log(min(right / max(wrong, np.finfo(float).tiny), LARGEST_ODDS)) / 4)
+
+
+def draw_by_weight(weight: Array, share: float, rng: np.random.Generator) -> Array:
+    """Return a share of the rows, at least one, without repetition and in proportion to their weights."""
+    there = np.flatnonzero(weight > 0)
+    count = min(len(there), max(1, round(share * len(weight))))
+    # The first arrivals of independent exponential clocks, whose rates are the weights.
+    arrival = rng.exponential(size=len(there)) / weight[there]
+    return np.asarray(there[np.argsort(arrival)[:count]])

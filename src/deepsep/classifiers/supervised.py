@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,11 +20,12 @@ from deepsep.core.labels import Labels
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import ModelFileError, ParameterError
+from deepsep.errors import ParameterError
 from deepsep.evaluation.folds import deal_distinct
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
-from deepsep.files.foreign import describe_classifier, dump_classifier, load_classifier, new_classifier
+from deepsep.files.foreign import dump_classifiers, load_classifiers
 
+CLASSIFIER = "classifier.gz"  # the part of a saved model that holds the fitted copy
 MOST_COPIES = 10_000_000
 FOLDS = 5
 
@@ -49,7 +50,8 @@ class Supervised(Classifier):
     Parameters
     ----------
     estimator : classifier
-        Not changed by ``fit``. Each ``random_state`` in it that is None is set from ours.
+        Not changed by ``fit``. Each ``random_state`` in it that is None is set from ours. ``set_params``, and so a
+        search, takes its settings by their own names: ``n_estimators`` for ``estimator__n_estimators``.
     standardize : bool, default=False
         Whether features are first scaled to mean 0 and variance 1 over all rows: the one use that is made of unlabelled
         rows. Sparse features are scaled, not centred.
@@ -62,6 +64,8 @@ class Supervised(Classifier):
     ----------
     estimator_ : classifier
         The fitted copy. Its classes are indices into ``classes_``.
+    platt_ : (float, float) or None
+        Slope and offset of the sigmoid of the scores; None for a classifier that has probabilities.
     classes_, transduction_, label_distributions_
         As in :class:`deepsep.DeepSep`.
 
@@ -85,17 +89,21 @@ class Supervised(Classifier):
     method_name: str = ""
     random_state: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse()
-        return tags
+    def set_params(self, **params: Any) -> Self:
+        """Set settings, also those of the classifier by their own names: ``n_estimators=300``.
 
-    def _takes_sparse(self) -> bool:
-        return bool(get_tags(self.estimator).input_tags.sparse)
+        That is short for ``estimator__n_estimators=300``, as scikit-learn writes it, and makes searches read plainly.
+        """
+        own = self.get_params()
+        longer = {name: f"estimator__{name}" for name in params if name not in own}
+        super().set_params(
+            **{longer[name] if longer.get(name) in own else name: value for name, value in params.items()}
+        )
+        return self
 
     @property
     def _accept(self) -> dict[str, Any]:  # type: ignore[override]
-        return {"accept_sparse": "csr" if self._takes_sparse() else False}
+        return {"accept_sparse": "csr" if get_tags(self.estimator).input_tags.sparse else False}
 
     @property
     def uses_unlabelled(self) -> bool:
@@ -126,12 +134,12 @@ class Supervised(Classifier):
             estimator.set_params(n_neighbors=len(codes))
         passed = weight if takes_weight and (weight != 1).any() else None
         self.estimator_ = _fit(estimator, X, codes, passed)
-        self._platt = None
+        self.platt_ = None
         if not hasattr(estimator, "predict_proba"):
             held, scores = _unseen_scores(self.estimator_, X, codes, passed, rng)
             if not held.size:
                 held, scores = np.arange(len(codes)), _scores(self.estimator_, X)
-            self._platt = fit_platt(scores, codes[held], weight[held])
+            self.platt_ = fit_platt(scores, codes[held], weight[held])
 
     def _fit_scaling(self, rows: TrainingRows) -> Scaling | None:
         if not self.standardize:
@@ -167,8 +175,8 @@ class Supervised(Classifier):
 
     def _probabilities(self, X: Any) -> Array:
         X = self._scaled(X)
-        if self._platt is not None:
-            return platt_probabilities(_scores(self.estimator_, X), *self._platt)
+        if self.platt_ is not None:
+            return platt_probabilities(_scores(self.estimator_, X), *self.platt_)
         p = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
         p = np.where(np.isfinite(p), p, 0.0)
         total = p.sum(axis=1, keepdims=True)
@@ -176,9 +184,8 @@ class Supervised(Classifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
 
-        state = {"platt": self._platt, "classifier": describe_classifier(self.estimator_)}
         scaling = {} if self._scaling is None else vars(self._scaling)
-        return state, {**scaling, **dump_classifier(self.estimator_)}
+        return {"platt": self.platt_}, {**scaling, CLASSIFIER: dump_classifiers([self.estimator_])}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
 
@@ -186,11 +193,8 @@ class Supervised(Classifier):
         self._scaling = None
         if "scale" in arrays:
             self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
-        self._platt = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
-        self.estimator_ = load_classifier(arrays, new_classifier(state["classifier"]), d, c)
-        p = self._probabilities(np.zeros((1, d)))
-        if p.shape != (1, c):
-            raise ModelFileError(f"the classifier knows {p.shape[1]} classes where there are {c}. Save it again.")
+        self.platt_ = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
+        (self.estimator_,) = load_classifiers(CLASSIFIER, arrays.get(CLASSIFIER), d, np.arange(c))
 
 
 def _seeded(estimator: Any, rng: np.random.Generator) -> Any:

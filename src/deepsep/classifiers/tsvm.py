@@ -13,7 +13,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from deepsep.classifiers.base import Classifier, settings
@@ -193,11 +192,6 @@ class TSVM(Classifier):
     tol: float = 1e-6
     random_state: Any = None
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
     _accept: ClassVar[dict[str, Any]] = {"accept_sparse": "csr"}
 
     # -- fitting ---------------------------------------------------------------------------------------------
@@ -216,7 +210,6 @@ class TSVM(Classifier):
                 self.probability in ("platt", "cv", "softmax", "hard", None),
                 '"platt", "cv", "softmax", "hard" or None',
             ),
-            ("algorithm", self.algorithm in ("auto", "single-loop", "cccp"), '"auto", "single-loop" or "cccp"'),
             ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
             ("tol", is_number(self.tol) and 0 < self.tol < 1, "a number between 0 and 1"),
         ):
@@ -410,6 +403,10 @@ class TSVM(Classifier):
         if "prior_shift_" in arrays:
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
 
+    def _check_restored(self) -> None:
+        if self._fitted_probability is not None:
+            super()._check_restored()
+
 
 def check_tsvm_settings(model: Any) -> None:
     """Raise unless the settings that :class:`TSVM` and :class:`deepsep.DeepSep` share make sense."""
@@ -424,6 +421,7 @@ def check_tsvm_settings(model: Any) -> None:
         ("s", is_number(s) and -1 < s <= 0, "a number above -1 and at most 0"),
         ("balance", isinstance(model.balance, bool | np.bool), "True or False"),
         ("n_unlabeled", n is None or is_integer(n, 1), "a positive integer or None"),
+        ("algorithm", model.algorithm in ("auto", "single-loop", "cccp"), '"auto", "single-loop" or "cccp"'),
     ):
         require(model, name, holds, wanted)
 

@@ -97,7 +97,7 @@ class VariationalM1(NetworkMethod):
         def loss_of(batch: Batch) -> Tensor:
             x = X[batch.both]
             bound = vae.bound(x, encoder(x), torch.randn(len(x), self.latent, device=x.device))
-            return -_mean_over_rows(bound, len(batch.labelled), share)
+            return -mean_over_rows(bound, len(batch.labelled), share)
 
         self._train(network, rows, loss_of, rng, beside=vae)
         means = network.embed(X[torch.from_numpy(rows.labelled)])
@@ -206,7 +206,7 @@ class VariationalM2(NetworkMethod):
             bounds = vae.bound(x, noise) + log_prior
             known = bounds[:b].gather(1, y).squeeze(1)
             bound = torch.cat([known, networks.marginal_bound(log_q[b:], bounds[b:])])
-            return -_mean_over_rows(bound, b, share) - self.alpha * log_q[:b].gather(1, y).mean()
+            return -mean_over_rows(bound, b, share) - self.alpha * log_q[:b].gather(1, y).mean()
 
         self._train(network, rows, loss_of, rng, beside=vae)
         self._keep(network.state())
@@ -217,7 +217,7 @@ def _share_of_labelled(rows: TrainingRows) -> float:
     return float(rows.weight[rows.labelled].sum() / rows.weight.sum())
 
 
-def _mean_over_rows(values: Tensor, n_labelled: int, share: float) -> Tensor:
+def mean_over_rows(values: Tensor, n_labelled: int, share: float) -> Tensor:
     """Return the mean over all rows as a batch knows it, in which labelled rows come more often than their share."""
     mean = share * values[:n_labelled].mean()
     return mean + (1 - share) * values[n_labelled:].mean() if len(values) > n_labelled else mean

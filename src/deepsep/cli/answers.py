@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepsep.cli.training import read_options
+from deepsep.cli.options import ReadingOptions
 from deepsep.errors import DeepSepWarning
 from deepsep.table import read_table
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from deepsep.cli.console import Console
 
 
-def read_answers(
-    out: Console, file: Path, *, id: str | None, encoding: str | None, delimiter: str | None, sheet: str | None
-) -> pd.DataFrame:
+def read_answers(out: Console, file: Path, reading: ReadingOptions, *, id: str | None) -> pd.DataFrame:
     """Read a table in which an answer is missing only where the cell is empty.
 
     In other tables the usual words mean a missing value, but in a survey "None" is an answer. Numbers stay numbers.
@@ -28,7 +26,7 @@ def read_answers(
 
     from deepsep.table.column_types import MISSING
 
-    how = read_options("", encoding, delimiter, sheet)
+    how = reading.for_reader()
     frame = read_table(file, id=id, **how)
     kept: dict[str, int] = {}
     lost: dict[str, int] = {}
@@ -52,8 +50,7 @@ def read_answers(
 
 def _raw_cells(file: Path, how: dict[str, Any]) -> dict[str, pd.Series[Any]]:
     """Return the columns as text exactly as in the file; empty for formats that mark missing values themselves."""
-    import pandas as pd
-
+    from deepsep.table.excel import read_cells
     from deepsep.table.locations import kind_of
     from deepsep.table.text import TextFormat, load_bytes, read_text
 
@@ -61,14 +58,14 @@ def _raw_cells(file: Path, how: dict[str, Any]) -> dict[str, pd.Series[Any]]:
     if kind == "text":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeepSepWarning)  # read_table has already issued them
-            form = TextFormat.of(file, how["encoding"], how["delimiter"])
+            form = TextFormat.of(file, how["encoding"], how["delimiter"], how["skip_rows"])
         frame = read_text(form, load_bytes(file, math.inf) or b"").to_pandas()
-    elif kind == "excel":  # without empty rows and columns, like read_table
-        cells = pd.read_excel(file, how["sheet"], header=None, dtype=object, keep_default_na=False, engine="openpyxl")
-        cells = cells.mask((cells == "") | cells.isna(), None).dropna(how="all").dropna(how="all", axis=1)
-        names = [f"unnamed_{i}" if v is None else str(v).strip() for i, v in enumerate(cells.iloc[0], start=1)]
-        frame = cells.iloc[1:].reset_index(drop=True).set_axis(names, axis=1)
-        frame = frame.map(lambda value: value if isinstance(value, str) else None).astype("str")
+    elif kind == "excel":
+        frame = (
+            read_cells(file, how["sheet"], how["skip_rows"])
+            .map(lambda value: value if isinstance(value, str) else None)
+            .astype("str")
+        )
     else:
         return {}
     return {str(name): frame[name] for name in frame}

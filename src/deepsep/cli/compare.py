@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,9 @@ from deepsep.cli.options import (
     takes_training_options,
 )
 from deepsep.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from deepsep.experiments import Comparison
 
 KINDS = (".csv", ".json", ".html")
 
@@ -74,7 +77,6 @@ def compare(
         from deepsep.cli.training import read_training
         from deepsep.experiments import compare as compare_methods
         from deepsep.experiments.comparison import METHODS
-        from deepsep.experiments.verdict import as_text
         from deepsep.table.columns import UsefulColumns
         from deepsep.table.quality import check_columns
 
@@ -98,9 +100,9 @@ def compare(
                 on_step=on_step,
             )
         comparison["findings"] = findings
-        for note in comparison["notes"]:
+        for note in comparison.notes:
             out.warn(note)
-        best = comparison["methods"][0]["name"]
+        best = comparison.table.loc[0, "method"]
         # The suggested command reads the same table in the same way, with the same columns.
         options = asdict(training)
         table = options.pop("table")
@@ -113,7 +115,7 @@ def compare(
         }
         given = [word for option, value in same.items() if value for word in (option, str(value))]
         lines = [line for finding in findings for line in (*finding_lines(finding), "")]
-        lines += [as_text(comparison), "", *comparison["verdict"], ""]
+        lines += [str(comparison), ""]
         if output is not None:
             _write(comparison, output)
             lines.append(f"Written: {output}")
@@ -121,16 +123,15 @@ def compare(
         out.result("\n".join(lines), {**comparison, "file": output})
 
 
-def _write(comparison: dict[str, Any], output: Path) -> None:
+def _write(comparison: Comparison, output: Path) -> None:
     """Write the comparison in the format of the file's suffix, completely or not at all."""
     import json
 
-    from deepsep.experiments.verdict import as_frame
     from deepsep.report import render_comparison
 
     kind = output.suffix.lower()
     if kind == ".csv":
-        content = as_frame(comparison).to_csv(index=False)
+        content = comparison.table.to_csv(index=False)
     elif kind == ".json":
         content = json.dumps(comparison, indent=1, ensure_ascii=False) + "\n"
     else:

@@ -72,7 +72,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
         f"2. The question. A company surveys a few and wants everyone's segment. So keep {example.LABELS} labels,\n"
         f"   hide the rest, and predict segments from {story.n_columns} profile columns: age, income, blood, diet."
     )
-    options = TrainingOptions(folder / example.PEOPLE, labels=folder / example.SURVEY, on=example.ID)
+    options = TrainingOptions(table=folder / example.PEOPLE, labels=folder / example.SURVEY, on=example.ID)
     data = read_training(Console(as_json=False, quiet=True), options)
     replay = f"deepsep fit {example.PEOPLE} --labels {example.SURVEY} --on {example.ID} -o {example.MODEL}"
     out.note("3. The model.")
@@ -89,7 +89,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     save_model(fitted.model, fitted.files, folder / example.MODEL)
     hidden = ~data.labelled
     truth = story.segment.loc[data.ids].to_numpy()
-    accuracy = {"DeepSep": float((fitted.predictions["label"].to_numpy() == truth[hidden]).mean())}
+    accuracy = {"DeepSep": float((fitted.predictions.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
     out.note(f"4. The comparison. Other methods learn from the {example.LABELS} labels alone ...")
     with out.steps("Other methods") as on_step:
         accuracy |= example.score_supervised(data.X, data.y, truth, on_step=on_step)

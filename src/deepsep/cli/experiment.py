@@ -13,7 +13,7 @@ import typer
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli.console import INTERRUPTED, Console, console
 from deepsep.cli.options import COLUMNS, Debug, Json, Quiet, split_names
-from deepsep.errors import DataError, DeepSepError, ParameterError
+from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,14 @@ def experiment(
         ),
     ] = METHODS,
     no_tune: Annotated[bool, typer.Option("--no-tune", help="Use every method with its default settings.")] = False,
-    trials: Annotated[int, typer.Option(help="Fits for tuning each method on validation rows.", min=1)] = 10,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            help="Fits for tuning each method on validation rows; by default 10, or none without Optuna.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
     validation: Annotated[int, typer.Option(help="Rows to tune on.", min=0)] = 100,
     test_per_class: Annotated[int, typer.Option(help="Most test rows of each class.", min=30)] = 956,
     ablation: Annotated[
@@ -94,8 +101,9 @@ def experiment(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         names = split_names(methods)
         _check(names, ablation, engine, address, output)
+        n_trials = _trials(out, no_tune, trials)
 
-        from deepsep.experiments import find, prepare, write
+        from deepsep.experiments import gather, prepare, write
         from deepsep.experiments.results_folder import as_json
         from deepsep.experiments.study_page import published_table
 
@@ -109,7 +117,7 @@ def experiment(
             shuffles=shuffles,
             methods=names,
             settings=_settings(set_ or [], names),
-            trials=0 if no_tune else trials,
+            trials=n_trials,
             validation=validation,
             test_per_class=test_per_class,
             ablation=ablation,
@@ -117,7 +125,7 @@ def experiment(
         for notice in what.plan.notices:
             out.warn(notice)
         failure, seconds = _run(out, what, jobs, engine, address)
-        results = find(what)
+        results = gather(what)
         if results is None:
             raise failure or DataError("no fit is finished. Run the same command again.")
         command = shlex.join(["deepsep", *sys.argv[1:]])
@@ -163,6 +171,21 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
         raise ParameterError("--address needs --engine ray.")
     if output.is_file():
         raise DataError(f"{output} is a file, which deepsep does not overwrite. Name another folder with -o.")
+
+
+def _trials(out: Console, no_tune: bool, trials: int | None) -> int:
+    """Return the fits for tuning; without Optuna none, unless they were asked for."""
+    from deepsep.experiments.running import TRIALS
+    from deepsep.experiments.tuning import is_installed
+
+    if no_tune:
+        return 0
+    if is_installed():
+        return trials or TRIALS
+    if trials is not None:
+        raise missing_package("--trials", "optuna")
+    out.warn("Optuna is not installed, so no method is tuned. To tune them: pip install optuna")
+    return 0
 
 
 def _numbers(text: str) -> list[int]:

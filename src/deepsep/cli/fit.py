@@ -17,6 +17,7 @@ import typer
 from deepsep.cli.console import Console, console
 from deepsep.cli.options import (
     Debug,
+    Format,
     Json,
     Keep,
     Quiet,
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from deepsep.cli.training import Training
+
+WIDE = 1_000  # columns from which a report takes minutes
 
 
 def _method_names(start: str) -> list[str]:
@@ -63,6 +66,9 @@ def fit(
     ] = None,
     keep: Keep = "",
     seed: Seed = 0,
+    predictions: Annotated[
+        Format, typer.Option(help="Format of the predictions; Excel opens csv and xlsx.")
+    ] = Format.parquet,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
     comparison: Annotated[
         Path | None,
@@ -77,8 +83,9 @@ def fit(
     """Fit a model to a table of which some rows have labels.
 
     It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
-    unlabelled row) and report.html. DeepSep's probabilities are calibrated, with three more fits; --set calibrate=false
-    leaves that out. Columns that are given for labelled rows only are not used, unless named in --keep.
+    unlabelled row; see --predictions) and report.html; an earlier model in it is replaced once the new one is complete.
+    DeepSep's probabilities are calibrated, with three more fits; --set calibrate=false leaves that out. Columns that
+    are given for labelled rows only are not used, unless named in --keep.
 
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
@@ -86,10 +93,13 @@ def fit(
         from deepsep.cli.estimator import build, parse_settings, set_priors
         from deepsep.cli.outputs import save_model
         from deepsep.cli.training import read_training
-        from deepsep.files.manifest import check_model_folder
+        from deepsep.files.manifest import check_model_folder, describe_earlier
 
         began = time.perf_counter()
         target = check_model_folder(output)
+        earlier = describe_earlier(target)
+        if earlier is not None:
+            out.note(f"{output} holds a model ({earlier}). The new one replaces it as soon as it is complete.")
         if comparison is not None and not report:
             raise ParameterError("--comparison is for the report: leave out --no-report.")
         weighted = bool(training.weight or training.label_weight)
@@ -105,11 +115,12 @@ def fit(
             keep=split_names(keep),
             seed=seed,
             report=report,
+            predictions=predictions,
             command=None,
             comparison=None if comparison is None else _read_comparison(comparison, data),
         )
         save_model(fitted.model, fitted.files, target)
-        _print_result(out, fitted, data, output, method, time.perf_counter() - began)
+        _print_result(out, fitted, data, output, method, earlier, time.perf_counter() - began)
 
 
 def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
@@ -127,7 +138,7 @@ def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
     except (ValueError, OSError) as error:
         raise DataError(f"--comparison {file} cannot be read as JSON: {error}") from None
     try:
-        check_comparison(comparison, data.labels, data.X.shape[1])
+        check_comparison(comparison, data.labels, list(data.X))
     except DataError as error:
         raise DataError(f"--comparison {file}: {error}") from None
     return comparison
@@ -155,6 +166,7 @@ def fit_and_measure(
     seed: int,
     report: bool,
     command: str | None,
+    predictions: Format = Format.parquet,
     comparison: dict[str, Any] | None = None,
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation."""
@@ -163,17 +175,19 @@ def fit_and_measure(
     import pandas as pd
 
     from deepsep.classifiers.catalogue import find_method
-    from deepsep.cli.outputs import PREDICTIONS, REPORT, SUMMARY, parquet_bytes
+    from deepsep.cli.outputs import REPORT, SUMMARY, as_file
     from deepsep.cli.progress import watching
     from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
     from deepsep.report.checks import check_fit
     from deepsep.table import for_table
 
     n, labelled = len(data.X), data.labelled
-    check_id_name(data.ids.name, prediction_names(data.labels.classes))
+    check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label))
     out.note(
         f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({find_method(method).cost}) ..."
     )
+    if data.X.shape[1] > WIDE and report:
+        out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")
     began = time.perf_counter()
     model = for_table(estimator, keep=keep)
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
@@ -181,10 +195,12 @@ def fit_and_measure(
     findings = check_fit(columns, data.labels, estimator, data.weight, model[0].left_out_)
     with watching(out, model[-1], method):
         model[1:].fit(columns, data.labels, **weights)
+    model[0].label_ = data.label  # the predictions of ``deepsep score`` are written under this name too
     seconds = time.perf_counter() - began
     proba = model[-1].label_distributions_
-    frame = pd.DataFrame({data.ids.name: data.ids.to_numpy(), **prediction_columns(model.classes_, proba)})[~labelled]
-    files, summary = {PREDICTIONS: parquet_bytes(frame)}, None
+    predicted = prediction_columns(model.classes_, proba, data.label)
+    frame = pd.DataFrame({data.ids.name: data.ids.to_numpy(), **predicted})[~labelled]
+    files, summary = {predictions.file: as_file(frame, predictions)}, None
     if report:
         from joblib import cpu_count
 
@@ -228,32 +244,38 @@ def _silent_workers() -> Iterator[None]:
 
 
 def _print_result(
-    out: Console, fitted: Fitted, data: Training, output: Path, method: str, total_seconds: float
+    out: Console,
+    fitted: Fitted,
+    data: Training,
+    output: Path,
+    method: str,
+    earlier: str | None,
+    total_seconds: float,
 ) -> None:
     from deepsep.cli.check import finding_lines
-    from deepsep.cli.outputs import PREDICTIONS, REPORT
+    from deepsep.cli.outputs import REPORT
 
+    (predictions,) = (format.file for format in Format if format.file in fitted.files)
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
-    shares = frame["label"].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)
+    shares = frame.iloc[:, 1].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)
     lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
     lines.append(f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s.")
     if summary is not None:
         lines.append(f"With its evaluation, the report and the files, it took {total_seconds:.1f} s.")
-    if summary is not None:
         lines += ["", *summary["verdict"]]
     if len(frame):
         lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
         width = max(len(str(name)) for name in shares.index)
         lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
     files = {
-        f"{output}": "the model: deepsep.load opens it",
-        f"{output / PREDICTIONS}": f"label, probabilities and confidence of {len(frame):,} rows",
+        f"{output}": "the model: deepsep.load opens it" + (f" (replaces {earlier})" if earlier else ""),
+        f"{output / predictions}": f"label, probabilities and confidence of {len(frame):,} rows",
     }
     if summary is not None:
         files[f"{output / REPORT}"] = "the report: open it in a browser"
     width = max(map(len, files))
     lines += ["", *(f"{file:<{width}}  {what}" for file, what in files.items())]
-    lines += ["", f"Next: deepsep score {shlex.quote(str(output))} MORE_ROWS.csv -o scored.parquet"]
+    lines += ["", f"Next: deepsep score {shlex.quote(str(output))} MORE_ROWS.csv -o scored{Path(predictions).suffix}"]
     out.result(
         "\n".join(lines),
         {
@@ -268,7 +290,8 @@ def _print_result(
             "seconds": round(fitted.seconds, 2),
             "total_seconds": round(total_seconds, 2),
             "model": output,
-            "predictions": output / PREDICTIONS,
+            "replaced": earlier,
+            "predictions": output / predictions,
             "report": None if summary is None else output / REPORT,
         },
     )

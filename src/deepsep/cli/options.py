@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +18,7 @@ TableFile = Annotated[
     Path,
     typer.Argument(
         metavar="TABLE",
-        help="CSV, TSV, Parquet, Feather or Excel file, or a folder of Parquet parts.",
+        help="CSV, TSV, Parquet, Feather, Excel or SPSS file, or a folder of Parquet parts.",
         show_default=False,
     ),
 ]
@@ -89,14 +90,64 @@ Delimiter = Annotated[
 Sheet = Annotated[
     str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of an Excel file; by default the first.")
 ]
+SkipRows = Annotated[
+    int,
+    typer.Option(
+        "--skip-rows", metavar="NUMBER", help="Lines above the header, such as a title.", min=0, show_default=False
+    ),
+]
+DayFirst = Annotated[
+    bool | None,
+    typer.Option(
+        "--dayfirst/--monthfirst",
+        help="What comes first in dates such as 05/03/2025; by default as the column shows.",
+        show_default=False,
+    ),
+]
+
+
+class Format(StrEnum):
+    """Formats of the predictions beside a model."""
+
+    parquet = "parquet"
+    csv = "csv"
+    xlsx = "xlsx"
+
+    @property
+    def file(self) -> str:
+        """Name of the file."""
+        return f"predictions.{self.value}"
+
+
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
-@dataclass(frozen=True)
-class TrainingOptions:
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How to read the file of a table."""
+
+    encoding: Encoding = None
+    delimiter: Delimiter = None
+    sheet: Sheet = None
+    skip_rows: SkipRows = 0
+    dayfirst: DayFirst = None
+
+    def for_reader(self) -> dict[str, Any]:
+        """Return the options as ``read_table`` takes them."""
+        return {
+            "encoding": self.encoding,
+            "delimiter": "\t" if self.delimiter == "\\t" else self.delimiter,
+            "sheet": 0 if self.sheet is None else self.sheet,
+            "skip_rows": self.skip_rows,
+            "dayfirst": self.dayfirst,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(ReadingOptions):
     """Which rows and labels to use for a fit, and how to read their files."""
 
     table: TableFile
@@ -108,25 +159,35 @@ class TrainingOptions:
     id: Id = None
     drop: Drop = ""
     text: Text = ""
-    encoding: Encoding = None
-    delimiter: Delimiter = None
-    sheet: Sheet = None
 
 
-def takes_training_options(*, without: Container[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def takes_training_options(*, without: Container[str] = ()) -> Decorator:
     """Return a decorator that replaces a command's TrainingOptions parameter with one option per field."""
+    return _spread(TrainingOptions, without)
 
+
+def takes_reading_options() -> Decorator:
+    """Return a decorator that replaces a command's ReadingOptions parameter with one option per field."""
+    return _spread(ReadingOptions, ())
+
+
+def _spread(kind: type[ReadingOptions], without: Container[str]) -> Decorator:
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        fields = inspect.signature(TrainingOptions, eval_str=True).parameters
-        shared = [field for field in fields.values() if field.name not in without]
+        fields = inspect.signature(kind, eval_str=True).parameters.values()
+        inherited = inspect.signature(ReadingOptions).parameters
+        shared = [field for field in fields if field.name not in without]
+        shared.sort(key=lambda field: field.name in inherited)  # how files are read comes last in the help
         own = inspect.signature(command, eval_str=True).parameters.values()
-        (place,) = (parameter.name for parameter in own if parameter.annotation is TrainingOptions)
+        (place,) = (parameter.name for parameter in own if parameter.annotation is kind)
         spread = [each for parameter in own for each in (shared if parameter.name == place else [parameter])]
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in spread]
 
         @wraps(command)
         def with_fields(**given: Any) -> None:
-            options = TrainingOptions(**{field.name: given.pop(field.name) for field in shared})
+            options = kind(**{field.name: given.pop(field.name) for field in shared})
             command(**{place: options}, **given)
 
         # typer reads these two:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from deepsep.cli.options import Format
 from deepsep.files.folder import install
 from deepsep.files.saving import OWN, model_files
 
-PREDICTIONS, REPORT, SUMMARY = "predictions.parquet", "report.html", "report.json"
+REPORT, SUMMARY = "report.html", "report.json"
 
 
 def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:
@@ -19,7 +20,7 @@ def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:
     The folder is new or was returned by ``check_model_folder``. Predictions and reports of an earlier model in it are
     removed; other files stay.
     """
-    install({**model_files(model), **extra}, target, own=(*OWN, PREDICTIONS, REPORT, SUMMARY))
+    install({**model_files(model), **extra}, target, own=(*OWN, *(format.file for format in Format), REPORT, SUMMARY))
 
 
 def read_folder(root: Path) -> dict[str, bytes]:
@@ -27,8 +28,12 @@ def read_folder(root: Path) -> dict[str, bytes]:
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
 
 
-def parquet_bytes(frame: Any) -> bytes:
-    """Return a DataFrame as a Parquet file."""
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    return buffer.getvalue()
+def as_file(frame: Any, format: Format) -> bytes:
+    """Return a DataFrame as a file of predictions."""
+    from deepsep.scoring.writing import Writer
+
+    with TemporaryDirectory() as folder:
+        place = Path(folder, format.file)
+        with Writer(place, {}) as writer:
+            writer.write(frame)
+        return place.read_bytes()

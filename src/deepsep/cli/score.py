@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 from deepsep.cli.console import console
-from deepsep.cli.options import Debug, Delimiter, Encoding, Id, Json, ModelFolder, Quiet, Sheet, TableFile
+from deepsep.cli.options import (
+    Debug,
+    Id,
+    Json,
+    ModelFolder,
+    Quiet,
+    ReadingOptions,
+    TableFile,
+    takes_reading_options,
+)
 
 
 class Engine(StrEnum):
@@ -19,6 +28,7 @@ class Engine(StrEnum):
     ray = "ray"
 
 
+@takes_reading_options()
 def score(
     model: ModelFolder,
     table: TableFile,
@@ -28,7 +38,7 @@ def score(
             "--output",
             "-o",
             metavar="FILE",
-            help="A .parquet, .csv or .tsv file; or a folder, if TABLE is a folder of parts.",
+            help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is a folder of parts.",
             show_default=False,
         ),
     ],
@@ -38,9 +48,8 @@ def score(
     address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
     ] = None,
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    sheet: Sheet = None,
+    *,
+    reading: ReadingOptions,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -54,12 +63,10 @@ def score(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         import time
 
-        from deepsep.cli.training import read_options
         from deepsep.models import load
         from deepsep.scoring import score_file
 
         fitted = load(model)
-        how = read_options("", encoding, delimiter, sheet)
         out.note(f"Scoring {table} ...")
         began = time.perf_counter()
         with out.share("Scoring") as progress:
@@ -71,10 +78,8 @@ def score(
                 engine=engine.value,
                 address=address,
                 batch_rows=batch_size,
-                encoding=how["encoding"],
-                delimiter=how["delimiter"],
-                sheet=how["sheet"],
                 progress=progress,
+                **reading.for_reader(),
             )
         seconds = time.perf_counter() - began
         if done["ignored"]:

@@ -11,12 +11,23 @@ from typing import Annotated, Any
 import typer
 
 from deepsep.cli.console import console
-from deepsep.cli.options import Debug, Delimiter, Drop, Encoding, Id, Json, Quiet, Seed, Sheet, split_names
+from deepsep.cli.options import (
+    Debug,
+    Drop,
+    Id,
+    Json,
+    Quiet,
+    ReadingOptions,
+    Seed,
+    split_names,
+    takes_reading_options,
+)
 from deepsep.errors import DataError, ParameterError
 
 SHOWN = 4  # answers shown per segment
 
 
+@takes_reading_options()
 def segments(
     answers: Annotated[
         Path,
@@ -38,9 +49,8 @@ def segments(
         typer.Option(metavar="FILE", help="names.json of an earlier run, edited by you.", show_default=False),
     ] = None,
     drop: Drop = "",
-    encoding: Encoding = None,
-    delimiter: Delimiter = None,
-    sheet: Sheet = None,
+    *,
+    reading: ReadingOptions,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,
@@ -68,7 +78,7 @@ def segments(
         _check_names(output, names)
         given = None if names is None else read_names(names)
         out.note(f"Reading {answers} ...")
-        frame = read_answers(out, answers, id=id, encoding=encoding, delimiter=delimiter, sheet=sheet)
+        frame = read_answers(out, answers, reading, id=id)
         apart = [find_column(frame.columns, name, "--drop: column") for name in split_names(drop)]
         ids = None if id is None else frame[id]
         X = frame.drop(columns=[*apart, *([] if id is None else [id])])

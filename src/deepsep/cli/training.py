@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,16 +59,6 @@ class Training:
         return self.labels.labelled
 
 
-def read_options(text: str, encoding: str | None, delimiter: str | None, sheet: str | None) -> dict[str, Any]:
-    """Return the options of a command as arguments of ``read_table``."""
-    return {
-        "types": dict.fromkeys(split_names(text), "text"),
-        "encoding": encoding,
-        "delimiter": "\t" if delimiter == "\\t" else delimiter,
-        "sheet": 0 if sheet is None else sheet,
-    }
-
-
 def number_rows(n: int) -> pd.Series[Any]:
     """Return row numbers from 0, for tables without identifiers."""
     import pandas as pd
@@ -100,7 +91,7 @@ def read_training(out: Console, options: TrainingOptions) -> Training:
     """Read a table with labels in one of its columns, or in another table that is joined to it."""
     _check_together(options)
     out.note(f"Reading {options.table} ...")
-    how = read_options(options.text, options.encoding, options.delimiter, options.sheet)
+    how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
     label, id = options.label, options.id
     if options.labels is None:
         frame = read_table(options.table, label=label, id=id, **how)
@@ -111,10 +102,16 @@ def read_training(out: Console, options: TrainingOptions) -> Training:
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
     apart = {label, options.weight, options.label_weight, id, options.on}
     apart |= {find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)}
+    weight = np.prod(weights, axis=0) if weights else None
+    if weight is not None and not weight[frame[label].notna().to_numpy()].any():
+        raise DataError(
+            "the weights of all labelled rows are 0, so that there is nothing to learn from. Give weights above 0 to "
+            "some of them, or leave out the column of weights."
+        )
     return Training(
         X=frame.drop(columns=[name for name in frame.columns if name in apart]),
         y=frame[label],
-        weight=np.prod(weights, axis=0) if weights else None,
+        weight=weight,
         ids=number_rows(len(frame)) if id is None else frame[find_column(frame.columns, id, "id column")],
         label=str(label),
     )
@@ -135,7 +132,12 @@ def _join(out: Console, frame: pd.DataFrame, options: TrainingOptions) -> tuple[
 
 
 def _check_together(options: TrainingOptions) -> None:
-    """Raise if an option is given without the one it belongs to."""
+    """Raise if an option lacks the one it belongs to, or two of them name one column."""
+    roles = {"--label": options.label, "--weight": options.weight, "--label-weight": options.label_weight}
+    roles |= {"--on": options.on} if options.labels is not None else {"--id": options.id}
+    for (one, column), (other, same) in combinations(roles.items(), 2):
+        if column is not None and column == same:
+            raise ParameterError(f"{one} and {other} are both {column!r}. Name two columns, or leave out {other}.")
     if options.labels is None:
         if options.label is None:
             raise ParameterError("which column holds the labels? Name it with --label, or another table with --labels.")

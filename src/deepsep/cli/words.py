@@ -12,6 +12,10 @@ OPTIONS = {
 }
 
 
+# What a setting of False means as an option.
+NEGATED = {"dayfirst": "--monthfirst"}
+
+
 def in_options(message: object) -> str:
     """Return a message with options in place of settings.
 
@@ -26,8 +30,10 @@ def in_options(message: object) -> str:
 
 def _option(setting: Setting) -> str:
     option = OPTIONS.get(setting.name, f"--{setting.name.replace('_', '-')}")
-    if setting.value is ...:
+    if setting.value is ... or setting.value is True:
         return option
+    if setting.value is False and setting.name in NEGATED:
+        return NEGATED[setting.name]
     # For several columns, or a dict of columns to types: the columns.
     values = list(setting.value) if isinstance(setting.value, list | dict) else [setting.value]
     return f"{option} {' '.join(map(_quoted, values))}"

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
-from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 
 Array = NDArray[Any]
 
@@ -24,7 +24,7 @@ CHUNK = 4_096
 def require(model: Any, name: str, holds: bool, wanted: str) -> None:
     """Raise an error that names the setting and its value, unless the condition holds."""
     if not holds:
-        raise ParameterError(f"{type(model).__name__}: {name}={getattr(model, name)!r}; pass {wanted}.")
+        raise ParameterError(f"{type(model).__name__}: {name}={shown(getattr(model, name))}; pass {wanted}.")
 
 
 def private_generator(random_state: Any) -> np.random.Generator:
@@ -61,7 +61,7 @@ def check_finite(X: Any, names: Any = None) -> None:
         row, column = (int(i) for i in np.argwhere(bad)[0])
         value = X[row, column]
     what = "NaN" if np.isnan(value) else "infinity"
-    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    where = f"column {column}" if names is None else f"column {shown(names[column])}"
     raise DataError(
         f"Input X contains {what}: {int(bad.sum())} values are not finite, the first in row {row}, {where}. Fill them "
         "in first, for example with sklearn.impute.SimpleImputer, or wrap the estimator with deepsep.for_table."
@@ -82,16 +82,15 @@ def check_not_constant(X: Any, names: Any = None) -> None:
     if not constant.any():
         return
     where = np.flatnonzero(constant)
-    shown = ", ".join(str(i) if names is None else repr(names[i]) for i in where[:5]) + (
-        ", ..." if where.size > 5 else ""
-    )
+    listed = ", ".join(str(i) if names is None else shown(names[i]) for i in where[:5])
+    listed += ", ..." if where.size > 5 else ""
     if constant.all():
         raise DataError(
-            f"all {X.shape[1]} features are constant (column {shown}), so rows cannot be distinguished. Pass features "
+            f"all {X.shape[1]} features are constant (column {listed}), so rows cannot be distinguished. Pass features "
             "that vary between rows."
         )
     warn(
-        f"{where.size} of {X.shape[1]} features are constant (column {shown}) and have no influence; drop them.",
+        f"{where.size} of {X.shape[1]} features are constant (column {listed}) and have no influence; drop them.",
         DeepSepWarning,
     )
 
@@ -99,45 +98,50 @@ def check_not_constant(X: Any, names: Any = None) -> None:
 def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
     """Return the class shares in the order of the classes, or raise."""
     if not isinstance(priors, Mapping):
-        raise ParameterError(f"priors={priors!r}; pass a dict {{class: share}}.")
+        raise ParameterError(f"priors={shown(priors)}; pass a dict {{class: share}}.")
     known = classes.tolist()
     unknown = [name for name in priors if name not in known]
     absent = [name for name in known if name not in priors]
     if unknown or absent:
         raise ParameterError(
             "priors must name every class once: "
-            + (f"{unknown} not among the classes {known}" if unknown else f"{absent} missing")
-            + (f", {absent} missing." if unknown and absent else ".")
+            + (f"{shown(unknown)} not among the classes {shown(known)}" if unknown else f"{shown(absent)} missing")
+            + (f", {shown(absent)} missing." if unknown and absent else ".")
         )
     shares = np.array([priors[name] for name in known], dtype=np.float64)
     if not (np.isfinite(shares).all() and (shares > 0).all() and (shares < 1).all()):
         wrong = known[int(np.argmax(~((shares > 0) & (shares < 1))))]
-        raise ParameterError(f"priors[{wrong!r}]={priors[wrong]!r}; pass a share between 0 and 1.")
+        raise ParameterError(f"priors[{shown(wrong)}]={shown(priors[wrong])}; pass a share between 0 and 1.")
     if abs(shares.sum() - 1) > 1e-6:
         raise ParameterError(f"priors sum to {shares.sum():.6g}, not to 1. Divide each share by their sum.")
     return np.asarray(shares / shares.sum())  # sum exactly 1: probabilities are later fitted to have this mean
 
 
+def row_weights(X: Any, sample_weight: Any) -> Array:
+    """Return the weights of the rows as numbers, 1 each where none are given, or raise if they are none."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
+    return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+
+
 def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
     """Return the weights of the rows, or raise if a class has weight 0; warn if a class has one labelled row."""
-    if sample_weight is None:
-        weight = np.ones(X.shape[0])
-    else:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weight = row_weights(X, sample_weight)
     per_class = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
     if (per_class == 0).any():
+        absent = shown(labels.classes[per_class.argmin()])
         raise ParameterError(
-            f"every labelled row of class {labels.classes[per_class.argmin()]!r} has sample_weight 0, as if the rows "
-            "were absent. Give them a positive weight, or remove their labels."
+            f"every labelled row of class {absent} has sample_weight 0, as if the rows were absent. Give them a "
+            "positive weight, or remove their labels."
         )
     single = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
     if single.any():
-        names = ", ".join(repr(name) for name in labels.classes[single].tolist())
+        names = ", ".join(map(shown, labels.classes[single]))
         warn(
             f"only one labelled row for class {names}: its boundary rests on that row alone. Label a few more.",
             LabelWarning,
         )
-    return np.asarray(weight)
+    return weight
 
 
 def check_numeric(X: Any, cure: str) -> None:
@@ -149,8 +153,8 @@ def check_numeric(X: Any, cure: str) -> None:
     kinds = {str(name): getattr(dtype, "kind", None) for name, dtype in zip(columns, list(dtypes), strict=False)}
     other = [name for name, kind in kinds.items() if kind is not None and kind not in "biuf"]
     if other:
-        shown = ", ".join(repr(name) for name in other[:5]) + (", ..." if len(other) > 5 else "")
+        listed = ", ".join(map(shown, other[:5])) + (", ..." if len(other) > 5 else "")
         raise DataError(
-            f"could not convert {len(other)} of {len(columns)} columns to numbers: {shown}. Wrap the estimator with "
+            f"could not convert {len(other)} of {len(columns)} columns to numbers: {listed}. Wrap the estimator with "
             f"{cure}, which encodes categories, dates and text."
         )

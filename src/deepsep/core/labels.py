@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from deepsep.core.notices import warn
-from deepsep.errors import LabelError, LabelWarning
+from deepsep.errors import LabelError, LabelWarning, shown
 
 Array = NDArray[Any]
 
@@ -65,14 +65,15 @@ def read_labels(y: Any) -> Labels:
     array([ 0,  1, -1,  1])
     """
     values = _as_array(y)
+    _warn_of_unused_categories(y)
     missing = _missing(values)
     given = _one_type(values[~missing])
-    whole = given.dtype.kind in "iu" or (given.dtype.kind == "f" and bool(np.all(given == np.floor(given))))
-    if whole and given.size and (given == -1).any():
+    marked = _is_mark(given)
+    if marked.any():
         if missing.any():
             raise LabelError(
                 f"y marks {int(missing.sum())} unlabelled rows with None or NaN, and also has the value -1 in "
-                f"{int((given == -1).sum())} rows (the first is row {_first(~missing, given == -1)}). If -1 is a "
+                f"{int(marked.sum())} rows (the first is row {_first(~missing, marked)}). If -1 is a "
                 "class, rename it (for example to a string); if it means unlabelled, use the same mark for all."
             )
         if np.isin(given, (-1, 1)).all() and (given == 1).any():
@@ -81,12 +82,11 @@ def read_labels(y: Any) -> Labels:
                 "classes, rename them (for example 0 and 1, or strings); for one class and unlabelled rows, there is "
                 "nothing to distinguish: add labels of a second class."
             )
-        missing = values == -1
-        given = given[given != -1]
+        missing, given = marked, given[~marked]
     if not given.size:
         raise LabelError(
-            f"none of the {len(values)} rows has a label: every entry is {values[0]!r}. Give a label to at least one "
-            "row of each class."
+            f"none of the {len(values)} rows has a label: every entry is {shown(values[0])}. Give a label to at least "
+            "one row of each class."
             if len(values)
             else "y is empty. Pass one entry per row of X."
         )
@@ -97,7 +97,26 @@ def read_labels(y: Any) -> Labels:
     codes = np.full(len(values), -1)
     codes[~missing] = inverse
     _warn_of_disguised_marks(classes, inverse)
+    for names in alike(classes):
+        warn(
+            f"the labels {', '.join(map(repr, names))} differ only in case or spaces, and are treated as different "
+            "classes. If they are one class, write them alike.",
+            LabelWarning,
+        )
     return Labels(codes, classes)
+
+
+def given_labels(y: Any) -> tuple[Array, Array]:
+    """Return which rows have a label, and the labels of these, by the marks of :func:`read_labels`.
+
+    For labels to compare predictions with: there may be none, or of one class only.
+    """
+    values = _as_array(y)
+    missing = _missing(values)
+    given = _one_type(values[~missing])
+    marked = _is_mark(given)
+    missing[~missing] = marked
+    return ~missing, given[~marked]
 
 
 def as_labels(y: Any) -> Labels:
@@ -112,44 +131,52 @@ def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
     for k, name in enumerate(classes):
         if str(name).strip().lower() in DISGUISED:
             warn(
-                f"{int((inverse == k).sum())} rows have the label {name!r}, which is treated as a class like any "
+                f"{int((inverse == k).sum())} rows have the label {shown(name)}, which is treated as a class like any "
                 "other. If it means that there is no label, use None instead.",
                 LabelWarning,
             )
+
+
+def alike(classes: Array) -> list[list[str]]:
+    """Return groups of labels that differ only in case or spaces.
+
+    Examples
+    --------
+    >>> alike(np.array(["Gold", "blue", "gold "]))
+    [['Gold', 'gold ']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in classes.tolist():
+        if isinstance(name, str):
+            groups.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [names for names in groups.values() if len(names) > 1]
 
 
 def need_two_classes(labels: Labels) -> None:
     """Raise if the labels have only one class; warn if every labelled row has its own."""
     if len(labels.classes) < 2:
         raise LabelError(
-            f"all {int(labels.labelled.sum())} labelled rows belong to one class, {labels.classes[0]!r}. "
+            f"all {int(labels.labelled.sum())} labelled rows belong to one class, {shown(labels.classes[0])}. "
             "A classifier needs labels of at least two classes."
         )
     n = int(labels.labelled.sum())
     if len(labels.classes) == n >= IDENTIFIERS:
         warn(
-            f"all {n} labels differ ({labels.classes.tolist()[:2]} ...): that looks like an identifier, "
+            f"all {n} labels differ ({', '.join(map(shown, labels.classes[:2]))} ...): that looks like an identifier, "
             "not a class. Pass the column of classes, or label several rows of each.",
             LabelWarning,
         )
 
 
 def _as_array(y: Any) -> Array:
-    """Return y as a 1-d array; pandas' nullable and categorical columns become objects."""
+    """Return y as a 1-d array; columns of other libraries' types become objects where values are missing."""
     if y is None:
         raise LabelError("This estimator requires y to be passed, but the target y is None.")
-    categories = getattr(getattr(y, "dtype", None), "categories", None)
-    if categories is not None:
-        unseen = [name for name in categories if not (y == name).any()]
-        if unseen:
-            warn(
-                f"no row is labelled {', '.join(map(repr, unseen[:5]))}, which y has as a category: it will never "
-                "be predicted. Label some rows of it, or drop it with y.cat.remove_unused_categories().",
-                LabelWarning,
-            )
-    if hasattr(y, "dtype") and not isinstance(y.dtype, np.dtype) and hasattr(y, "to_numpy"):
-        y = y.to_numpy(dtype=object)
-    elif isinstance(y, list | tuple) and any(not isinstance(v, int | float | np.number) for v in y):
+    if hasattr(y, "to_pylist"):  # pyarrow
+        y = y.to_pylist()
+    elif hasattr(y, "dtype") and not isinstance(y.dtype, np.dtype):  # polars, or a nullable or categorical column
+        y = list(y)
+    if isinstance(y, list | tuple) and any(not isinstance(v, int | float | np.number) for v in y):
         y = np.array([*y, None], dtype=object)[:-1]  # keep the types: NumPy would turn [1, "a", None] into strings
     values = np.asarray(y)
     if values.dtype.kind in "Mm":
@@ -157,6 +184,25 @@ def _as_array(y: Any) -> Array:
             "Unknown label type: y holds dates or durations. Labels must be strings, integers or booleans."
         )
     return np.asarray(column_or_1d(values, warn=True))
+
+
+def _warn_of_unused_categories(y: Any) -> None:
+    """Warn of categories of a pandas column that no row has."""
+    if type(getattr(y, "dtype", None)).__name__ != "CategoricalDtype":
+        return
+    unseen = [name for name in y.dtype.categories if not (y == name).any()]
+    if unseen:
+        warn(
+            f"no row is labelled {', '.join(map(shown, unseen[:5]))}, which y has as a category: it will never "
+            "be predicted. Label some rows of it, or drop it with y.cat.remove_unused_categories().",
+            LabelWarning,
+        )
+
+
+def _is_mark(given: Array) -> Array:
+    """Return which labels are -1 among whole numbers, the mark of an unlabelled row."""
+    whole = given.dtype.kind in "iu" or (given.dtype.kind == "f" and bool(np.all(given == np.floor(given))))
+    return np.asarray(given == -1) if whole else np.zeros(len(given), bool)
 
 
 def _missing(values: Array) -> Array:
@@ -187,7 +233,7 @@ def _one_type(given: Array) -> Array:
     if len(kinds) > 1:
         raise LabelError(
             f"y mixes labels of different types ({' and '.join(sorted(kinds))}), for example "
-            f"{' and '.join(repr(next(v for v in given if type(v) is t)) for t in dict.fromkeys(map(type, given)))}. "
+            f"{' and '.join(shown(next(v for v in given if type(v) is t)) for t in dict.fromkeys(map(type, given)))}. "
             "Use one type for the labels, and None for unlabelled rows."
         )
     if kinds == {"text"} or not kinds:
@@ -195,7 +241,7 @@ def _one_type(given: Array) -> Array:
     plain = np.array(list(given))
     if plain.dtype.kind not in "biuf":
         raise LabelError(
-            f"Unknown label type: {type(given[0]).__name__} (for example {given[0]!r}). "
+            f"Unknown label type: {type(given[0]).__name__} (for example {shown(given[0])}). "
             "Labels must be strings, integers or booleans."
         )
     return plain

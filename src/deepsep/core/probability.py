@@ -10,7 +10,20 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, log_softmax, logsumexp, softmax
 
+from deepsep.errors import DataError
+
 Array = NDArray[Any]
+
+
+def check_probabilities(p: Array) -> Array:
+    """Return class probabilities (n, c), or raise if they are not numbers: a model never answers with NaN."""
+    if not np.isfinite(p.sum()):
+        row = int((~np.isfinite(p)).any(axis=1).argmax())
+        raise DataError(
+            f"row {row} gets no probabilities: computing them overflowed. Look for values in it that are far larger "
+            "than those of the other rows, or for a learning rate or penalty that is too large."
+        )
+    return p
 
 
 def fit_platt(scores: Array, codes: Array, weight: Array) -> tuple[float, float]:

@@ -13,9 +13,12 @@ from sklearn.utils.validation import validate_data
 
 from deepsep.core.checks import check_finite, check_not_constant, check_numeric, check_weights
 from deepsep.core.labels import as_labels, need_two_classes
-from deepsep.errors import ParameterError
+from deepsep.core.magnitudes import bound, divide, find_exponents
+from deepsep.errors import DataError, ParameterError
 
 Array = NDArray[Any]
+
+MOST_DENSE = 2_000_000_000  # bytes of sparse rows once they are dense
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class TrainingRows:
     Attributes
     ----------
     X : array or CSR matrix (n, ...)
-        Finite numbers; sparse, or of more dimensions, only where the method accepts that.
+        Finite numbers of ordinary size; sparse, or of more dimensions, only where the method accepts that.
     codes : array (n,)
         Indices into the classes, -1 for an unlabelled row.
     weight : array (n,)
@@ -54,7 +57,7 @@ class TrainingRows:
 
 
 def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept: Any) -> TrainingRows:
-    """Check rows, labels and weights, and return them; sets ``classes_`` on the model.
+    """Check rows, labels and weights, and return them; sets ``classes_`` on the model, and ``_exponents`` if needed.
 
     ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
     """
@@ -64,13 +67,24 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
         raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
     need_two_classes(labels)
     weight = check_weights(X, sample_weight, labels)
-    check_not_constant(_as_matrix(X), getattr(model, "feature_names_in_", None))
+    names = getattr(model, "feature_names_in_", None)
+    check_not_constant(_as_matrix(X), names)
+    exponents = find_exponents(_as_matrix(X), names)
+    model.__dict__.pop("_exponents", None)  # of an earlier fit
+    if exponents is not None:
+        model._exponents = exponents
+        X = divide(_as_matrix(X), exponents).reshape(X.shape)
     model.classes_ = labels.classes
     return TrainingRows(X, labels.codes, weight, len(labels.classes), sample_weight is not None)
 
 
 def read_rows(model: Any, X: Any, **accept: Any) -> Any:
-    """Return the rows as a finite matrix of float64 or float32, or raise an error that names the column."""
+    """Return the rows as a finite matrix of float64 or float32, or raise an error that names the column.
+
+    Sparse rows become dense, in single precision where it holds them, unless ``accept`` has ``accept_sparse``.
+    """
+    if sparse.issparse(X) and not accept.get("accept_sparse"):
+        X = _dense(model, X)
     try:
         rows = validate_data(model, X, dtype=[np.float64, np.float32], ensure_all_finite=False, **accept)
     except (TypeError, ValueError):
@@ -78,6 +92,26 @@ def read_rows(model: Any, X: Any, **accept: Any) -> Any:
         raise
     check_finite(_as_matrix(rows), getattr(model, "feature_names_in_", None))
     return rows
+
+
+def _dense(model: Any, X: Any) -> Array:
+    n, d = X.shape
+    if 4 * n * d > MOST_DENSE:
+        raise DataError(
+            f"X is sparse, and {type(model).__name__} needs it dense: {n:,} rows and {d:,} columns would take "
+            f"{4 * n * d / 1e9:,.1f} GB, more than the {MOST_DENSE / 1e9:g} GB that are allowed. Reduce the columns "
+            "first, for example with sklearn.decomposition.TruncatedSVD(100), pass fewer rows at a time, or use a "
+            "method that takes sparse rows as they are, such as TSVM."
+        )
+    size = np.abs(X.tocsr().data)
+    holds = size.max(initial=0) < 1e30 and size.min(initial=1, where=size > 0) > 1e-30
+    return np.asarray(X.astype(np.float32 if holds else np.float64).toarray())
+
+
+def read_new_rows(model: Any, X: Any, **accept: Any) -> Any:
+    """Return rows to predict as ``read_rows`` does, in the units of the training rows, and none too large."""
+    rows = read_rows(model, X, reset=False, **accept)
+    return bound(divide(_as_matrix(rows), model._exponents).reshape(rows.shape))
 
 
 def _as_matrix(X: Any) -> Any:

@@ -14,7 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _num_samples
 
 from deepsep.core.labels import Labels, as_labels
-from deepsep.errors import LabelError, ParameterError
+from deepsep.core.sklearn_callers import called_from
+from deepsep.errors import LabelError, ParameterError, shown
 
 Array = NDArray[Any]
 
@@ -53,7 +54,7 @@ class LabelledFold:
     def __init__(self, n_splits: int = 5, *, n_repeats: int = 1, random_state: Any = None) -> None:
         for name, value, least in (("n_splits", n_splits, 2), ("n_repeats", n_repeats, 1)):
             if not isinstance(value, int | np.integer) or value < least:
-                raise ParameterError(f"{name}={value!r}: pass an integer of at least {least}.")
+                raise ParameterError(f"{name}={shown(value)}: pass an integer of at least {least}.")
         self.n_splits = n_splits
         self.n_repeats = n_repeats
         self.random_state = random_state
@@ -74,6 +75,11 @@ class LabelledFold:
         groups : None
             Not used.
         """
+        if called_from("cross_val_predict"):
+            raise LabelError(
+                "cross_val_predict needs every row in a test fold, and LabelledFold holds out labelled rows only. Use "
+                "deepsep.out_of_fold(model, X, y), which returns the probabilities of the labelled rows."
+            )
         if y is None:
             raise LabelError("LabelledFold needs y to know which rows are labelled: call split(X, y).")
         labels = as_labels(y)
@@ -83,7 +89,7 @@ class LabelledFold:
         if counts.min() < self.n_splits:
             rarest = labels.classes[counts.argmin()]
             raise LabelError(
-                f"class {rarest!r} has {counts.min()} labelled rows, fewer than n_splits={self.n_splits}. "
+                f"class {shown(rarest)} has {counts.min()} labelled rows, fewer than n_splits={self.n_splits}. "
                 + (
                     f"Use n_splits={counts.min()} or label more rows of it."
                     if counts.min() > 1

@@ -59,15 +59,16 @@ def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
     return np.concatenate([function(take(table, np.arange(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)])
 
 
-def prediction_columns(classes: Array, p: Array) -> dict[str, Array]:
+def prediction_columns(classes: Array, p: Array, label: str | None = None) -> dict[str, Array]:
     """Return the columns of predictions: the label, the probability of each class, and the confidence."""
     best = p.max(axis=1) if len(p) else np.empty(0)
-    return dict(zip(prediction_names(classes), [classes[p.argmax(axis=1)], *p.T, best], strict=True))
+    return dict(zip(prediction_names(classes, label), [classes[p.argmax(axis=1)], *p.T, best], strict=True))
 
 
-def prediction_names(classes: Any) -> list[str]:
-    """Return the names of the columns of predictions."""
-    return ["label", *(f"probability_{name}" for name in classes), "confidence"]
+def prediction_names(classes: Any, label: str | None = None) -> list[str]:
+    """Return the names of the columns of predictions; the first is that of the column of labels, or "label"."""
+    others = [*(f"probability_{name}" for name in classes), "confidence"]
+    return ["label" if label is None or label in others else label, *others]
 
 
 def check_id_name(id_name: Any, columns: Iterable[str]) -> None:

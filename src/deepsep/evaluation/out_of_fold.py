@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.core.checks import is_integer, private_generator
 from deepsep.core.labels import Labels, as_labels
-from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.core.workers import end_with, without_interrupts
+from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
 from deepsep.evaluation.frames import prediction_columns, take
 from deepsep.evaluation.population import read_weights, to_population
@@ -189,7 +191,7 @@ def out_of_fold(
     """
     for name, value, least in (("n_splits", n_splits, 2), ("n_repeats", n_repeats, 1)):
         if not is_integer(value, least):
-            raise ParameterError(f"out_of_fold: {name}={value!r}; pass an integer of at least {least}.")
+            raise ParameterError(f"out_of_fold: {name}={shown(value)}; pass an integer of at least {least}.")
     labels = as_labels(y)
     if not hasattr(X, "shape"):
         X = np.asarray(X)
@@ -225,6 +227,7 @@ class _Job:
     ask: Callable[[Any, Any], Array]
     after_fit: Callable[[str, Any, Fold], Any] | None
     keep_failures: bool
+    parent: int
 
 
 def predict_proba(fitted: Any, X: Any) -> Array:
@@ -276,7 +279,7 @@ def fit_folds(
     """
     if weight is not None and (weight == 1).all():
         weight = None
-    job = _Job(candidates, table, labels, folds, weight, encoder, ask, after_fit, keep_failures)
+    job = _Job(candidates, table, labels, folds, weight, encoder, ask, after_fit, keep_failures, os.getpid())
     results = []
     for result in _run(job, n_jobs):
         results.append(result)
@@ -319,10 +322,13 @@ def _run(job: _Job, n_jobs: int | None) -> Iterator[_Result]:
     from joblib import Parallel, delayed, parallel_config
 
     with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
-        yield from Parallel(return_as="generator")(delayed(_fit_fold)(job, number) for number in numbers)
+        with without_interrupts():
+            results = Parallel(return_as="generator")(delayed(_fit_fold)(job, number) for number in numbers)
+        yield from results
 
 
 def _fit_fold(job: _Job, number: int) -> _Result:
+    end_with(job.parent)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)  # the fit to all rows has issued them already
         fold = _encoded(job, number)

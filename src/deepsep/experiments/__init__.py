@@ -1,7 +1,7 @@
-"""The paper's study on any labelled table, and the same question about one's own labels.
+"""The paper's study on any labelled table, and a comparison of methods on the labels at hand.
 
-:func:`prepare` lists the fits of an experiment, :func:`run` does those that are not done, :func:`find` gathers what
-they say and :func:`write` leaves it in a folder. :func:`compare` holds methods against each other on few labels.
+:func:`prepare` lists the fits of an experiment, :func:`run` runs those that are not finished, :func:`gather` collects
+their results, and :func:`write` writes them to a folder. :func:`compare` cross-validates methods on a few labels.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from deepsep.experiments.comparison import compare
-    from deepsep.experiments.results_folder import find, write
+    from deepsep.experiments.comparison import Comparison, compare
+    from deepsep.experiments.results_folder import gather, write
     from deepsep.experiments.running import prepare, run
 
-__all__ = ["compare", "find", "prepare", "run", "write"]
+__all__ = ["Comparison", "compare", "gather", "prepare", "run", "write"]
 
 _HOME = {
+    "Comparison": "deepsep.experiments.comparison",
     "compare": "deepsep.experiments.comparison",
-    "find": "deepsep.experiments.results_folder",
+    "gather": "deepsep.experiments.results_folder",
     "prepare": "deepsep.experiments.running",
     "run": "deepsep.experiments.running",
     "write": "deepsep.experiments.results_folder",

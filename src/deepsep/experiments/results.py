@@ -1,4 +1,4 @@
-"""From finished cells to the paper's Table 1, and the tests that it supports."""
+"""The paper's Table 1 and its significance tests, computed from finished cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from deepsep.experiments import published
 from deepsep.experiments.cells import Cell, read_report
-from deepsep.experiments.study_models import DEFAULTS_NAME, ENSEMBLE, INITIAL, LAST, in_order
+from deepsep.experiments.study_models import DEFAULTS_NAME, ENSEMBLE, INITIAL, LAST, RAW, in_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,10 +19,11 @@ COLUMNS = (
     *("table", "shuffle", "labels", "method"),
     *("accuracy", "balanced_accuracy", "log_loss", "ece", "seconds"),
 )
-# What is held against what: the paper's claims, and, where it was run, DeepSep with our defaults.
+# Pairs of models to compare: the paper's claims and, where it was run, DeepSep with the defaults of this library.
 CLAIMS = (
     (ENSEMBLE, INITIAL),
     (ENSEMBLE, LAST),
+    (ENSEMBLE, RAW),
     (ENSEMBLE, "LightGBM"),
     (ENSEMBLE, "LightGBM (few labels)"),
     (ENSEMBLE, "Mean Teacher"),
@@ -33,7 +34,7 @@ CLAIMS = (
 
 
 def collect(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
-    """Return one row a model, size and shuffle; every column but the seconds is deterministic."""
+    """Return one row per model, size and shuffle; every column but the seconds is deterministic."""
     import pandas as pd
 
     rows = []
@@ -46,7 +47,7 @@ def collect(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
 
 
 def rounds(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
-    """Return the accuracy of the network and of the moving average in every round of DeepSep (the paper's Figure 5)."""
+    """Return the accuracy of network and moving average after every round of DeepSep (Figure 5 of the paper)."""
     import pandas as pd
 
     rows = []
@@ -58,7 +59,7 @@ def rounds(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
 
 
 def table_1(results: pd.DataFrame) -> pd.DataFrame:
-    """Return accuracies in the paper's layout: a block a shuffle, averages last, a column a size; in %."""
+    """Return accuracies in %, as in the paper's Table 1: one block per shuffle, averages last, one column per size."""
     import pandas as pd
 
     pivot = results.pivot_table(index=["shuffle", "method"], columns="labels", values="accuracy") * 100
@@ -74,16 +75,14 @@ def published_averages(sizes: Sequence[int]) -> pd.DataFrame:
     """Return the averages that the paper printed, for the sizes that it has."""
     import pandas as pd
 
-    frame = pd.DataFrame(
-        {name: np.mean(rows, axis=0) for name, rows in published.TABLE.items()}, index=list(published.SIZES)
-    ).T
-    return frame[[size for size in published.SIZES if size in sizes]].round(2)
+    frame = pd.DataFrame.from_dict(published.AVERAGES, orient="index", columns=list(published.SIZES))
+    return frame[[size for size in published.SIZES if size in sizes]]
 
 
 def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> pd.DataFrame:
     """Return paired t-tests over the shuffles: mean difference in points, effect size, p and Holm's p.
 
-    The shuffles share rows, so that the p-values are optimistic. Holm's correction is over the sizes of a pair.
+    The shuffles share rows, so the p-values are optimistic. Holm's correction is applied over the sizes of each pair.
     """
     import pandas as pd
     from scipy import stats
@@ -93,12 +92,12 @@ def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> 
     for better, worse in pairs:
         if better not in wide or worse not in wide:
             continue
-        found = []
+        tests = []
         for size, both in wide[[better, worse]].dropna().groupby(level="labels"):
             gains = (both[better] - both[worse]).to_numpy()
             spread = gains.std(ddof=1) if len(gains) > 1 else np.nan
             test = stats.ttest_1samp(gains, 0) if len(gains) > 1 and spread > 0 else None
-            found.append(
+            tests.append(
                 {
                     "claim": f"{better} over {worse}",
                     "labels": size,
@@ -108,16 +107,16 @@ def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> 
                     "p": float(test.pvalue) if test is not None else np.nan,
                 }
             )
-        for row, p in zip(found, holm([row["p"] for row in found]), strict=True):
+        for row, p in zip(tests, holm([row["p"] for row in tests]), strict=True):
             row["p_holm"] = p
-        rows += found
+        rows += tests
     return pd.DataFrame(rows, columns=["claim", "labels", "difference", "sd", "effect", "p", "p_holm"])
 
 
 def ablation(results: pd.DataFrame, variants: Iterable[str]) -> pd.DataFrame:
-    """Return the accuracy of every model of DeepSep with published settings, and of its variants' ensembles.
+    """Return the accuracy of DeepSep as published, of its initial and last network, and of the variants.
 
-    Differences are to the published ensemble, in points, paired over the shuffles that have both.
+    Differences are from the published ensemble, in points, paired over the shuffles that have both.
     """
     import pandas as pd
 
@@ -130,17 +129,17 @@ def ablation(results: pd.DataFrame, variants: Iterable[str]) -> pd.DataFrame:
     sizes = {size for size, _ in wide[[name for name in changed if name in wide]].dropna(how="all").index}
     rows = []
     for size, here in wide[wide.index.isin(sizes, level="labels")].groupby(level="labels"):
-        for name, words in names.items():
+        for name, description in names.items():
             if name not in here:
                 continue
             both = here[[name]].assign(published=here[ENSEMBLE]).dropna()
             gains = both[name] - both["published"]
-            rows.append((size, words, both[name].mean(), gains.mean(), gains.std(ddof=1), len(gains)))
+            rows.append((size, description, both[name].mean(), gains.mean(), gains.std(ddof=1), len(gains)))
     return pd.DataFrame(rows, columns=columns).round(2)
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Return Holm's step-down adjusted p-values, in the given order; NaN stays, and does not count."""
+    """Return p-values adjusted by Holm's step-down method, in the given order; NaN stays NaN and is not counted."""
     values = np.asarray(p, dtype=float)
     known = np.flatnonzero(~np.isnan(values))
     order = known[np.argsort(values[known], kind="stable")]
@@ -151,20 +150,20 @@ def holm(p: Sequence[float]) -> list[float]:
 
 
 def sentence(tested: pd.DataFrame, claim: str) -> str:
-    """Return what the tests of one claim support, in words."""
+    """Return the result of the tests of one claim as a sentence."""
     rows = tested[tested["claim"] == claim]
-    holds = rows[(rows["p_holm"] < 0.05)]
+    significant = rows[rows["p_holm"] < 0.05]
     better, worse = claim.split(" over ")
     first = f"{better} minus {worse}: {rows['difference'].mean():+.2f} points on average over the sizes."
     if rows["p"].isna().all():
-        return f"{first} Nothing can be tested: it takes two shuffles that differ."
+        return f"{first} No test is possible: it needs at least two shuffles whose differences vary."
     parts = []
     for sign, word in ((1, "better"), (-1, "worse")):
-        sizes = holds[np.sign(holds["difference"]) == sign]["labels"].tolist()
+        sizes = significant[np.sign(significant["difference"]) == sign]["labels"].tolist()
         if sizes:
             parts.append(f"{word} at {', '.join(map(str, sizes))} labels")
-    verdict = " and ".join(parts) if parts else "no difference at any size that stands out from the noise"
-    return f"{first} After Holm's correction: {verdict}."
+    conclusion = " and ".join(parts) if parts else "no significant difference at any size"
+    return f"{first} After Holm's correction: {conclusion}."
 
 
 def as_text(table: pd.DataFrame) -> str:
@@ -189,7 +188,7 @@ def as_markdown(table: pd.DataFrame) -> str:
 
 
 def as_latex(table: pd.DataFrame) -> str:
-    """Return Table 1 in LaTeX, as the paper sets it."""
+    """Return Table 1 in LaTeX, in the paper's layout."""
     lines = [r"\begin{tabular}{|l|l|" + "c " * len(table.columns) + "|}", r"\hline"]
     lines.append(r"Shuffle \# & Model & " + " & ".join(map(str, table.columns)) + r" \\")
     for first, shuffle, method, values in _blocks(table):
@@ -199,10 +198,10 @@ def as_latex(table: pd.DataFrame) -> str:
 
 
 def _blocks(table: pd.DataFrame) -> Iterable[tuple[bool, Any, str, list[float]]]:
-    before: Any = None
+    previous: Any = None
     for (shuffle, method), values in zip(table.index, table.to_numpy().tolist(), strict=True):
-        yield shuffle != before, shuffle, method, values
-        before = shuffle
+        yield shuffle != previous, shuffle, method, values
+        previous = shuffle
 
 
 def _cell(value: float) -> str:

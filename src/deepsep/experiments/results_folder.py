@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: tables, figures, and a page that says what they mean (:mod:`._page`)."""
+"""Gather the results of an experiment, and write its tables, figures and page to a folder."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from deepsep.experiments import results
 from deepsep.experiments.cells import Cell, is_done, read_report
 from deepsep.experiments.curves import figure_4, figure_5
 from deepsep.experiments.running import Experiment
-from deepsep.experiments.study_page import Findings, page
+from deepsep.experiments.study_page import StudyResults, page
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def find(experiment: Experiment) -> Findings | None:
-    """Gather what the cells that are done say; None if there are none."""
+def gather(experiment: Experiment) -> StudyResults | None:
+    """Return the results of the finished cells, or None if no cell is finished."""
     done = [cell for cell in experiment.cells if is_done(cell, experiment.cells_folder)]
-    plain = [cell for cell in done if not cell.variant]
-    if not plain:
+    main_cells = [cell for cell in done if not cell.variant]
+    if not main_cells:
         return None
-    every = results.collect(done, experiment.cells_folder)
-    main = results.collect(plain, experiment.cells_folder)
+    everything = results.collect(done, experiment.cells_folder)
+    main = results.collect(main_cells, experiment.cells_folder)
     tested = results.claims(main)
-    rounds = results.rounds(plain, experiment.cells_folder)
-    return Findings(
-        results=every,
+    rounds = results.rounds(main_cells, experiment.cells_folder)
+    return StudyResults(
+        results=everything,
         table_1=results.table_1(main),
         claims=tested,
         sentences=[results.sentence(tested, claim) for claim in tested["claim"].unique()],
-        ablation=results.ablation(every, [cell.variant for cell in done if cell.variant]),
+        ablation=results.ablation(everything, [cell.variant for cell in done if cell.variant]),
         rounds=rounds,
-        seconds=_seconds(plain, experiment.cells_folder),
+        seconds=_seconds(main_cells, experiment.cells_folder),
     )
 
 
@@ -46,7 +46,7 @@ def _seconds(cells: list[Cell], folder: Path) -> pd.DataFrame:
 
 
 def write(
-    found: Findings,
+    study: StudyResults,
     experiment: Experiment,
     folder: Path,
     *,
@@ -54,35 +54,35 @@ def write(
     command: str = "",
     published: bool = False,
 ) -> dict[str, Path]:
-    """Write everything to a folder, each file whole or not at all, and return what lies where.
+    """Write the results to a folder, each file atomically, and return the paths by file name.
 
     Parameters
     ----------
-    found, experiment
-        What was found, by which cells.
+    study, experiment
+        The results, and the experiment they come from.
     folder : Path
-        Of the results.
+        Folder to write to.
     about, command : str
-        What the table is, and the command that made this; they go into the page.
+        Description of the table, and the command that was run; both appear on the page.
     published : bool
-        Whether to set the paper's averages beside ours.
+        Whether to show the paper's averages beside ours.
     """
-    table = found.table_1
+    table = study.table_1
     files: dict[str, str] = {
-        "table.csv": found.results.to_csv(index=False),
+        "table.csv": study.results.to_csv(index=False),
         "table1.txt": results.as_text(table),
         "table1.csv": table.reset_index().to_csv(index=False),
         "table1.md": results.as_markdown(table),
         "table1.tex": results.as_latex(table),
-        "claims.csv": found.claims.round(4).to_csv(index=False),
-        "figure4.svg": figure_4(found.results[found.results["method"].isin(table.index.unique("method"))]),
+        "claims.csv": study.claims.round(4).to_csv(index=False),
+        "figure4.svg": figure_4(study.results[study.results["method"].isin(table.index.unique("method"))]),
     }
-    if len(found.rounds):
-        files["figure5.svg"] = figure_5(found.rounds)
-    if len(found.ablation):
-        files["ablation.csv"] = found.ablation.to_csv(index=False)
+    if len(study.rounds):
+        files["figure5.svg"] = figure_5(study.rounds)
+    if len(study.ablation):
+        files["ablation.csv"] = study.ablation.to_csv(index=False)
     files["summary.md"] = page(
-        found, experiment.plan, experiment.cells, len(experiment.pending), about, command, published
+        study, experiment.plan, experiment.cells, len(experiment.pending), about, command, published
     )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
@@ -92,13 +92,13 @@ def write(
     return {name: folder / name for name in files}
 
 
-def as_json(found: Findings) -> Mapping[str, Any]:
-    """Return what a script wants to know."""
-    averages = found.table_1.loc["Average"]
+def as_json(study: StudyResults) -> Mapping[str, Any]:
+    """Return the results for ``deepsep experiment --json``."""
+    averages = study.table_1.loc["Average"]
     return {
         "averages": {name: dict(row.items()) for name, row in averages.iterrows()},
-        "claims": found.claims.to_dict("records"),
-        "sentences": found.sentences,
-        "ablation": found.ablation.to_dict("records"),
-        "seconds": found.seconds.to_dict("records"),
+        "claims": study.claims.to_dict("records"),
+        "sentences": study.sentences,
+        "ablation": study.ablation.to_dict("records"),
+        "seconds": study.seconds.to_dict("records"),
     }

@@ -1,7 +1,8 @@
-"""Run an experiment: list the cells, skip those that are done, fit the others in parallel."""
+"""Run an experiment: list its cells, skip the finished ones, and fit the others in parallel."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,18 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepsep.errors import DataError, DeepSepError
+from deepsep.core.workers import end_with, without_interrupts
+from deepsep.errors import DataError, DeepSepError, missing_package
 from deepsep.experiments.cells import Cell, is_done, run_cell
 from deepsep.experiments.splits import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
-from deepsep.experiments.study_models import DEFAULTS, METHODS, departures
+from deepsep.experiments.study_models import METHODS, changed_defaults, parameters
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TRIALS = 10  # of tuning
-FORGOTTEN = 24 * 3600  # seconds after which what a killed run was writing is removed
+TRIALS = 10  # fits for tuning
+STALE_AFTER = 24 * 3600  # seconds after which the unfinished folder of a killed run is removed
 
-# The ablation: what DeepSep is without each of its parts. The published settings are the cell without a variant.
+# The ablation: settings that differ from the published ones. The published settings are the cell without a variant.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "without propensity epochs": {"propensity_epochs": 0},
     "without label epochs": {"label_epochs": 0},
@@ -33,14 +35,14 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "softmax propensities": {"propensity": "softmax"},
     "hard propensities": {"propensity": "hard"},
     "with autoencoder": {"pretrain": "autoencoder"},
-    "defaults of deepsep": departures(),
+    "defaults of deepsep": changed_defaults(),
 }
 ABLATION_SIZES = (125, 500)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table on disk, what it allows, and all cells."""
+    """A table on disk, the plan for its rows, and all cells."""
 
     table: Path
     cells_folder: Path
@@ -49,7 +51,7 @@ class Experiment:
 
     @property
     def pending(self) -> list[Cell]:
-        """The cells that are not done."""
+        """The cells that are not finished."""
         return [cell for cell in self.cells if not is_done(cell, self.cells_folder)]
 
 
@@ -68,27 +70,27 @@ def prepare(
     test_per_class: int = TEST_PER_CLASS,
     ablation: bool = False,
 ) -> Experiment:
-    """List the cells of an experiment and write its table to where every worker finds it.
+    """List the cells of an experiment, and write its table to where the workers read it.
 
     Parameters
     ----------
     name : str
-        Of the table, as it is called in the results.
+        Name of the table in the results.
     frame : DataFrame
-        Features, and the column ``label``. Rows without a label take no part.
+        The features and the column ``label``. Rows without a label are left out.
     folder : Path
-        Of the results.
+        Folder of the results.
     labels, shuffles, methods
-        Sizes of the labelled sets, number of shuffles, names of :func:`deepsep.methods`; "deepsep" has the published
-        settings, "deepsep-defaults" those of this library.
+        Sizes of the labelled sets, number of shuffles, and names from :func:`deepsep.methods`; "deepsep" has the
+        published settings, "deepsep-defaults" the defaults of this library.
     settings : mapping, optional
-        Method → settings that differ from its own.
+        Method → settings to change.
     trials : int
-        Fits with which every method is tuned on the validation rows; 0: none is.
+        Fits for tuning every method on the validation rows; 0: no tuning.
     validation, test_per_class : int
-        Rows to tune on, and to test on.
+        Number of validation rows, and of test rows per class.
     ablation : bool
-        Whether to add DeepSep without each of its parts, at 125 and 500 labels.
+        Whether to add variants of DeepSep, at 125 and 500 labels.
     """
     if label not in frame:
         raise DataError(f"the table has no column {label!r}; it has {', '.join(map(repr, frame.columns[:10]))}.")
@@ -97,40 +99,40 @@ def prepare(
     counts = np.unique(frame[label].to_numpy(dtype=str), return_counts=True)[1]
     if len(counts) < 2:
         raise DataError(f"the table has {len(counts)} classes in {label!r}; an experiment takes two or more.")
-    what = plan(counts, sizes=labels, validation=validation, test_per_class=test_per_class)
+    row_plan = plan(counts, sizes=labels, validation=validation, test_per_class=test_per_class)
     path, digest = _write_table(name, frame, folder)
     common: dict[str, Any] = {
         "table": name,
         "table_sha256": digest,
         "label": label,
-        "largest": what.sizes[-1],
-        "validation": what.validation,
-        "test_per_class": what.test_per_class,
+        "largest": row_plan.sizes[-1],
+        "validation": row_plan.validation,
+        "test_per_class": row_plan.test_per_class,
         "trials": trials,
     }
+    given = {method: dict((settings or {}).get(method, {})) for method in (*methods, "deepsep")}
+    fits = {method: _configuration(method, given[method]) for method in methods}
     cells = [
-        Cell(shuffle=shuffle, labels=size, method=method, settings=own_settings(method, settings or {}), **common)
+        Cell(shuffle=shuffle, labels=size, **fits[method], **common)
         for shuffle in range(shuffles)
-        for size in what.sizes
+        for size in row_plan.sizes
         for method in methods
     ]
     if ablation:
-        changed = dict((settings or {}).get("deepsep", {}))
+        variants = {name: _configuration("deepsep", given["deepsep"] | dict(more)) for name, more in VARIANTS.items()}
         cells += [
-            Cell(
-                shuffle=shuffle, labels=size, method="deepsep", settings=changed | dict(more), variant=variant, **common
-            )
-            for variant, more in VARIANTS.items()
+            Cell(shuffle=shuffle, labels=size, variant=variant, **configuration, **common)
             for shuffle in range(shuffles)
-            for size in what.sizes
+            for size in row_plan.sizes
             if size in ABLATION_SIZES
+            for variant, configuration in variants.items()
         ]
-    return Experiment(path, folder / "cells", what, tuple(cells))
+    cells.sort(key=lambda cell: (cell.shuffle, cell.labels))  # cells of the same rows together: they are encoded once
+    return Experiment(path, folder / "cells", row_plan, tuple(cells))
 
 
-def own_settings(name: str, given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings that a cell is known by; our defaults are among them, so that changed ones make new cells."""
-    return (departures() if name == DEFAULTS else {}) | dict(given.get(name, {}))
+def _configuration(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"method": method, "settings": dict(settings), "parameters": parameters(method, settings)}
 
 
 def run(
@@ -141,25 +143,25 @@ def run(
     address: str | None = None,
     on_cell: Callable[[], object] | None = None,
 ) -> None:
-    """Fit every cell that is not done.
+    """Fit every cell that is not finished.
 
     Parameters
     ----------
     experiment : Experiment
-        From :func:`prepare`.
+        The result of :func:`prepare`.
     jobs : int
-        Processes on this machine.
+        Number of processes on this machine.
     engine, address
-        "ray" fits the cells on a Ray cluster, which must see the folder of the results under the same path.
+        "ray" fits the cells on a Ray cluster, which must be able to reach the results folder under the same path.
     on_cell : callable, optional
-        Called after each cell, such as for a progress bar.
+        Called after each cell, for example to advance a progress bar.
 
     Raises
     ------
     DeepSepError
-        If cells failed; the others are done nevertheless.
+        If cells failed; all others are finished nevertheless.
     """
-    _tidy(experiment.cells_folder)
+    _remove_stale(experiment.cells_folder)
     pending = experiment.pending
     fit = _on_ray(address) if engine == "ray" else _on_this_machine(jobs)
     failures = []
@@ -176,27 +178,34 @@ Task = tuple[Cell, Path, Path]
 
 
 def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
-    """Run a cell, unless another run was faster, and return what went wrong, so that it does not stop the others."""
+    """Run a cell unless another run has finished it; return the error, if any, so that the other cells still run."""
     if is_done(cell, folder):
         return None
     try:
         run_cell(cell, table, folder)
     except ImportError:
-        raise  # a package is missing: no other cell of the method would fare better
+        raise  # a package is missing: every other cell of the method would fail too
     except Exception as error:
         return f"{cell.method} at {cell.labels} labels, shuffle {cell.shuffle + 1}: {type(error).__name__}: {error}"
     return None
+
+
+def _attempt_here(cell: Cell, table: Path, folder: Path, parent: int) -> str | None:
+    end_with(parent)
+    return attempt(cell, table, folder)
 
 
 def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | None]]:
     from joblib import Parallel, delayed, parallel_config
 
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        # Always in workers, even in one, with one thread each: sums are then the same whatever the number of them.
+        # One thread per worker, so that results do not depend on the number of workers.
         with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
-            yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
-                delayed(attempt)(*task) for task in tasks
-            )
+            with without_interrupts():
+                results = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
+                    delayed(_attempt_here)(*task, os.getpid()) for task in tasks
+                )
+            yield from results
 
     return fit
 
@@ -205,11 +214,11 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
     try:
         ray: Any = import_module("ray")
     except ModuleNotFoundError as error:
-        raise ImportError('the engine "ray" needs Ray. Install it with: pip install "deepsep[ray]"') from error
+        raise missing_package('the engine "ray"', "ray") from error
 
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
-        ours = not ray.is_initialized()
-        if ours:
+        started_here = not ray.is_initialized()
+        if started_here:
             ray.init(address=address, runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}}, log_to_driver=False)
         try:
             remote = ray.remote(num_cpus=1)(attempt)
@@ -218,15 +227,15 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
                 ready, waiting = ray.wait(waiting)
                 yield from ray.get(ready)
         finally:
-            if ours:
+            if started_here:
                 ray.shutdown()
 
     return fit
 
 
 def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, str]:
-    """Write the table once, and return where, and the hash of its content."""
-    digest = _digest(frame)
+    """Write the table unless it is there, and return its path and the hash of its content."""
+    digest = table_digest(frame)
     path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -236,8 +245,8 @@ def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, st
     return path.resolve(), digest
 
 
-def _digest(frame: pd.DataFrame) -> str:
-    """Return a hash of names, kinds and values, and not of the file, which another pandas writes differently."""
+def table_digest(frame: pd.DataFrame) -> str:
+    """Return a hash of names, kinds and values; that of the file would depend on the version of pandas."""
     from pandas.util import hash_pandas_object
 
     content = sha256()
@@ -260,8 +269,8 @@ def _kind(column: pd.Series[Any]) -> str:
     return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
 
 
-def _tidy(folder: Path) -> None:
-    """Remove what runs that were killed long ago have left."""
+def _remove_stale(folder: Path) -> None:
+    """Remove the unfinished folders of runs that were killed long ago."""
     for left in folder.glob(".unfinished-*"):
-        if time.time() - left.stat().st_mtime > FORGOTTEN:
+        if time.time() - left.stat().st_mtime > STALE_AFTER:
             shutil.rmtree(left, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Which rows are labelled, which validate and which test: section 3 of the paper."""
+"""Split rows into labelled, validation and test rows, as in section 3 of the paper."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SIZES = (35, 50, 125, 250, 500, 1250, 2500)  # ℓ
 VALIDATION = 100
 TEST_PER_CLASS = 956
 SHUFFLES = 5
-FEWEST_TEST_ROWS = 30  # of each class
+FEWEST_TEST_ROWS = 30  # per class
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Which sizes a table can fill, and how many rows of each class test; the same in every shuffle."""
+    """The sizes of labelled set that a table allows, and the number of test rows; the same in every shuffle."""
 
     sizes: tuple[int, ...]
     validation: int
@@ -31,7 +31,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Deal:
+class Split:
     """The rows of one shuffle. The labelled set of size ℓ is ``labelled[:ℓ]``."""
 
     labelled: Array
@@ -46,53 +46,53 @@ def plan(
     validation: int = VALIDATION,
     test_per_class: int = TEST_PER_CLASS,
 ) -> Plan:
-    """Return what the classes' numbers of rows allow.
+    """Return the plan that the class sizes allow.
 
     Parameters
     ----------
     counts : array (c,)
-        Rows of each class.
+        Number of rows per class.
     sizes, validation, test_per_class
-        What is wanted. A size is left out, with a notice, where it is below the number of classes, where a class has
-        too few rows to fill it, or where it would leave fewer than 30 test rows a class.
+        Wanted numbers. A size is left out, with a notice, if it is below the number of classes, if a class has too few
+        rows for it, or if it would leave fewer than 30 test rows per class.
 
     Raises
     ------
     DataError
-        If no size is left.
+        If every size is left out.
     """
     c = len(counts)
     kept, notices = [], []
     for size in sorted(set(sizes)):
-        # Round-robin over a random order: any class may be one of those with a row more.
+        # Classes are filled in turn, in random order: any of them may have one row more than the others.
         left = int(counts.min()) - -(-(size + validation) // c)
         if size < c:
-            notices.append(f"{size} labels are left out: there are {c} classes, and each needs one.")
+            notices.append(f"{size} labels are left out: there are {c} classes, and each needs a label.")
         elif left < FEWEST_TEST_ROWS:
             notices.append(
-                f"{size} labels are left out: the smallest class has {int(counts.min())} rows, so that {max(left, 0)} "
-                f"would be left to test, and it takes {FEWEST_TEST_ROWS}."
+                f"{size} labels are left out: the smallest class has {int(counts.min())} rows, which leaves "
+                f"{max(left, 0)} for testing; at least {FEWEST_TEST_ROWS} are needed."
             )
         else:
             kept.append(size)
     if not kept:
-        raise DataError("the table fits no size of labelled set. " + " ".join(notices))
+        raise DataError("the table is too small for every number of labels. " + " ".join(notices))
     most = int(counts.min()) - -(-(kept[-1] + validation) // c)
     return Plan(tuple(kept), validation, min(test_per_class, most), tuple(notices))
 
 
-def deal(codes: Array, plan: Plan, shuffle: int) -> Deal:
-    """Deal the rows of a shuffle: labels first, then validation, then test.
+def split_rows(codes: Array, plan: Plan, shuffle: int) -> Split:
+    """Split the rows of a shuffle: labelled rows first, then validation, then test.
 
-    Labels and validation rows are dealt round-robin over a random order of the classes, so that the labelled sets are
-    nested and their classes differ by at most one row. Rows that are not dealt take no part.
+    Labelled and validation rows are taken from the classes in turn, in a random order, so the labelled sets are nested
+    and their class sizes differ by at most one. Rows beyond these are not used.
     """
     rng = np.random.default_rng(shuffle)
     c = int(codes.max()) + 1
     order = rng.permutation(c)
-    piles = [rng.permutation(np.flatnonzero(codes == k)) for k in range(c)]
+    by_class = [rng.permutation(np.flatnonzero(codes == k)) for k in range(c)]
     n = plan.sizes[-1] + plan.validation
-    dealt = np.array([piles[order[i % c]][i // c] for i in range(n)])
-    taken = np.bincount(codes[dealt], minlength=c)
-    test = np.concatenate([pile[used : used + plan.test_per_class] for pile, used in zip(piles, taken, strict=True)])
-    return Deal(dealt[: plan.sizes[-1]], dealt[plan.sizes[-1] :], np.sort(test))
+    chosen = np.array([by_class[order[i % c]][i // c] for i in range(n)])
+    taken = np.bincount(codes[chosen], minlength=c)
+    test = np.concatenate([rows[n : n + plan.test_per_class] for rows, n in zip(by_class, taken, strict=True)])
+    return Split(chosen[: plan.sizes[-1]], chosen[plan.sizes[-1] :], np.sort(test))

@@ -1,4 +1,4 @@
-"""The page of an experiment: what was done, what came out, what the tests support, and what to bear in mind."""
+"""The page of an experiment in Markdown: its set-up, results, tests and limits."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Findings:
-    """What the finished cells of an experiment say.
+class StudyResults:
+    """The results of the finished cells of an experiment.
 
     Attributes
     ----------
     results : DataFrame
-        One row a model, size and shuffle; what ``table.csv`` holds.
+        One row per model, size and shuffle; the content of ``table.csv``.
     table_1 : DataFrame
-        Accuracies in %, a block a shuffle, averages last.
+        Accuracies in %, one block per shuffle, averages last.
     claims : DataFrame
         Paired t-tests over the shuffles.
     sentences : list of str
-        What the tests support.
+        The tests in words.
     ablation : DataFrame
-        What is lost without each part of DeepSep; empty without an ablation.
+        Accuracy of DeepSep's variants; empty without an ablation.
     rounds : DataFrame
-        Accuracy in every round of DeepSep.
+        Accuracy after every round of DeepSep.
     seconds : DataFrame
-        Time per fit: mean and slowest, by method.
+        Seconds per fit by method: mean, slowest and total.
     """
 
     results: pd.DataFrame
@@ -47,84 +47,86 @@ class Findings:
 
 
 def page(
-    found: Findings, plan: Plan, cells: Sequence[Cell], missing: int, about: str, command: str, published: bool
+    study: StudyResults, plan: Plan, cells: Sequence[Cell], missing: int, about: str, command: str, published: bool
 ) -> str:
     """Return the page in Markdown.
 
     Parameters
     ----------
-    found : Findings
-        What came out.
+    study : StudyResults
+        The results.
     plan, cells, missing
-        What was to be done, and how many cells are not.
+        The plan for the rows, all cells, and how many of them are not finished.
     about, command : str
-        What the table is, and the command that made this; either may be empty.
+        Description of the table, and the command that was run; either may be empty.
     published : bool
-        Whether to set the paper's averages beside ours.
+        Whether to show the paper's averages beside ours.
     """
     shuffles, trials = len({cell.shuffle for cell in cells}), cells[0].trials
-    models = found.results[found.results["method"].isin(found.table_1.index.unique("method"))]
+    models = study.results[study.results["method"].isin(study.table_1.index.unique("method"))]
     lines = [f"# The experiment on {cells[0].table}", ""]
     lines += [about.strip(), ""] if about else []
     lines += ["Made with:", "", f"    {command}", ""] if command else []
     lines += [
-        f"{shuffles} shuffles; {plan.validation} validation rows; {plan.test_per_class} test rows of each class, which "
+        f"{shuffles} shuffles; {plan.validation} validation rows; {plan.test_per_class} test rows per class, which "
         f"are also the unlabelled rows. {_tuning(trials)}",
         "",
         *(f"- {notice}" for notice in plan.notices),
     ]
     if missing:
-        lines += ["", f"**{missing} of {len(cells)} cells are missing.** The same command continues."]
+        lines += ["", f"**{missing} of {len(cells)} fits are not finished.** Run the same command again to continue."]
     lines += ["", "## Accuracy", "", spread_table(models, "accuracy"), ""]
     lines += ["In %, mean ± standard deviation over the shuffles.", ""]
     if published:
-        lines += ["The paper's averages, on its own data, which is not public:", "", published_table(found), ""]
+        lines += ["The paper's averages, on its own data, which is not public:", "", published_table(study), ""]
     lines += ["![Accuracy against labels](figure4.svg)", ""]
-    lines += ["![Accuracy per round](figure5.svg)", ""] if len(found.rounds) else []
-    lines += ["## What the differences support", "", *(f"- {sentence}" for sentence in found.sentences), ""]
-    lines += [claims_table(found.claims) if len(found.claims) else "Nothing: no pair of models to compare.", ""]
-    if len(found.ablation):
-        lines += ["## Ablation", "", ablation_table(found.ablation), ""]
+    lines += ["![Accuracy per round](figure5.svg)", ""] if len(study.rounds) else []
+    lines += ["## Differences between models", "", *(f"- {sentence}" for sentence in study.sentences), ""]
+    lines += [claims_table(study.claims) if len(study.claims) else "There is no pair of models to compare.", ""]
+    if len(study.ablation):
+        lines += ["## Ablation", "", ablation_table(study.ablation), ""]
     lines += ["## Calibration error", "", spread_table(models, "ece"), ""]
-    lines += ["In %: how far the probability of the chosen class is from the share of rows that are right.", ""]
-    lines += ["## Time", "", _markdown(found.seconds, "Seconds of a fit, with the encoding of the table."), ""]
-    lines += ["## To bear in mind", "", *(f"- {text}" for text in caveats(plan.validation, trials)), ""]
-    return "\n".join([*lines, "## Every shuffle", "", as_markdown(found.table_1)])
+    lines += ["In %: the average gap between the probability of the predicted class and how often it is right.", ""]
+    lines += ["## Time", "", _markdown(study.seconds, "Seconds per fit, without the encoding of the table."), ""]
+    lines += ["## Limits", "", *(f"- {text}" for text in caveats(plan.validation, trials)), ""]
+    return "\n".join([*lines, "## Every shuffle", "", as_markdown(study.table_1)])
 
 
 def caveats(validation: int, trials: int) -> list[str]:
-    """Return what every reader of such a table should know."""
+    """Return the limits that apply to every such study."""
     further = f"{validation} further labels: at 35 labels a tuned method has seen {35 + validation}."
     return [
         f"Tuning uses {further}" if trials else f"Nothing is tuned here. Tuning would use {further}",
         "Labels and test rows are both balanced over the classes. The balancing target of the TSVMs is therefore "
-        "exactly right here; in a population whose shares are not those of the labels it would not be.",
-        "The shuffles are drawn from one table and share rows, so that the p-values are optimistic. With five shuffles "
-        "a rank test could not go below .0625 at all.",
+        "exactly right here; in a population whose class shares differ from those of the labels it would not be.",
+        "The shuffles are drawn from one table and share rows, so the p-values are optimistic. With five shuffles a "
+        "rank test could not go below .0625 at all.",
     ]
 
 
 def spread_table(results: pd.DataFrame, column: str) -> str:
-    """Return the mean of a column and its standard deviation over the shuffles, models down and sizes across."""
+    """Return the mean of a column and its standard deviation over the shuffles: a row per model, a column per size."""
     both = results.groupby(["method", "labels"])[column].agg(["mean", "std"]) * 100
 
     def cell(name: str, size: int) -> str:
         if (name, size) not in both.index:
             return "–"
         mean, deviation = both.loc[(name, size)]
+        if mean != mean:
+            return "–"
         return f"{mean:.2f}" + ("" if deviation != deviation else f" ± {deviation:.1f}")
 
     return _grid("model", in_order(results["method"].unique()), sorted(results["labels"].unique()), cell)
 
 
-def published_table(found: Findings) -> str:
+def published_table(study: StudyResults) -> str:
     """Return the paper's averages for the sizes at hand, in Markdown."""
-    averages = published_averages(found.table_1.columns.tolist())
+    averages = published_averages(study.table_1.columns.tolist())
     return _markdown(averages.rename_axis("model").reset_index(), "")
 
 
 def claims_table(claims: pd.DataFrame) -> str:
-    """Return the tests in Markdown, claims down and sizes across."""
+    """Return the tests in Markdown, one row per claim, one column per size."""
     rows = claims.set_index(["claim", "labels"])
 
     def cell(claim: str, size: int) -> str:
@@ -144,19 +146,19 @@ def claims_table(claims: pd.DataFrame) -> str:
 
 
 def ablation_table(ablation: pd.DataFrame) -> str:
-    """Return the ablation in Markdown, variants down and sizes across."""
+    """Return the ablation in Markdown, one row per variant, one column per size."""
     rows = ablation.set_index(["what", "labels"])
 
-    def cell(what: str, size: int) -> str:
-        if (what, size) not in rows.index:
+    def cell(variant: str, size: int) -> str:
+        if (variant, size) not in rows.index:
             return "–"
-        row = rows.loc[(what, size)]
-        alone = row["sd"] != row["sd"] or not (row["sd"] or row["difference"])
-        return f"{row['accuracy']:.2f}" + ("" if alone else f" ({row['difference']:+.2f} ± {row['sd']:.2f})")
+        row = rows.loc[(variant, size)]
+        no_spread = row["sd"] != row["sd"] or not (row["sd"] or row["difference"])
+        return f"{row['accuracy']:.2f}" + ("" if no_spread else f" ({row['difference']:+.2f} ± {row['sd']:.2f})")
 
     grid = _grid("DeepSep", list(ablation["what"].unique()), sorted(ablation["labels"].unique()), cell)
     return (
-        f"{grid}\n\nAccuracy in % at each number of labels; in brackets the difference to the published settings in "
+        f"{grid}\n\nAccuracy in % at each number of labels; in brackets the difference from the published settings in "
         "points, with its standard deviation over the shuffles."
     )
 
@@ -170,15 +172,15 @@ def _grid(corner: str, down: Sequence[str], across: Sequence[int], cell: Callabl
 def _tuning(trials: int) -> str:
     if trials:
         return f"Every method is tuned with {trials} fits on the validation rows."
-    return "Nothing is tuned: the validation rows go to no method."
+    return "Nothing is tuned; the validation rows are not used."
 
 
 def _markdown(frame: pd.DataFrame, note: str) -> str:
     names = [str(name) for name in frame.columns]
     lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
-    lines += [f"| {' | '.join(map(_shown, row))} |" for row in frame.itertuples(index=False)]
+    lines += [f"| {' | '.join(map(_format, row))} |" for row in frame.itertuples(index=False)]
     return "\n".join([*lines, *(["", note] if note else [])])
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -1,58 +1,59 @@
-"""Tuning on the validation rows alone, with the same small budget for every method."""
+"""Tune a method on the validation rows, with the same number of fits for every method."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import Range, find_method
+from deepsep.errors import missing_package
 from deepsep.evaluation.metrics import log_loss
 from deepsep.experiments.study_models import DEFAULTS, build
-from deepsep.table import for_table
 
 Array = NDArray[Any]
 
-TIE = 1e-4  # what one unit of log loss weighs against accuracy: it decides between equals
+TIE_BREAK = 1e-4  # weight of the log loss beside accuracy: it decides between equally accurate settings
+
+
+def is_installed() -> bool:
+    """Return whether Optuna, which does the tuning, is installed."""
+    return find_spec("optuna") is not None
 
 
 def tune(
     name: str,
     settings: Mapping[str, Any],
-    train: Any,
+    X: Any,
     y: Array,
-    held: tuple[Any, Array],
+    validation: tuple[Any, Array],
     *,
     trials: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Return the settings that are most accurate on the validation rows; the method's own are the first trial.
+    """Return the settings that are most accurate on the validation rows; the first trial is the method's defaults.
 
     Parameters
     ----------
     name, settings
-        The method, and what is not to be tuned.
-    train, y
-        The rows that the method is given: a table, and codes of which -1 marks the unlabelled rows.
-    held : (table, codes)
-        The validation rows.
+        The method, and settings that are fixed.
+    X, y
+        The training rows and their class codes, -1 for unlabelled rows.
+    validation : (X, y)
+        The validation rows and their classes.
     trials, seed : int
-        Number of fits, and the seed of the search and of every fit.
+        Number of fits, and the seed of the search and of each fit.
     """
-    try:
-        optuna: Any = import_module("optuna")
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            'tuning needs optuna. Install it with: pip install "deepsep[tune]", or use the settings as they are '
-            "(--no-tune)."
-        ) from error
-
+    if not is_installed():
+        raise missing_package("tuning", "optuna")
+    optuna: Any = import_module("optuna")
     record = find_method("deepsep" if name == DEFAULTS else name)
-    own = build(name, **settings).get_params()
-    inner = "estimator__" if record.classifier else ""  # settings of the classifier that a supervised method wraps
+    defaults = build(name, **settings).get_params()
+    inner = "estimator__" if record.classifier else ""  # a supervised method wraps the classifier to tune
     ranges = {f"{inner}{setting}": r for setting, r in record.tuning.items() if setting not in settings}
     if not ranges:
         return {}
@@ -65,19 +66,19 @@ def tune(
     def objective(trial: Any) -> float:
         changes = {setting: value(trial, setting, r) for setting, r in ranges.items()}
         model = build(name, random_state=seed, **settings).set_params(**changes)
-        p = for_table(model).fit(train, y).predict_proba(held[0])
-        return float((p.argmax(axis=1) == held[1]).mean() - TIE * log_loss(p, held[1]))
+        p = model.fit(X, y).predict_proba(validation[0])
+        return float((p.argmax(axis=1) == validation[1]).mean() - TIE_BREAK * log_loss(p, validation[1]))
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
-    study.enqueue_trial({setting: _inside(own[setting], r) for setting, r in ranges.items()})
+    study.enqueue_trial({setting: _inside(defaults[setting], r) for setting, r in ranges.items()})
     study.optimize(objective, n_trials=trials)
     return {setting.partition("__")[2] or setting: best for setting, best in study.best_params.items()}
 
 
 def _inside(value: Any, r: Range) -> float | int:
-    """Return a setting's own value, moved into its range; text and None, which mean a rule, become its middle."""
+    """Return a default clipped to its range; the middle of the range for a default that is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         value = np.sqrt(r.low * r.high) if r.log else (r.low + r.high) / 2
-    moved = min(max(float(value), r.low), r.high)
-    return round(moved) if r.whole else moved
+    clipped = min(max(float(value), r.low), r.high)
+    return round(clipped) if r.whole else clipped

@@ -1,4 +1,4 @@
-"""A comparison in words and as a table."""
+"""The result of a comparison in sentences and as a table."""
 
 from __future__ import annotations
 
@@ -11,48 +11,46 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def verdict(found: dict[str, Any]) -> list[str]:
-    """Return which method, by how much, whether that is more than noise, and whether unlabelled rows helped."""
-    best, *others = found["methods"]
+def verdict(comparison: dict[str, Any]) -> list[str]:
+    """Return the best method, whether its lead is more than noise, and whether unlabelled rows helped."""
+    best, *others = comparison["methods"]
     accuracy = best["accuracy"]
     sentences = [
-        f"Take {best['name']}: {percent(accuracy['value'])} of held-out labels right ({span(accuracy['interval'])})."
+        f"Use {best['name']}: {percent(accuracy['value'])} of held-out labels right ({span(accuracy['interval'])})."
     ]
     if others:
-        sentences.append(_next(best, others[0]))
+        sentences.append(_second(best, others[0]))
         near = [one["name"] for one in others if one["against_best"]["interval"][1] >= 0]
         if len(near) > 1:
-            sentences.append(f"Not told apart from it by these labels: {join_words(near)}.")
+            sentences.append(f"These labels do not show which is better: {join_words([best['name'], *near])}.")
         elif not near and len(others) > 1:
-            sentences.append("All others are further behind than noise would explain.")
-    return sentences + _unlabelled(found["unlabelled"])
+            sentences.append("All others are behind by more than noise.")
+    return sentences + _unlabelled(comparison["unlabelled"])
 
 
-def _next(best: dict[str, Any], second: dict[str, Any]) -> str:
+def _second(best: dict[str, Any], second: dict[str, Any]) -> str:
     gap = second["against_best"]
-    low, high = gap["interval"]
-    words = f"{points(gap['difference'])} points, 95 % interval {points(low)} to {points(high)}"
-    if high < 0:
-        return f"{second['name']} comes next, and the difference is more than noise: {words}."
+    if gap["interval"][1] < 0:
+        return f"{second['name']} comes next, and the difference is more than noise: {_gap(gap)}."
     cheaper = best["seconds"] >= 1 and second["seconds"] < best["seconds"] / 5
-    also = f" It takes {second['seconds']:.1f} s a fit instead of {best['seconds']:.1f}." if cheaper else ""
-    return f"{second['name']} comes next, and the difference may be noise: {words}.{also}"
+    also = f" It takes {second['seconds']:.1f} s per fit instead of {best['seconds']:.1f}." if cheaper else ""
+    return f"{second['name']} comes next, and the difference may be noise: {_gap(gap)}.{also}"
 
 
-def _unlabelled(found: dict[str, Any] | None) -> list[str]:
-    if found is None:
-        return ["Whether unlabelled rows help was not asked: no method that uses them, or no such rows."]
+def _unlabelled(tested: dict[str, Any] | None) -> list[str]:
+    if tested is None:
+        return ["Whether unlabelled rows help was not tested: no method uses them, or there are none."]
     sentences = []
-    if found["without"] is not None:
-        what = f"{found['method']} with them against without"
-        sentences.append(f"{_helped(found['without'])}: {what}, {_gap(found['without'])}.")
-    if found["labels_alone"] is not None:
-        gap = found["against_labels_alone"]
+    if tested["without"] is not None:
+        what = f"{tested['method']} with them against without"
+        sentences.append(f"{_helped(tested['without'])}: {what}, {_gap(tested['without'])}.")
+    if tested["labels_alone"] is not None:
+        gap = tested["against_labels_alone"]
         low, high = gap["interval"]
-        word = "beats" if low > 0 else "is beaten by" if high < 0 else "is not told apart from"
+        word = "beats" if low > 0 else "is beaten by" if high < 0 else "cannot be distinguished from"
         sentences.append(
-            f"The best method that uses unlabelled rows, {found['method']}, {word} the best that does not, "
-            f"{found['labels_alone']}: {_gap(gap)}."
+            f"The best method that uses unlabelled rows, {tested['method']}, {word} the best that does not, "
+            f"{tested['labels_alone']}: {_gap(gap)}."
         )
     return sentences
 
@@ -61,7 +59,7 @@ def _helped(gap: dict[str, Any]) -> str:
     low, high = gap["interval"]
     if low > 0:
         return "The unlabelled rows helped"
-    return "The unlabelled rows hurt" if high < 0 else "Whether the unlabelled rows helped cannot be told"
+    return "The unlabelled rows hurt" if high < 0 else "These labels do not show whether the unlabelled rows helped"
 
 
 def _gap(gap: dict[str, Any]) -> str:
@@ -69,12 +67,12 @@ def _gap(gap: dict[str, Any]) -> str:
     return f"{points(gap['difference'])} points, 95 % interval {points(low)} to {points(high)}"
 
 
-def as_frame(found: dict[str, Any]) -> pd.DataFrame:
-    """Return one row a method, with the ends of the intervals in columns of their own."""
+def as_frame(comparison: dict[str, Any]) -> pd.DataFrame:
+    """Return one row per method, with the ends of the intervals in columns of their own."""
     import pandas as pd
 
     rows = []
-    for entry in found["methods"]:
+    for entry in comparison["methods"]:
         row: dict[str, Any] = {"method": entry["name"], "uses_unlabelled": entry["uses_unlabelled"]}
         for metric in METRICS:
             low, high = entry[metric]["interval"]
@@ -85,22 +83,22 @@ def as_frame(found: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows).round(6)
 
 
-def as_text(found: dict[str, Any]) -> str:
+def as_text(comparison: dict[str, Any]) -> str:
     """Return the table for a terminal."""
-    width = max(len(entry["name"]) for entry in found["methods"])
-    lines = [f"{'':<{width}}   accuracy          balanced  log loss  calibration   to the best           seconds"]
-    for entry in found["methods"]:
+    width = max(len(entry["name"]) for entry in comparison["methods"])
+    lines = [f"{'':<{width}}   accuracy          balanced  log loss  calibration   from the best         seconds"]
+    for entry in comparison["methods"]:
         low, high = (f"{100 * end:.0f}" for end in entry["accuracy"]["interval"])
         accuracy = f"{100 * entry['accuracy']['value']:5.1f} ({low}–{high})"
         gap = entry["against_best"]
         low, high = (points(end) for end in gap["interval"])
-        behind = f"{points(gap['difference'])} ({low} to {high})" if entry is not found["methods"][0] else ""
+        behind = f"{points(gap['difference'])} ({low} to {high})" if entry is not comparison["methods"][0] else ""
         mark = "+" if entry["uses_unlabelled"] else " "
         lines.append(
             f"{entry['name']:<{width}} {mark} {accuracy:<16}  {100 * entry['balanced_accuracy']['value']:8.1f}  "
             f"{entry['log_loss']['value']:8.3f}  {100 * entry['ece']['value']:11.1f}   {behind:<20}  "
             f"{entry['seconds']:7.2f}"
         )
-    weighted = " Rows count by their weights." if found["weighted"] else ""
-    below = f"+ learns from the unlabelled rows too. Accuracies, calibration error, differences: %.{weighted}"
+    weighted = " Rows are weighted." if comparison["weighted"] else ""
+    below = f"+ also learns from the unlabelled rows. Accuracies, calibration error and differences are in %.{weighted}"
     return "\n".join([*lines, below])

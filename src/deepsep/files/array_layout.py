@@ -66,4 +66,12 @@ def restore_arrays(tensors: Mapping[str, Array], layout: Mapping[str, Any]) -> d
                 tensors, name, tuple(entry["shape"][:: -1 if entry["order"] == "F" else 1]), "biuf"
             ).copy()
             arrays[name] = array.T if entry["order"] == "F" else array
+        check_numbers(name, arrays[name])
     return arrays
+
+
+def check_numbers(name: str, array: Any) -> None:
+    """Raise if an array holds NaN or infinity, with which a model would predict NaN."""
+    values = array.data if sparse.issparse(array) else array
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ModelFileError(f"array {name!r} has values that are not finite. Save the model again.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Container, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deepsep.errors import ModelFileError
+from deepsep.files.leftovers import hidden_name, remove_leftovers
 
 
 def sha256(data: bytes) -> str:
@@ -60,8 +60,8 @@ def install(files: Mapping[str, bytes], target: Path, own: Container[str]) -> No
     Files of an existing folder are replaced if their name is in ``own``, and kept otherwise.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    token = secrets.token_hex(4)
-    new, old = (target.with_name(f".{target.name}.{token}.{word}") for word in ("new", "old"))
+    remove_leftovers(target)
+    new, old = hidden_name(target, "new"), hidden_name(target, "old")
     try:
         for name, data in files.items():
             _write(new / name, data)

@@ -1,39 +1,36 @@
-"""Store classifiers of other libraries: their settings as plain values, their fitted state in safe formats.
+"""Store classifiers of other libraries: their settings and fitted state as plain values and arrays.
 
-scikit-learn's are skops files of listed types, LightGBM's its own text, XGBoost's its own JSON; none of them runs code.
-But compiled code follows the indices in a tree without checking them, and a forged index could lead it anywhere in
-memory: all indices are checked here first.
+No library's own format is in a saved model. Compiled code follows the indices in a tree, or among support vectors,
+without checking them, and a forged index could lead it anywhere in memory: everything is checked before it is handed
+over, here and in ``boosted_trees.py``.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.svm import SVC
+from sklearn.base import clone
 from sklearn.tree._tree import Tree
 
+from deepsep.core.arrays import checked_array, checked_codes
 from deepsep.errors import ModelFileError
+from deepsep.files.boosted_trees import put_lightgbm, put_xgboost, take_lightgbm, take_xgboost
+from deepsep.files.packed import pack_file, unpack_file
 from deepsep.files.plain import pack, unpack
-from deepsep.files.skops_files import TRUSTED_CLASSIFIERS, dump, load
+from deepsep.files.tree_arrays import Trees
 
 __all__ = [
     *("describe_classifier", "is_classifier", "is_described", "new_classifier"),
-    *("dump_classifier", "load_classifier"),
-    *("compress", "decompress"),
+    *("dump_classifiers", "load_classifiers"),
 ]
 
 Array = NDArray[Any]
+Parts = tuple[dict[str, Any], dict[str, Any]]
 
 HOMES = {
     "ExtraTreesClassifier": "sklearn.ensemble",
@@ -47,11 +44,7 @@ HOMES = {
     "XGBClassifier": "xgboost",
 }
 
-# A file of zeros shrinks a thousandfold, so a small forged file could fill the memory. Forests shrink by 5 to 40,
-# neighbours on one-hot columns by 140.
-SMALL = 1 << 28  # bytes to which any compressed part may unpack
-RATIO = 200  # beyond that, the most times its compressed size
-CHUNK = 1 << 20
+THREADS = ("n_jobs", "nthread", "num_threads", "num_thread")  # settings that would start any number of threads
 
 
 # -- settings ------------------------------------------------------------------------------------------------
@@ -93,6 +86,9 @@ def new_classifier(described: Mapping[str, Any]) -> Any:
         name: new_classifier(value) if is_described(value) else unpack(value)
         for name, value in described["settings"].items()
     }
+    for name in settings.keys() & THREADS:
+        if isinstance(settings[name], int):
+            settings[name] = min(settings[name], os.cpu_count() or 1)
     return getattr(import_module(HOMES[kind]), kind)(**settings)
 
 
@@ -109,224 +105,238 @@ def _kind(classifier: Any) -> str:
 # -- fitted state --------------------------------------------------------------------------------------------
 
 
-def dump_classifier(classifier: Any) -> dict[str, bytes]:
-    """Return a fitted classifier as one file: {name: content}."""
-    kind = _kind(classifier)
-    if kind == "LGBMClassifier":
-        text: str = classifier.booster_.model_to_string(num_iteration=-1)
-        return {"classifier.txt": text.encode()}
-    if kind == "XGBClassifier":
-        return {"classifier.json": bytes(classifier.get_booster().save_raw("json"))}
-    cure = "Use settings that are plain values, and algorithm='brute' for k nearest neighbours"
-    data = dump(kind, classifier, TRUSTED_CLASSIFIERS, cure)
-    return {"classifier.skops.gz": compress(data)}
+def dump_classifiers(classifiers: list[Any]) -> bytes:
+    """Return fitted classifiers as the content of one file."""
+    values: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {}
+    for i, classifier in enumerate(classifiers):
+        state, own = _take(classifier)
+        values.append({"classifier": describe_classifier(classifier), "state": pack(state)})
+        arrays |= {f"{i}.{name}": array for name, array in own.items()}
+    return pack_file(values, arrays)
 
 
-def load_classifier(files: Mapping[str, Any], new: Any, n_features: int, n_classes: int) -> Any:
-    """Return the classifier that ``dump_classifier`` stored, with the settings of the unfitted ``new``.
+def load_classifiers(name: str, data: Any, n_features: int, classes: Array) -> list[Any]:
+    """Return the classifiers that ``dump_classifiers`` stored.
 
-    Raises ModelFileError unless it has the same type and the same numbers of features and classes.
+    Raises ModelFileError unless they are for this number of features and these classes, and all their parts fit.
     """
-    kind = _kind(new)
-    name = {"LGBMClassifier": "classifier.txt", "XGBClassifier": "classifier.json"}.get(kind, "classifier.skops.gz")
-    if not isinstance(files.get(name), bytes):
+    if not isinstance(data, bytes):
         raise ModelFileError(f"the model has no part {name!r}. Save it again.")
-    data: bytes = files[name]
+    values, arrays = unpack_file(name, data)
     try:
-        if kind == "LGBMClassifier":
-            return _load_lightgbm(data, new, n_features, n_classes)
-        if kind == "XGBClassifier":
-            return _load_xgboost(data, new, n_features, n_classes)
-        fitted = load(name, decompress(name, data), TRUSTED_CLASSIFIERS)
-        if type(fitted) is not type(new):
-            raise ValueError(f"it is a {type(fitted).__name__}, not a {kind}")
-        check_parts(fitted, n_features, n_classes)
-        return fitted
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, zlib.error, EOFError, OSError) as error:
+        return [
+            _put(
+                unpack(entry["state"]),
+                _below(arrays, f"{i}."),
+                new_classifier(entry["classifier"]),
+                n_features,
+                classes,
+            )
+            for i, entry in enumerate(values)
+        ]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{name} does not hold a valid classifier ({error}). Save the model again.") from error
 
 
-def compress(data: bytes) -> bytes:
-    """Compress a part of a model with gzip, within the limits of ``decompress``."""
-    packed = gzip.compress(data, 6, mtime=0)
-    return packed if len(data) <= _most(packed) else gzip.compress(data, 0, mtime=0)
+def _take(classifier: Any) -> Parts:
+    return KINDS[_kind(classifier)].take(classifier)
 
 
-def decompress(name: str, packed: bytes) -> bytes:
-    """Return the content of a gzip file, or raise if it is implausibly large."""
-    most = _most(packed)
-    content = io.BytesIO()
-    with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
-        while chunk := file.read(CHUNK):
-            content.write(chunk)
-            if content.tell() > most:
-                raise ModelFileError(
-                    f"{name} has {len(packed):,} bytes and would unpack to more than {most:,}, which no model needs "
-                    "and which could fill the memory. Ask its author for a model saved by deepsep."
-                )
-    return content.getvalue()
+def _put(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
+    return KINDS[_kind(new)].put(state, arrays, new, d, classes)
 
 
-def _most(packed: bytes) -> int:
-    return max(SMALL, RATIO * len(packed))
+def _below(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-# -- indices that compiled code trusts -----------------------------------------------------------------------
+def _set(new: Any, d: int, classes: Array, **attributes: Any) -> Any:
+    """Give an unfitted classifier the attributes that a fit would give it."""
+    vars(new).update(n_features_in_=d, classes_=classes, **attributes)
+    return new
 
 
-def _check_tree(left: Array, right: Array, feature: Array, inner: Array, n_features: int) -> None:
-    """Raise unless every inner node uses an existing feature and leads to existing later nodes."""
-    if not (left.shape == right.shape == feature.shape == inner.shape == (len(left),)):
-        raise ValueError("the parts of a tree differ in length")
-    here = np.flatnonzero(inner)
-    for child in (left[here], right[here]):
-        if ((child <= here) | (child >= len(left))).any():
-            raise ValueError("a tree points to a node that does not exist")
-    if ((feature[here] < 0) | (feature[here] >= n_features)).any():
-        raise ValueError(f"a tree uses a feature beyond the {n_features} that exist")
+# -- linear models, neighbours, support vectors --------------------------------------------------------------
 
 
-def check_parts(fitted: Any, n_features: int, n_classes: int) -> None:
-    for part in _inside(fitted):
-        if isinstance(part, Tree):
-            _check_tree(part.children_left, part.children_right, part.feature, part.children_left != -1, n_features)
-        elif sparse.issparse(part):
-            part.check_format(full_check=True)
-        elif isinstance(part, KNeighborsClassifier) and hasattr(part, "classes_"):
-            _need_shape("_fit_X", part._fit_X, (part.n_samples_fit_, n_features))
-        elif isinstance(part, SVC) and hasattr(part, "classes_"):
-            n = len(part.support_)
-            _need_shape("support_vectors_", part.support_vectors_, (n, n_features))
-            for name in ("dual_coef_", "_dual_coef_"):
-                _need_shape(name, getattr(part, name), (n_classes - 1, n))
-            for name in ("intercept_", "_intercept_"):
-                _need_shape(name, getattr(part, name), (n_classes * (n_classes - 1) // 2,))
-            _need_shape("_n_support", part._n_support, (n_classes,))
-            if (part._n_support < 0).any() or part._n_support.sum() != n:
-                raise ValueError("the numbers of support vectors per class do not add up")
+def _take_logistic(classifier: Any) -> Parts:
+    return {}, {name: getattr(classifier, name) for name in ("coef_", "intercept_", "n_iter_")}
 
 
-def _need_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
-    if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape} instead of {shape}")
+def _put_logistic(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
+    rows = 1 if len(classes) == 2 else len(classes)
+    coef, intercept = checked_array(arrays, "coef_", (rows, d), "f"), checked_array(arrays, "intercept_", (rows,), "f")
+    n_iter = checked_array(arrays, "n_iter_", (None,), "i")
+    return _set(new, d, classes, coef_=coef, intercept_=intercept, n_iter_=n_iter)
 
 
-def _inside(value: Any) -> Iterator[Any]:
-    """Yield a value and everything in it."""
-    pending, seen = [value], set()
-    while pending:
-        item = pending.pop()
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        yield item
-        if isinstance(item, BaseEstimator):
-            pending += vars(item).values()
-        elif isinstance(item, dict):
-            pending += item.values()
-        elif isinstance(item, list | tuple):
-            pending += item
+def _take_neighbours(classifier: Any) -> Parts:
+    if callable(classifier.metric) or callable(classifier.weights):
+        raise ModelFileError("KNeighborsClassifier cannot be saved with a function of your own. Use a metric by name.")
+    return {}, {"rows": classifier._fit_X, "codes": classifier._y.astype(np.int64)}
 
 
-# -- LightGBM ------------------------------------------------------------------------------------------------
+def _put_neighbours(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
+    codes = checked_codes(arrays, "codes", len(classes))
+    rows = checked_array(arrays, "rows", (len(codes), d), "f")
+    if new.metric == "precomputed" or len(np.unique(codes)) != len(classes):
+        raise ValueError("its neighbours are not rows of every class")
+    return new.fit(rows, classes[codes])  # it only stores them
 
 
-def _load_lightgbm(data: bytes, new: Any, n_features: int, n_classes: int) -> Any:
-    text = data.decode()
-    _check_lightgbm(text, n_features, n_classes)
-    booster = import_module("lightgbm").Booster(model_str=text)
-    classes = np.arange(n_classes)
-    # The wrapper offers no way to set a booster; these are the attributes that its fit sets.
-    vars(new).update(
-        _Booster=booster,
-        _n_features=n_features,
-        _n_features_in=n_features,
-        _classes=classes,
-        _n_classes=n_classes,
-        _objective=booster.params.get("objective"),
-        _best_iteration=0,
-        _le=import_module("sklearn.preprocessing").LabelEncoder().fit(classes),
-        fitted_=True,
+SVM_INTEGERS = ("support_", "_n_support")
+SVM_ARRAYS = (*SVM_INTEGERS, "support_vectors_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_")
+SVM_KERNELS = ("linear", "poly", "rbf", "sigmoid")
+
+
+def _take_svm(classifier: Any) -> Parts:
+    if classifier.kernel not in SVM_KERNELS or len(classifier._probA):
+        raise ModelFileError(
+            f"SVC cannot be saved with kernel={classifier.kernel!r} or probability=True. Use one of the kernels "
+            f"{', '.join(SVM_KERNELS)}; probabilities are made of its scores."
+        )
+    state = {"gamma": float(classifier._gamma), "rows": classifier.shape_fit_[0]}
+    return state, {name: getattr(classifier, name) for name in (*SVM_ARRAYS, "n_iter_", "class_weight_")}
+
+
+def _put_svm(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
+    c, n = len(classes), len(arrays["support_"])
+    pairs = (c * (c - 1) // 2,)
+    shapes = zip(SVM_ARRAYS, [(n,), (c,), (n, d), (c - 1, n), (c - 1, n), pairs, pairs], strict=True)
+    fitted = {name: checked_array(arrays, name, shape, "i" if name in SVM_INTEGERS else "f") for name, shape in shapes}
+    sparse = [hasattr(fitted[name], "indptr") for name in ("support_vectors_", "dual_coef_", "_dual_coef_")]
+    gamma, rows, counts = float(state["gamma"]), int(state["rows"]), fitted["_n_support"]
+    if new.kernel not in SVM_KERNELS or not 0 <= gamma < np.inf or len(set(sparse)) != 1:
+        raise ValueError(f"an SVM of kernel {new.kernel!r} and gamma {gamma} cannot be in a saved model")
+    if (counts < 0).any() or counts.sum() != n or not 0 < n <= rows:
+        raise ValueError("the numbers of support vectors per class do not add up")
+    if ((fitted["support_"] < 0) | (fitted["support_"] >= rows)).any():
+        raise ValueError("a support vector is none of the rows")
+    fitted |= {name: fitted[name].astype(np.int32) for name in SVM_INTEGERS}  # the range was checked
+    n_iter = checked_array(arrays, "n_iter_", (None,), "i")
+    return _set(
+        new,
+        d,
+        classes,
+        **fitted,
+        **{"_gamma": gamma, "_sparse": sparse[0], "_probA": np.empty(0), "_probB": np.empty(0)},
+        **{"shape_fit_": (rows, d), "fit_status_": 0, "n_iter_": n_iter, "_num_iter": n_iter},
+        **{"class_weight_": checked_array(arrays, "class_weight_", (c,), "f"), "_effective_probability": False},
     )
+
+
+# -- trees ---------------------------------------------------------------------------------------------------
+
+
+def _take_trees(trees: list[Any]) -> Parts:
+    states = [tree.tree_.__getstate__() for tree in trees]
+    arrays = {
+        name: np.concatenate([state["nodes"][name] for state in states]) for name in states[0]["nodes"].dtype.names
+    }
+    arrays["values"] = np.concatenate([state["values"][:, 0] for state in states])
+    arrays["size"] = np.array([len(state["nodes"]) for state in states])
+    return {"random_states": [tree.random_state for tree in trees]}, arrays
+
+
+def _put_trees(arrays: Mapping[str, Any], new: list[Any], d: int, classes: Array) -> list[Any]:
+    """Return the unfitted trees with the nodes of the arrays."""
+    c = len(classes)
+    size = checked_array(arrays, "size", (len(new),), "i")
+    n = int(size.sum())
+    values = checked_array(arrays, "values", (n, c), "f")
+    if (values < 0).any():
+        raise ValueError("a leaf has a negative share")
+    dtype = _empty_tree(d, c).__getstate__()["nodes"].dtype
+    nodes = np.zeros(n, dtype)
+    for name in dtype.names:
+        nodes[name] = checked_array(arrays, name, (n,), "f" if dtype[name].kind == "f" else "iu")
+    depth = Trees(size, nodes["left_child"], nodes["right_child"], nodes["feature"]).check(d)
+    for tree, count, end, levels in zip(new, size.tolist(), np.cumsum(size).tolist(), depth.tolist(), strict=True):
+        part = slice(end - count, end)
+        state = {"max_depth": levels, "node_count": count, "nodes": nodes[part].copy()}
+        fitted = _empty_tree(d, c)
+        fitted.__setstate__({**state, "values": values[part, None].astype(np.float64)})
+        _set(tree, d, classes, tree_=fitted, n_outputs_=1, n_classes_=np.int64(c), max_features_=d)
     return new
 
 
-def _check_lightgbm(text: str, n_features: int, n_classes: int) -> None:
-    """Raise unless the text holds exactly the trees that its header lists, split as LightGBM splits them."""
-    head, _, rest = text.partition("\n\n")
-    header = _fields(head)
-    per_round = 1 if n_classes == 2 else n_classes
-    if not (int(header["num_class"]) == int(header["num_tree_per_iteration"]) == per_round):
-        raise ValueError(f"it is not for {n_classes} classes")
-    if int(header["max_feature_idx"]) != n_features - 1:
-        raise ValueError(f"it is not for {n_features} features")
-    sizes = _numbers(header.get("tree_sizes", ""))
-    if len(sizes) % per_round or (sizes <= 0).any():
-        raise ValueError("its rounds have different numbers of trees")
-    start = 0
-    for i, size in enumerate(sizes.tolist()):
-        block = rest[start : start + size]
-        if not block.startswith(f"Tree={i}\n") or block.count("Tree=") != 1:
-            raise ValueError(f"tree {i} is not where it should be")
-        _check_lightgbm_tree(_fields(block), n_features)
-        start += size
-    if not rest[start:].startswith("end of trees"):
-        raise ValueError("it has more trees than its header lists")
+def _empty_tree(d: int, c: int) -> Any:
+    return Tree(d, np.array([c], dtype=np.intp), 1)
 
 
-def _check_lightgbm_tree(tree: Mapping[str, str], n_features: int) -> None:
-    leaves = int(tree["num_leaves"])
-    if int(tree["num_cat"]) or int(tree.get("is_linear", 0)) or len(tree["leaf_value"].split()) != leaves:
-        raise ValueError("a tree is of another kind")
-    if leaves == 1:
-        return
-    left, right, feature = (_numbers(tree[name]) for name in ("left_child", "right_child", "split_feature"))
-    if not len(left) == len(tree["threshold"].split()) == len(tree["decision_type"].split()) == leaves - 1:
-        raise ValueError("the parts of a tree differ in length")
-    # Leaf k is written as -k - 1: put the leaves behind the inner nodes.
-    left, right = (np.where(child < 0, leaves - 2 - child, child) for child in (left, right))
-    pad = np.zeros(leaves, int)
-    left, right, feature = (np.concatenate([part, pad]) for part in (left, right, feature))
-    _check_tree(left, right, feature, np.arange(2 * leaves - 1) < leaves - 1, n_features)
+def _take_tree(classifier: Any) -> Parts:
+    return _take_trees([classifier])
 
 
-def _fields(block: str) -> dict[str, str]:
-    lines = [line.partition("=") for line in block.split("\n") if "=" in line]
-    fields = {name: value for name, _, value in lines}
-    if len(fields) != len(lines):
-        raise ValueError("it sets a field twice")
-    return fields
+def _put_tree(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
+    return _put_trees(arrays, [new], d, classes)[0]
 
 
-def _numbers(text: str) -> Array:
-    return np.array([int(word) for word in text.split()], dtype=np.int64)
+def _take_forest(classifier: Any) -> Parts:
+    return _take_trees(classifier.estimators_)
 
 
-# -- XGBoost -------------------------------------------------------------------------------------------------
+def _put_forest(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
+    settings = {name: getattr(new, name) for name in new.estimator_params}
+    seeds = state["random_states"]
+    if len(seeds) != len(arrays["size"]) or not all(isinstance(seed, int | None) for seed in seeds):
+        raise ValueError("the trees have other seeds")
+    trees = [clone(new.estimator).set_params(**{**settings, "random_state": seed}) for seed in seeds]
+    _put_trees(arrays, trees, d, classes)
+    return _set(new, d, classes, estimator_=new.estimator, estimators_=trees, n_outputs_=1, n_classes_=len(classes))
 
 
-def _load_xgboost(data: bytes, new: Any, n_features: int, n_classes: int) -> Any:
-    model = json.loads(data)
-    booster = model["learner"]["gradient_booster"]
-    if booster["name"] != "gbtree":
-        raise ValueError(f"the booster {booster['name']!r} cannot be in a saved model; 'gbtree' can")
-    sizes = model["learner"]["learner_model_param"]
-    if int(sizes["num_feature"]) != n_features or max(int(sizes["num_class"]), 2) != n_classes:
-        raise ValueError(f"it is not for {n_features} features and {n_classes} classes")
-    for tree in booster["model"]["trees"]:
-        left, right, feature = (_integers(tree[name]) for name in ("left_children", "right_children", "split_indices"))
-        if any(tree.get("categories", ())):
-            raise ValueError("a tree is of another kind")
-        _check_tree(left, right, feature, left != -1, n_features)
-    # Serialise again, so that XGBoost reads what was checked and not, say, the second of two equal keys.
-    settings = new.get_params(deep=False)
-    new.load_model(bytearray(json.dumps(model), "utf-8"))
-    # load_model overwrites some settings: put them back.
-    vars(new).update({name: value for name, value in settings.items() if name in vars(new)})
-    return new
+# -- all kinds -----------------------------------------------------------------------------------------------
 
 
-def _integers(values: Sequence[int]) -> Array:
-    return np.array(values, dtype=np.int64)
+def _take_self_training(classifier: Any) -> Parts:
+    state, arrays = _take(classifier.estimator_)
+    own = {name: getattr(classifier, name) for name in ("n_iter_", "termination_condition_")}
+    rows = {name: getattr(classifier, name) for name in ("transduction_", "labeled_iter_")}
+    return {**own, "estimator": state}, {**rows, **{f"estimator.{name}": array for name, array in arrays.items()}}
+
+
+def _put_self_training(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
+    inner = _put(state["estimator"], _below(arrays, "estimator."), clone(new.estimator), d, classes)
+    rows = {name: checked_array(arrays, name, (None,), "i") for name in ("transduction_", "labeled_iter_")}
+    own = {name: state[name] for name in ("n_iter_", "termination_condition_")}
+    return _set(new, d, classes, estimator_=inner, **rows, **own)
+
+
+class Kind(NamedTuple):
+    """How a class of classifiers is taken apart and put together."""
+
+    take: Callable[[Any], Parts]
+    put: Callable[..., Any]
+
+
+def _boosted(take: Callable[[Any], Parts], put: Callable[..., Any]) -> Kind:
+    """Return the kind of boosted trees, whose classes are always 0, 1, ..."""
+
+    def take_boosted(classifier: Any) -> Parts:
+        if not np.array_equal(classifier.classes_, np.arange(len(classifier.classes_))):
+            raise ModelFileError(f"{type(classifier).__name__} cannot be saved with classes that are not 0, 1, ...")
+        return take(classifier)
+
+    def put_boosted(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
+        if not np.array_equal(classes, np.arange(len(classes))):
+            raise ValueError("its classes are not numbered")
+        return put(state, arrays, new, d, len(classes))
+
+    return Kind(take_boosted, put_boosted)
+
+
+KINDS = {
+    "ExtraTreesClassifier": Kind(_take_forest, _put_forest),
+    "RandomForestClassifier": Kind(_take_forest, _put_forest),
+    "LogisticRegression": Kind(_take_logistic, _put_logistic),
+    "KNeighborsClassifier": Kind(_take_neighbours, _put_neighbours),
+    "SelfTrainingClassifier": Kind(_take_self_training, _put_self_training),
+    "SVC": Kind(_take_svm, _put_svm),
+    "DecisionTreeClassifier": Kind(_take_tree, _put_tree),
+    "LGBMClassifier": _boosted(take_lightgbm, put_lightgbm),
+    "XGBClassifier": _boosted(take_xgboost, put_xgboost),
+}

@@ -28,7 +28,7 @@ def canonical(manifest: Mapping[str, Any]) -> bytes:
 
 def versions() -> dict[str, str]:
     """Return the versions of deepsep, Python and the imported packages."""
-    used = {name: name for name in ("numpy", "scipy", "torch", "skops", "skrub", "lightgbm")}
+    used = {name: name for name in ("numpy", "scipy", "torch", "skrub", "lightgbm")}
     used["sklearn"] = "scikit-learn"
     packages = {package: metadata.version(package) for name, package in used.items() if name in sys.modules}
     return {"deepsep": __version__, "python": platform.python_version(), **packages}
@@ -73,11 +73,11 @@ def check_versions(root: Path, manifest: Mapping[str, Any]) -> None:
     if version > FORMAT_VERSION:
         raise VersionError(
             f"{root} was written by deepsep {writers['deepsep']} in format {version}; deepsep {__version__} "
-            f"reads formats up to {FORMAT_VERSION}. Upgrade with: pip install -U deepsep"
+            f"reads formats up to {FORMAT_VERSION}. Upgrade deepsep."
         )
     if version != FORMAT_VERSION:
         raise VersionError(f"{root} has format {version!r}, which no version of deepsep writes. Save the model again.")
-    holds_steps = any(".skops" in name for name in manifest["files"])
+    holds_steps = any(name.endswith(".gz") for name in manifest["files"])  # or a classifier of another library
     for package in ("deepsep", "scikit-learn") if holds_steps else ("deepsep",):
         here = versions()[package]
         if here.split(".")[:2] != writers[package].split(".")[:2]:
@@ -105,3 +105,12 @@ def check_model_folder(path: str | os.PathLike[str]) -> Path:
                 "path, or empty the folder."
             )
     return target
+
+
+def describe_earlier(target: Path) -> str | None:
+    """Return what the model in a folder is, and when it was written; None if the folder holds none."""
+    try:
+        manifest = json.loads(read_file(target, MANIFEST))
+        return f"{manifest['estimator']['kind']} of {manifest['created'][:16].replace('T', ' ')} UTC"
+    except (ModelFileError, ValueError, LookupError, TypeError, RecursionError):
+        return None

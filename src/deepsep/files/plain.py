@@ -15,6 +15,8 @@ from deepsep.errors import ModelFileError
 
 Array = NDArray[Any]
 
+LONG = 1_000  # letters for which labels may leave room, whatever their length
+
 
 def pack(value: Any) -> Any:
     """Convert a plain value to JSON types; types that JSON lacks become a mapping with one key like "__tuple__"."""
@@ -73,6 +75,9 @@ def decode_classes(encoded: Mapping[str, Any]) -> Array:
     dtype, values = encoded["dtype"], encoded["values"]
     if dtype != "object" and not re.fullmatch(r"[<>|]([biuf][1248]|U\d{1,6})", dtype):
         raise ModelFileError(f"{dtype!r} is not a valid type of labels. Save the model again.")
+    longest = max((len(value) for value in values if isinstance(value, str)), default=0)
+    if "U" in dtype and int(dtype.partition("U")[2]) > max(longest, LONG):
+        raise ModelFileError(f"labels of type {dtype!r} are longer than any of them. Save the model again.")
     labels = np.array(values, dtype=dtype)
     if encode_classes(labels) != encoded:
         raise ModelFileError(f"labels {values!r} do not have the type {dtype!r}. Save the model again.")

@@ -5,12 +5,12 @@ A saved model is a folder:
 ======================  =============================================================================================
 manifest.json           versions, columns, classes, settings, fingerprint of the data, and a hash of every other file
 arrays.safetensors      weights and everything else that is an array
-steps/0.skops, ...      the steps of a pipeline before the last
-parts/...               parts of a model in their own format, such as LightGBM's trees
+steps/0.gz, ...         the steps of a pipeline before the last
+parts/...               classifiers of other libraries, such as LightGBM's trees
 ======================  =============================================================================================
 
 Nothing in it is a pickle, and opening it runs no code from the folder: arrays are numbers, the manifest holds plain
-values, and the steps may only contain the scikit-learn and skrub types listed in ``skops_files.py``; for classifiers of
+values, and the steps may only contain the scikit-learn and skrub types listed in ``steps.py``; for classifiers of
 other libraries, see ``foreign.py``. The hashes reveal damage and careless edits; they are not a signature and do not
 prove who wrote the model.
 """
@@ -41,7 +41,7 @@ from deepsep.files.manifest import (
     versions,
 )
 from deepsep.files.plain import pack
-from deepsep.files.skops_files import dump_step
+from deepsep.files.steps import dump_step
 
 OWN = (MANIFEST, ARRAYS, STEPS, PARTS)  # files of an earlier model in the folder, to be replaced
 COMMON = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
@@ -94,14 +94,14 @@ def model_files(model: Any) -> dict[str, bytes]:
     files = {ARRAYS: write_tensors(tensors), **{f"{PARTS}/{name}": data for name, data in parts.items()}}
     pipeline = None
     if type(model) is Pipeline:
-        options = {name: getattr(model, name) for name in ("memory", "verbose", "transform_input")}
+        options = {name: getattr(model, name) for name in ("verbose", "transform_input")}
         pipeline = {
             "names": [name for name, _ in steps],
             "columns": _pack_or_raise("Pipeline", "feature_names_in_", getattr(model, "feature_names_in_", None)),
             "settings": {name: _pack_or_raise("Pipeline", name, value) for name, value in options.items()},
         }
         for i, (name, step) in enumerate(steps[:-1]):
-            files[f"{STEPS}/{i}.skops"] = dump_step(name, step)
+            files[f"{STEPS}/{i}.gz"] = dump_step(name, step)
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

@@ -62,6 +62,21 @@ def private_seed(seed: int, device: torch.device) -> Iterator[None]:
             generator.graphsafe_set_state(own)
 
 
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: for small networks, handing work to a second one costs more than it saves.
+
+    On a machine that is busy the second thread may be waited for at every operation, and a step takes many times as
+    long.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _cuda_generator(device: torch.device) -> torch.Generator:
     torch.cuda.init()  # type: ignore[no-untyped-call]
     index = torch.cuda.current_device() if device.index is None else device.index
@@ -116,7 +131,7 @@ def run_epochs(
                 total.add_(step(order[start : start + batch_size]))
                 n_eager += 1
                 if n_eager == WARM_UP and device.type == "cuda":
-                    graph = _capture(next_step, device)
+                    graph = capture(next_step, device)
                     position.fill_(start + batch_size)
             if record(epoch, total.cpu().numpy()):
                 break
@@ -135,7 +150,7 @@ def _side_stream(device: torch.device) -> Iterator[None]:
     torch.cuda.current_stream(device).wait_stream(side)
 
 
-def _capture(step: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph | None:
+def capture(step: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph | None:
     """Return a graph of the step, which is not run; None where it does something that a graph cannot hold."""
     generator = _cuda_generator(device)
     state = generator.clone_state()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deepsep.networks.interface import Array, streams
-from deepsep.networks.loop import adam, private_seed, run_epochs
+from deepsep.networks.loop import adam, one_thread, private_seed, run_epochs
 
 OnStep = Callable[[int, float], object]
 
@@ -124,24 +123,13 @@ def train_steps(
 
     module.train()
     try:
-        with private_seed(noise_seed, device), _one_thread():
+        with private_seed(noise_seed, device), one_thread():
             for n_reports, n_steps in ((steps // REPORT_EVERY, REPORT_EVERY), (1, steps % REPORT_EVERY)):
                 if n_reports and n_steps:
                     run(n_reports, n_steps)
     finally:
         module.eval()
     return history
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep torch to one thread: for networks this small, handing work to a second one costs more than it saves."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Endless:

@@ -82,14 +82,14 @@ class NumpyNetwork:
         self.widths = (n_features, *hidden, n_classes)
         self.dropout, self.noise = dropout, noise
         self.l2 = per_layer(l2, len(self.widths) - 1)
-        self._parameters = _Flat(self.widths)
-        self._decay = _Flat(self.widths)
-        for W, decay, value in zip(self._parameters.W, self._decay.W, self.l2, strict=True):
+        self.parameters = FlatParameters(self.widths)
+        self._decay = FlatParameters(self.widths)
+        for W, decay, value in zip(self.parameters.W, self._decay.W, self.l2, strict=True):
             W[...] = glorot_normal(rng, *W.shape).T
             decay[...] = 2 * value
-        self._parameters.gamma[...] = 1
+        self.parameters.gamma[...] = 1
         # Rows: the mean and the variance of each first-layer activation.
-        self._running = np.stack([np.zeros(hidden[0], F32), np.ones(hidden[0], F32)])
+        self.running = np.stack([np.zeros(hidden[0], F32), np.ones(hidden[0], F32)])
         self._n_batches = 0
 
     def train(
@@ -117,12 +117,12 @@ class NumpyNetwork:
         batch_size = min(batch_size, n)
 
         order_rng, noise_seed = streams(rng)
-        dropout = _Dropout(self.dropout, self.widths[1], noise_seed)
+        dropout = Dropout(self.dropout, self.widths[1], noise_seed)
         noise = _Noise(self.noise, noise_seed) if self.noise else None
-        chunk = _Chunk(X, targets, weight, batch_size=batch_size, dropout=dropout, noise=noise)
+        chunk = Chunk(X, targets, weight, batch_size=batch_size, dropout=dropout, noise=noise)
         sizes = {batch_size, n % batch_size} - {0}
-        steps = {size: _Step(size, self.widths, loss=loss, scale=dropout.scale) for size in sizes}
-        adam = _Adam(self._parameters, self._decay, lr)
+        steps = {size: Step(size, self.widths, loss=loss, scale=dropout.scale) for size in sizes}
+        adam = Adam(self.parameters, self._decay, lr)
 
         history = []
         for epoch in range(epochs):
@@ -133,11 +133,11 @@ class NumpyNetwork:
                 lone = [batch for batch in chunk.batches if len(batch.rows) == 1]
                 crowd = chunk.batches[: len(chunk.batches) - len(lone)]
                 for batch in crowd:
-                    steps[len(batch.rows)].gradient(self._parameters, adam.gradient, batch)
+                    steps[len(batch.rows)].gradient(self.parameters, adam.gradient, batch)
                     adam.step()
                 self._update_running(crowd, chunk)
                 for batch in lone:
-                    steps[1].gradient(self._parameters, adam.gradient, batch, self._running)
+                    steps[1].gradient(self.parameters, adam.gradient, batch, self.running)
                     adam.step()
                 total += chunk.loss(loss)
             history.append(total / mass)
@@ -145,15 +145,15 @@ class NumpyNetwork:
                 break
         return history
 
-    def _update_running(self, batches: list[_Batch], chunk: _Chunk) -> None:
+    def _update_running(self, batches: list[Batch], chunk: Chunk) -> None:
         """Let the running statistics follow the first batches of the chunk, as if one by one."""
         # The variance is that of a sample, as in torch. Rounding may leave it below zero.
         n = len(batches)
         size = np.array([len(batch.rows) for batch in batches], F32)
         share = F32(BN_MOMENTUM) * F32(1 - BN_MOMENTUM) ** np.arange(n - 1, -1, -1, dtype=F32)
-        self._running *= F32((1 - BN_MOMENTUM) ** n)
-        self._running[0] += share @ chunk.mean[:n]
-        self._running[1] += (share * size / (size - 1)) @ np.maximum(chunk.var[:n], 0)
+        self.running *= F32((1 - BN_MOMENTUM) ** n)
+        self.running[0] += share @ chunk.mean[:n]
+        self.running[1] += (share * size / (size - 1)) @ np.maximum(chunk.var[:n], 0)
         self._n_batches += n
 
     def embed(self, X: Array) -> Array:
@@ -166,29 +166,29 @@ class NumpyNetwork:
 
     def state(self) -> dict[str, Array]:
         """Return a copy of every parameter and running statistic, under torch's names and in torch's shapes."""
-        p = self._parameters
+        p = self.parameters
         state = {}
         for name, W, b in zip(self.layer_names(), p.W, p.b, strict=True):
             state[f"{name}.weight"] = W.T.copy()
             state[f"{name}.bias"] = b.copy()
         state["encoder.2.weight"] = p.gamma.copy()
         state["encoder.2.bias"] = p.beta.copy()
-        state["encoder.2.running_mean"] = self._running[0].copy()
-        state["encoder.2.running_var"] = self._running[1].copy()
+        state["encoder.2.running_mean"] = self.running[0].copy()
+        state["encoder.2.running_var"] = self.running[1].copy()
         state["encoder.2.num_batches_tracked"] = np.array(self._n_batches, np.int64)
         return state
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take over what :meth:`state` returned, be it another back end's."""
         check_names(state, self.state())
-        p = self._parameters
+        p = self.parameters
         for name, W, b in zip(self.layer_names(), p.W, p.b, strict=True):
             W[...] = state[f"{name}.weight"].T
             b[...] = state[f"{name}.bias"]
         p.gamma[...] = state["encoder.2.weight"]
         p.beta[...] = state["encoder.2.bias"]
-        self._running[0] = state["encoder.2.running_mean"]
-        self._running[1] = state["encoder.2.running_var"]
+        self.running[0] = state["encoder.2.running_mean"]
+        self.running[1] = state["encoder.2.running_var"]
         self._n_batches = int(state["encoder.2.num_batches_tracked"])
 
     def layer_names(self) -> list[str]:
@@ -205,7 +205,7 @@ class NumpyNetwork:
         return X
 
 
-class _Flat:
+class FlatParameters:
     """Arrays of the shapes of the parameters, all views into one flat array.
 
     Layer k is a block of ``(n_in + 1, n_out)``: weights (transposed with respect to torch), then the bias.
@@ -228,7 +228,7 @@ class _Flat:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy or a pickle of the views would no longer share the flat array.
-        return _Flat, (self.widths,), self.flat.copy()
+        return FlatParameters, (self.widths,), self.flat.copy()
 
     def __setstate__(self, flat: Array) -> None:
         self.flat[...] = flat
@@ -242,22 +242,23 @@ def _aligned(shape: tuple[int, ...]) -> Array:
     return buffer[offset : offset + size].reshape(shape)
 
 
-class _Adam:
+class Adam:
     """Adam on all parameters at once.
 
     It keeps m / (1 - β1) and v / (1 - β2), whose updates need no product with the gradient; the two factors and the
     bias corrections go into the learning rate and ε, which are numbers.
     """
 
-    def __init__(self, parameters: _Flat, decay: _Flat, lr: float) -> None:
+    def __init__(self, parameters: FlatParameters, decay: FlatParameters, lr: float) -> None:
         self.lr = lr
         self.t = 0
         self.parameters = parameters.flat
         self.decay = decay.flat if decay.flat.any() else None
-        self.gradient = _Flat(parameters.widths)
+        self.gradient = FlatParameters(parameters.widths)
         self.m, self.v, self.work = (_aligned(self.parameters.shape) for _ in range(3))
 
     def step(self) -> None:
+        """Move the parameters by one step of Adam down the gradient."""
         self.t += 1
         root = ((1 - BETA2) / (1 - BETA2**self.t)) ** 0.5
         rate = self.lr * (1 - BETA1) / (1 - BETA1**self.t) / root
@@ -277,7 +278,7 @@ class _Adam:
         np.subtract(p, work, p)
 
 
-class _Dropout:
+class Dropout:
     """Which activations are kept, drawn for many rows at once, and what they are multiplied with."""
 
     def __init__(self, rate: float, width: int, seed: int) -> None:
@@ -311,7 +312,7 @@ class _Noise:
         rows += noise
 
 
-class _Batch(NamedTuple):
+class Batch(NamedTuple):
     """One batch: views into a chunk, the last three of which the step writes."""
 
     rows: Array  # (batch, d + 1), the last column of ones
@@ -323,7 +324,7 @@ class _Batch(NamedTuple):
     var: Array  # (width,)
 
 
-class _Chunk:
+class Chunk:
     """The rows of several batches, gathered in the order of the epoch, and what the steps leave behind."""
 
     def __init__(
@@ -333,7 +334,7 @@ class _Chunk:
         weight: Array | None,
         *,
         batch_size: int,
-        dropout: _Dropout,
+        dropout: Dropout,
         noise: _Noise | None = None,
     ) -> None:
         n, d = X.shape
@@ -349,7 +350,7 @@ class _Chunk:
         n_batches = -(-self.capacity // batch_size)
         self.mean, self.var = np.empty((2, n_batches, dropout.width), F32)
         self.n = 0
-        self.batches: list[_Batch] = []
+        self.batches: list[Batch] = []
 
     def fill(self, at: Array) -> None:
         """Gather these rows, and draw their dropout."""
@@ -373,7 +374,7 @@ class _Chunk:
         for k, start in enumerate(range(0, n, self.batch_size)):
             at = slice(start, min(start + self.batch_size, n))
             self.batches.append(
-                _Batch(
+                Batch(
                     self.rows[at, : self.d + 1],
                     self.targets[:, at],
                     self.share[at],
@@ -401,7 +402,7 @@ class _Chunk:
         return float(np.dot(each.astype(np.float64), self.weight[: self.n]))
 
 
-class _Step:
+class Step:
     """The gradient of the loss on one batch, in arrays that every step of the phase writes anew."""
 
     def __init__(self, size: int, widths: Sequence[int], *, loss: Loss, scale: float) -> None:
@@ -418,7 +419,7 @@ class _Step:
         self.scale = np.array(scale, F32)
         self.two_over_c = np.array(2 / widths[-1], F32)
 
-    def gradient(self, p: _Flat, g: _Flat, batch: _Batch, running: Array | None = None) -> None:
+    def gradient(self, p: FlatParameters, g: FlatParameters, batch: Batch, running: Array | None = None) -> None:
         """Write the gradient with respect to the parameters ``p`` into ``g``.
 
         The batch is normalised with ``running`` (mean, variance) where that is given, else with its own moments.

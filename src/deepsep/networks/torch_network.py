@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from deepsep.errors import DataError
 from deepsep.networks.frozen import evaluate
@@ -27,8 +28,9 @@ from deepsep.networks.interface import (
     present_rows,
     streams,
 )
-from deepsep.networks.loop import adam, private_seed, row_losses, run_epochs, tensor
+from deepsep.networks.loop import adam, one_thread, private_seed, row_losses, run_epochs, tensor
 
+SMALL_BATCH = 100_000_000  # operations on a batch below which torch trains with one thread
 EVALUATE_ROWS = 4096  # rows that pass through an encoder together in evaluation mode
 
 
@@ -130,8 +132,10 @@ class TorchNetwork:
             with private_seed(int(rng.integers(2**63)), torch.device("cpu")):
                 encoder = encoder()
         encoder = encoder.to(self.device, torch.float32).eval()
-        with torch.inference_mode():
-            width = encoder(torch.zeros((1, *self.input_shape), dtype=torch.float32, device=self.device)).shape[-1]
+        one_row = torch.zeros((1, *self.input_shape), dtype=torch.float32, device=self.device)
+        with torch.inference_mode(), FlopCounterMode(display=False) as counted:
+            width = encoder(one_row).shape[-1]
+        self._operations = counted.get_total_flops()  # in matrix products and convolutions, for one row
         self.module = nn.ModuleDict({"encoder": encoder, "head": linear_layer(rng, width, n_classes).to(self.device)})
         weights = [parameter for parameter in self.module.parameters() if parameter.ndim > 1]
         self.l2 = per_layer(l2, len(weights))
@@ -188,8 +192,8 @@ class TorchNetwork:
 
         self.module.train()
         try:
-            with private_seed(noise_seed, self.device):
-                size = min(batch_size, n)
+            size = min(batch_size, n)
+            with private_seed(noise_seed, self.device), self._threads(size):
                 run_epochs(step, draw_order, record, n=n, epochs=epochs, batch_size=size, device=self.device)
         finally:
             self.module.eval()
@@ -219,13 +223,20 @@ class TorchNetwork:
             return evaluate(self.state(), self._rows(X).flatten(1).numpy(), head=head)
         steps = [self.module["encoder"], *([self.module["head"], nn.Softmax(-1)] if head else [])]
         function = nn.Sequential(*steps).eval()
-        with torch.inference_mode(), _double_products(function) if on_cpu else contextlib.nullcontext():
+        size = min(len(X), EVALUATE_ROWS)
+        exact = _double_products(function) if on_cpu else contextlib.nullcontext()
+        with torch.inference_mode(), exact, self._threads(size):
             # One batch at a time goes to the device; there may be many more rows than fit.
             parts = [
                 function(self._rows(X[start : start + EVALUATE_ROWS])).cpu().numpy()
                 for start in range(0, max(len(X), 1), EVALUATE_ROWS)
             ]
         return np.concatenate(parts)
+
+    def _threads(self, n_rows: int) -> contextlib.AbstractContextManager[None]:
+        """Keep torch to one thread where a batch of so many rows is little work."""
+        small = self.device.type == "cpu" and n_rows * self._operations < SMALL_BATCH
+        return one_thread() if small else contextlib.nullcontext()
 
     def state(self) -> dict[str, Array]:
         """Return a copy of every parameter and buffer, under torch's names."""

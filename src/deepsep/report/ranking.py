@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ from deepsep.errors import DataError
 from deepsep.report.wording import percent, points, span
 
 PARTS = (
-    *("labelled", "unlabelled_rows", "columns", "classes", "labels_per_class", "weighted"),
+    *("labelled", "unlabelled_rows", "columns", "columns_left_out", "classes", "labels_per_class", "weighted"),
     *("folds", "repeats", "methods", "unlabelled", "notes", "verdict"),
 )
 AGAIN = "Run deepsep compare again, on this table and with the same options."
 
 
-def check_comparison(comparison: Any, known: Labels, columns: int) -> None:
+def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> None:
     """Raise if this is not a comparison of methods on the same table and labels.
 
     Parameters
@@ -26,8 +27,8 @@ def check_comparison(comparison: Any, known: Labels, columns: int) -> None:
         The result of :func:`deepsep.experiments.compare`.
     known : Labels
         Labels of the table.
-    columns : int
-        Its number of columns.
+    columns : sequence of str
+        Its columns. Those that the comparison left out, such as identifiers, may be missing.
     """
     missing = [part for part in PARTS if part not in comparison] if isinstance(comparison, dict) else list(PARTS)
     if missing:
@@ -43,7 +44,6 @@ def check_comparison(comparison: Any, known: Labels, columns: int) -> None:
     for what, theirs, ours in (
         ("labelled rows", comparison["labelled"], sum(counts)),
         ("unlabelled rows", comparison["unlabelled_rows"], len(known.codes) - sum(counts)),
-        ("columns", comparison["columns"], columns),
         *(
             (f"labels of {name!r}", *both)
             for name, *both in zip(classes, comparison["labels_per_class"], counts, strict=True)
@@ -51,6 +51,11 @@ def check_comparison(comparison: Any, known: Labels, columns: int) -> None:
     ):
         if theirs != ours:
             raise DataError(f"the comparison is of another table: {theirs} {what} there, {ours} here. {AGAIN}")
+    used, left_out = set(comparison["columns"]), set(comparison["columns_left_out"])
+    differences = {"only there": sorted(used - set(columns)), "only here": sorted(set(columns) - used - left_out)}
+    parts = [f"{', '.join(map(repr, names[:5]))} {where}" for where, names in differences.items() if names]
+    if parts:
+        raise DataError(f"the comparison is of other columns: {'; '.join(parts)}. {AGAIN}")
 
 
 def beside_report(comparison: dict[str, Any], summary: dict[str, Any]) -> dict[str, Any]:

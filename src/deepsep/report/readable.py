@@ -16,6 +16,7 @@ Array = NDArray[Any]
 LEVELS = 30  # categories per column, the most frequent ones
 RARE = 0.01  # smallest share of rows of a category
 DAY = 86_400.0
+LARGEST = float(np.finfo(np.float32).max)  # the trees that describe segments compute in single precision
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _of_column(name: str, column: Any) -> list[Feature]:
         return [Feature(name, None, "date", values), *_if_missing(name, missing)]
     if types.is_numeric_dtype(column.dtype):
         values = column.to_numpy(dtype=float, na_value=np.nan)
-        values = np.where(np.isfinite(values), values, np.nan)
+        values = np.clip(np.where(np.isfinite(values), values, np.nan), -LARGEST, LARGEST)
         if np.isin(values[~missing], (0, 1)).all() and not missing.all():
             return [Feature(name, "1", "level", np.nan_to_num(values)), *_if_missing(name, missing)]
         return [Feature(name, None, "number", values), *_if_missing(name, missing)]

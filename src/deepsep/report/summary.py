@@ -133,7 +133,7 @@ def summarize(
         if given is not None and len(given) != n:
             raise DataError(f"{what} {len(given)} rows and there are {n} labels; they must match.")
     if comparison is not None:
-        check_comparison(comparison, known, len(column_names(table)))
+        check_comparison(comparison, known, column_names(table))
     total = folds + 3
     step = _Steps(on_step, total)
     step.report(0, "cross-validation, fold 1")

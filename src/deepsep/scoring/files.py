@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.models import load
 from deepsep.scoring import local, ray_engine
 from deepsep.scoring.frame import schema_of
@@ -23,7 +23,7 @@ from deepsep.table.batches import TableFile
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column, kind_of, part_files
 
-FORMATS = (".parquet", ".csv", ".tsv")
+FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 Progress = Callable[[int, float], None]
 
 
@@ -39,6 +39,8 @@ def score_file(
     encoding: str | None = None,
     delimiter: str | None = None,
     sheet: str | int = 0,
+    skip_rows: int = 0,
+    dayfirst: bool | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Score a file of any size, batch by batch, or a folder of Parquet parts.
@@ -51,11 +53,12 @@ def score_file(
     model : fitted classifier, or path
         The model, or the folder of a saved one.
     source : str or path
-        CSV, TSV, Parquet, Feather or Excel, or a folder of Parquet parts.
+        CSV, TSV, Parquet, Feather, Excel or SPSS, or a folder of Parquet parts.
     target : str or path
-        A file that ends in ``.parquet``, ``.csv`` or ``.tsv``; an existing one is replaced. For a folder of parts also
-        a folder, which gets a part of the same name for each; parts of an earlier scoring in it are replaced, and it
-        must hold nothing else. Source and target must not contain each other.
+        A file that ends in ``.parquet``, ``.csv``, ``.tsv`` or ``.xlsx``; an existing one is replaced. CSV is UTF-8
+        with a byte order mark, from which Excel knows the encoding. For a folder of parts also a folder, which gets a
+        part of the same name for each; parts of an earlier scoring in it are replaced, and it must hold nothing else.
+        Source and target must not contain each other.
     id : str, optional
         The column of identifiers, kept in the result. None: the row number.
     engine : {"local", "ray"}, default="local"
@@ -69,6 +72,10 @@ def score_file(
         Encoding and delimiter of a text file. None: detected.
     sheet : str or int, default=0
         Sheet of an Excel file.
+    skip_rows : int, default=0
+        Lines above the header of a text or Excel file, such as a title.
+    dayfirst : bool, optional
+        Whether the day comes first in dates such as 05/03/2025. None: as the column shows.
     progress : callable, optional
         Called as ``progress(rows, share)`` after each batch (Ray: each part): rows scored so far, and the share
         of the source read so far, from 0 to 1.
@@ -101,11 +108,19 @@ def score_file(
             local=Setting("engine", "local"),
         )
     _check_target(place, goal, to_folder)
-    options = {"id": id, "batch_rows": batch_rows, "encoding": encoding, "delimiter": delimiter, "sheet": sheet}
+    options = {"id": id, "batch_rows": batch_rows}
+    reading = {
+        "encoding": encoding,
+        "delimiter": delimiter,
+        "sheet": sheet,
+        "skip_rows": skip_rows,
+        "dayfirst": dayfirst,
+    }
     goal.parent.mkdir(parents=True, exist_ok=True)
-    scratch = goal.with_name(f".{goal.name}.{secrets.token_hex(4)}.new{'' if to_folder else goal.suffix}")
+    remove_leftovers(goal)
+    scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
     files = part_files(place) if folder else [place]
-    parts, ignored = _plan(model, place, files, scratch, to_folder, options)
+    parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
     report = _Report(parts, progress)
     try:
         if engine == "ray":
@@ -126,14 +141,20 @@ def score_file(
 
 
 def _plan(
-    model: Any, place: Path, files: list[Path], scratch: Path, to_folder: bool, options: dict[str, Any]
+    model: Any,
+    place: Path,
+    files: list[Path],
+    scratch: Path,
+    to_folder: bool,
+    id: str | None,
+    reading: dict[str, Any],
 ) -> tuple[list[Part], list[str]]:
     """Return the parts to score and the ignored columns, after a check of every part's columns."""
-    schema, id = schema_of(model), options["id"]
+    schema = schema_of(model)
     left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
     parts, first, ignored = [], 0, []
     for file in files:
-        table = TableFile(file, id=id, **{name: options[name] for name in ("encoding", "delimiter", "sheet")})
+        table = TableFile(file, id=id, **reading)
         try:
             check_names(schema, left_out, table.names if id in schema else _others(table.names, id))
         except DataError as error:

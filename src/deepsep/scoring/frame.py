@@ -37,8 +37,9 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
     Returns
     -------
     pandas.DataFrame
-        Columns ``<id>`` (or ``row``), ``label``, ``probability_<class>`` for each class, and ``confidence``, the
-        largest of them. A model without probabilities gives only the label.
+        Columns ``<id>`` (or ``row``); the predicted label, under the name of the column of labels, or ``label`` if the
+        model does not know it; ``probability_<class>`` for each class; and ``confidence``, the largest of them. A model
+        without probabilities gives only the label.
 
     Examples
     --------
@@ -59,13 +60,13 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
         out = {id: rows[find_column(rows.columns, id, "id column")].array}
         if id not in schema_of(model):
             rows = rows.drop(columns=id)
-    classes = np.asarray(model.classes_)
-    check_id_name(id, prediction_names(classes))
+    classes, label = np.asarray(model.classes_), label_of(model)
+    check_id_name(id, prediction_names(classes, label))
     if not hasattr(model, "predict_proba"):
-        out["label"] = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
+        out[prediction_names(classes, label)[0]] = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
         return pd.DataFrame(out)
     p = _in_blocks(model, rows, "predict_proba") if len(rows) else np.empty((0, len(classes)))
-    return pd.DataFrame(out | prediction_columns(classes, p))
+    return pd.DataFrame(out | prediction_columns(classes, p, label))
 
 
 def _in_blocks(model: Any, rows: Any, method: str) -> Any:
@@ -80,6 +81,13 @@ def _in_blocks(model: Any, rows: Any, method: str) -> Any:
         index = np.arange(start, start + BLOCK)
         results.append(getattr(estimator, method)(at[np.where(index < len(rows), index, start)])[: len(rows) - start])
     return np.concatenate(results)
+
+
+def label_of(model: Any) -> str | None:
+    """Return the name of the column of labels that a model was fitted to; None if it is not known."""
+    first = model[0] if isinstance(model, Pipeline) else model
+    name = getattr(first, "label_", None)
+    return name if isinstance(name, str) else None
 
 
 def schema_of(model: Any) -> dict[str, ColumnType]:

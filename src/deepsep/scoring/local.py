@@ -6,19 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from deepsep.errors import DataError
-from deepsep.scoring.frame import score_frame
+from deepsep.evaluation.frames import prediction_names
+from deepsep.scoring.frame import label_of, score_frame
 from deepsep.scoring.parts import Part, Report
-
-MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
+from deepsep.scoring.writing import MARK, Writer
 
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Counter[Any]]:
@@ -39,7 +38,8 @@ def _columns(part: Part, id: str | None) -> list[str]:
 
 def _types(model: Any, parts: Sequence[Part], id: str | None) -> dict[str, Any]:
     """Return the Arrow types of the columns that the first rows do not determine."""
-    types = {"label": pa.array(np.asarray(model.classes_).tolist()).type}
+    name = prediction_names(model.classes_, label_of(model))[0]
+    types = {name: pa.array(np.asarray(model.classes_).tolist()).type}
     if id is not None:
         schemas = [pa.schema({id: part.source.id_type(id)}) for part in parts]
         try:
@@ -55,51 +55,14 @@ def _types(model: Any, parts: Sequence[Part], id: str | None) -> dict[str, Any]:
 def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Counter[Any]:
     """Score one file and return the number of rows per label."""
     id, counts, row = options["id"], Counter[Any](), part.first_row
+    label = prediction_names(model.classes_, label_of(model))[0]
     for frame, share in part.source.batches(options["batch_rows"], _columns(part, id), part.types, id):
         scored = score_frame(model, frame, id=id, first_row=row)
         writer.write(scored)
-        counts.update(scored["label"].tolist())
+        counts.update(scored[label].tolist())
         row += len(scored)
         report(len(scored), share)
     return counts
-
-
-class Writer:
-    """Writes frames to one Parquet, CSV or TSV file."""
-
-    def __init__(self, path: Path, types: Mapping[str, Any]) -> None:
-        self.path, self.types = path, types
-        self._writer: Any = None
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing has been written."""
-        return self._writer is None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def write(self, frame: pd.DataFrame) -> None:
-        """Append rows; the first ones set the types of columns for which none is given."""
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        if self._writer is None:
-            self._schema = pa.schema(
-                [field.with_type(self.types.get(field.name, field.type)) for field in table.schema],
-                (table.schema.metadata or {}) | MARK,
-            )
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.suffix.lower() == ".parquet":
-                self._writer = pq.ParquetWriter(self.path, self._schema)
-            else:
-                style = pacsv.WriteOptions(
-                    delimiter="\t" if self.path.suffix.lower() == ".tsv" else ",", quoting_style="needed"
-                )
-                self._writer = pacsv.CSVWriter(self.path, self._schema, write_options=style)
-        self._writer.write_table(table.cast(self._schema))
-
-    def __exit__(self, *_: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
 
 
 def is_result(path: Path) -> bool:

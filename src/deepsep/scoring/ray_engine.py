@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from deepsep.errors import missing_package
 from deepsep.scoring.local import score_parts as score_here
 from deepsep.scoring.parts import Part, Report
 
@@ -23,7 +24,7 @@ def score_parts(
         ray: Any = import_module("ray")
         pool: Any = import_module("ray.util").ActorPool
     except ImportError as error:
-        raise ImportError('engine="ray" needs Ray. Install it with: pip install "deepsep[ray]"') from error
+        raise missing_package('engine="ray"', "ray") from error
 
     ours = not ray.is_initialized()
     if ours:

@@ -131,7 +131,7 @@ class _Descent:
             stiffest = np.inf if rows.double else SINGLE_STIFFEST
             self.commit, self.kappa = self.kappa, min(self.kappa * STIFFEN, max(stiffest, self.kappa))
         else:
-            self._d = _direction(curvature, gradient, self.penalty)
+            self._d = newton_direction(curvature, gradient, self.penalty)
             self._slope = float(gradient @ self._d)
             self._step, self._rejected = 1.0, 0
             self.point, self._trial = at + self._d, True
@@ -183,7 +183,7 @@ class _Descent:
             rows.promote()
 
 
-def _direction(curvature: Array | Factor, gradient: Array, penalty: Array) -> Array:
+def newton_direction(curvature: Array | Factor, gradient: Array, penalty: Array) -> Array:
     """Solve (diag(penalty) + curvature) d = -gradient by whatever is smallest: features, rows near a kink, or CG."""
     ridge = penalty.copy()
     if penalty[-1] == 0:  # a free bias may have no row near its kink: then it moves by 1, the width of a margin

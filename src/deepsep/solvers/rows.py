@@ -168,11 +168,11 @@ class Rows:
         self._dtype = self.library.precision(labelled)
         self.double = bool(self._dtype == self.library.xp.float64)
         with self.library.exactly():
-            self._blocks = [
+            self.blocks = [
                 self._block(labelled, cost_labelled, signs, len(signs)),
                 self._block(unlabelled, cost_unlabelled, None, len(signs)),
             ]
-        self.n_features = int(self._blocks[0].x.shape[1])
+        self.n_features = int(self.blocks[0].x.shape[1])
         # Collobert's step: sum of C sigma x, of C sigma and of C |sigma|. None: the single loop.
         self._linear: tuple[Array, Array, Array] | None = None
 
@@ -190,7 +190,7 @@ class Rows:
     def scores(self, w: Array, *, labelled: bool) -> Array:
         """Return f of the labelled rows, in double precision, or of the unlabelled ones, in their own: (c, n)."""
         library = self.library
-        x = self._blocks[0 if labelled else 1].x
+        x = self.blocks[0 if labelled else 1].x
         dtype = library.xp.float64 if labelled else x.dtype
         offset = self.offset if self.centre is None else self.offset - w @ self.centre
         with library.exactly():
@@ -202,9 +202,9 @@ class Rows:
     def decide(self, w: Array, problems: Array) -> Array:
         """Return the sign of f for every unlabelled row, 0 where it is undecided: (problems, u) of int8."""
         library, xp = self.library, self.library.xp
-        sigma = np.empty((len(problems), self._blocks[1].x.shape[0]), np.int8)
+        sigma = np.empty((len(problems), self.blocks[1].x.shape[0]), np.int8)
         with library.exactly():
-            for chunk in self._chunks(self._points(w, problems), self._blocks[1:]):
+            for chunk in self._chunks(self._points(w, problems), self.blocks[1:]):
                 signs = xp.where(abs(chunk.f) > -self.s, xp.sign(chunk.f), 0)
                 (sigma[:, chunk.place],) = library.host(library.cast(signs, xp.int8))
         return sigma
@@ -214,7 +214,7 @@ class Rows:
         library, xp = self.library, self.library.xp
         with library.exactly():
             losses = library.zeros((len(problems),), xp.float64)
-            for chunk in self._chunks(self._points(w, problems), self._blocks):
+            for chunk in self._chunks(self._points(w, problems), self.blocks):
                 if chunk.labels is not None:
                     loss = (1 - chunk.labels * chunk.f).clip(0, None)
                 else:
@@ -226,7 +226,7 @@ class Rows:
     def linearise(self, sigma: Array, problems: Array) -> None:
         """Turn the unlabelled losses of these problems into Collobert's step with signs sigma (0: undecided)."""
         library, double = self.library, self.library.xp.float64
-        block = self._blocks[1]
+        block = self.blocks[1]
         n, m = block.x.shape
         with library.exactly():
             if self._linear is None:
@@ -248,7 +248,7 @@ class Rows:
         """Go on in double precision; the rows themselves are converted chunk by chunk."""
         library, double = self.library, self.library.xp.float64
         self.double, self._dtype = True, double
-        for block in self._blocks:
+        for block in self.blocks:
             block.cost, block.multiplier = library.cast(block.cost, double), library.cast(block.multiplier, double)
             block.labels = None if block.labels is None else library.cast(block.labels, double)
 
@@ -263,7 +263,7 @@ class Rows:
             update = None if commit is None else self._update(commit, problems)
             pull, sums = library.zeros((c, m), double), library.zeros((3, c), double)
             near = library.curvature(points.kappa, m, self.centre) if curvature else None
-            for chunk in self._chunks(points, self._blocks):
+            for chunk in self._chunks(points, self.blocks):
                 cost = chunk.cost
                 if update is not None:
                     self._commit(chunk, points, *update)
@@ -300,7 +300,7 @@ class Rows:
             points = self._points(w[None], problems, np.array([kappa]))
             shapes = (2, self.n_features), (2,), (1,)
             pulls, alpha_t, total = (library.zeros(shape, xp.float64) for shape in shapes)
-            for chunk in self._chunks(points, self._blocks):
+            for chunk in self._chunks(points, self.blocks):
                 t, _, alpha = self._hinge(chunk, points.kappa)
                 loss = self._loss(chunk, t)
                 if self._capped(chunk):

@@ -41,8 +41,11 @@ class TableFile:
         encoding: str | None = None,
         delimiter: str | None = None,
         sheet: str | int = 0,
+        skip_rows: int = 0,
+        dayfirst: bool | None = None,
     ) -> None:
         self.path = path
+        self.dayfirst = dayfirst
         self.kind: Kind = kind_of(path)
         self.n_rows: int | None = None
         self._form: TextFormat | None = None
@@ -53,7 +56,7 @@ class TableFile:
         with readable(path):
             try:
                 if self.kind == "text":
-                    self._form = TextFormat.of(path, encoding, delimiter)
+                    self._form = TextFormat.of(path, encoding, delimiter, skip_rows)
                     self.names = self._form.names
                 elif self.kind == "parquet":
                     with pq.ParquetFile(path) as file:
@@ -63,8 +66,8 @@ class TableFile:
                     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
                         self._schema, self.names = file.schema, file.schema.names
                         self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
-                else:  # an Excel sheet has at most a million rows, and cannot be read in part
-                    self._frame = read_table(path, id=id, sheet=sheet)
+                else:  # an Excel sheet has at most a million rows; neither it nor an SPSS file is read in part
+                    self._frame = read_table(path, id=id, sheet=sheet, skip_rows=skip_rows, dayfirst=dayfirst)
                     self.names, self.n_rows = self._frame.columns.tolist(), len(self._frame)
             except pa.ArrowException as error:
                 raise damaged(path, error) from error
@@ -78,20 +81,21 @@ class TableFile:
         The cells of a text file are read as ``types`` says, and numbers in the style of the whole file, so that a row
         does not depend on its batch. Warnings about a column come once, before the first batch.
         """
-        try:
-            known = self._examine({name: types[name] for name in columns if name in types and name != id})
-            done = 0
-            for table, share in self._tables(rows, columns):
-                if self._form is not None:
-                    frame = text_frame(table, self._form.delimiter, types, (id,), known=known)
-                    if id is not None and self._plain_integers(id):
-                        frame[id] = identifiers_of(frame[id])
-                else:
-                    frame = table if isinstance(table, pd.DataFrame) else to_frame(table, id)
-                done += len(frame)
-                yield frame, min(done / self._counted, 1.0) if self._counted else share
-        except pa.ArrowException as error:
-            raise damaged(self.path, error) from error
+        with readable(self.path):
+            try:
+                known = self._examine({name: types[name] for name in columns if name in types and name != id})
+                done = 0
+                for table, share in self._tables(rows, columns):
+                    if self._form is not None:
+                        frame = text_frame(table, self._form.delimiter, types, (id,), self.dayfirst, known=known)
+                        if id is not None and self._plain_integers(id):
+                            frame[id] = identifiers_of(frame[id])
+                    else:
+                        frame = table if isinstance(table, pd.DataFrame) else to_frame(table, id)
+                    done += len(frame)
+                    yield frame, min(done / self._counted, 1.0) if self._counted else share
+            except pa.ArrowException as error:
+                raise damaged(self.path, error) from error
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers, which holds for the whole file, not only its first rows."""
@@ -115,7 +119,7 @@ class TableFile:
         if self._form is None:
             return {}
         numbers = {name: NumberStyle(name, self._form.delimiter) for name in types if types[name] == "number"}
-        dates = {name: DateColumn(name) for name in types if types[name] == "date"}
+        dates = {name: DateColumn(name, self.dayfirst) for name in types if types[name] == "date"}
         doubtful: list[str] = []
         self._counted = 0
         for table in self._pieces([*numbers, *dates]):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.table.dates import ISO_DATE, DateColumn
+from deepsep.errors import LabelError
+from deepsep.table.dates import DATE, DateColumn
 from deepsep.table.numbers import NumberStyle, plain_numbers
 
 ColumnType = Literal["number", "boolean", "date", "text"]
@@ -30,7 +32,7 @@ def trimmed(cells: Any) -> Any:
     return pc.if_else(pc.is_in(cells, pa.array(MISSING)), pa.scalar(None, pa.string()), cells)
 
 
-def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str) -> Any:
+def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, dayfirst: bool | None = None) -> Any:
     """Return a column of text converted to the type it holds, or to the one that is wanted.
 
     Parameters
@@ -42,6 +44,8 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str) -
         None: the type that the cells look like.
     delimiter : str
         The file's delimiter, which tells a decimal comma from a thousands separator.
+    dayfirst : bool, optional
+        Whether the day comes first in dates such as 05/03/2025. None: as the column shows.
     """
     cells = trimmed(cells)
     given = pc.drop_null(cells)
@@ -51,9 +55,12 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str) -
         lower = pc.utf8_lower(cells)
         if _all(pc.is_in(pc.utf8_lower(given), pa.array(["true", "false"]))):
             return pc.equal(lower, "true")
-    if wanted == "date" or (wanted is None and _all(pc.match_substring_regex(given, ISO_DATE))):
-        dates = DateColumn(name)
+    if wanted == "date" or (wanted is None and _all(pc.match_substring_regex(given, DATE))):
+        dates = DateColumn(name, dayfirst)
         dates.examine(cells)
+        if wanted is None and dates.order is None:
+            dates.warn_of_ambiguity()
+            return cells
         if wanted is not None or dates.n_unreadable < dates.n_values:  # otherwise no cell is a real date: text
             dates.report(wanted=wanted is not None)
             return dates.read(cells)
@@ -98,6 +105,12 @@ def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:
         given = column.dropna()
         whole = bool((given % 1 == 0).all())
         return column.astype("Int64" if column.isna().any() else "int64") if whole and len(given) else column
+    if column.dtype == object and not column.map(lambda value: isinstance(value, Hashable)).all():
+        example = next(value for value in column if not isinstance(value, Hashable))
+        raise LabelError(
+            f"label column {column.name!r} holds lists or other objects, such as {str(example)[:60]}. A label is a "
+            "text, a whole number or true or false: name another column, or write one value per row."
+        )
     kinds = {type(value) for value in column.dropna().unique()}
     if not kinds <= {str}:
         return column

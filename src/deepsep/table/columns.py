@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,6 +17,7 @@ from deepsep.core.labels import as_labels
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import LEADING_ZERO, MISSING, ColumnType
+from deepsep.table.dates import DATE, OTHER_DATE, DateColumn
 from deepsep.table.evidence import one_sided
 from deepsep.table.locations import closest, find_column
 
@@ -28,6 +30,7 @@ ID_NAME = re.compile(
 )
 ID_VALUE = re.compile(r"[^@\s]+@[^@\s]+\.\w+|[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{24,64}", re.IGNORECASE)
 SHOWN = 8  # names in a message
+LONGEST = 10_000  # most characters of a cell that are used
 
 
 class UsefulColumns(TransformerMixin, BaseEstimator):
@@ -60,6 +63,8 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         The columns used, in the order of the table.
     left_out_ : dict {column: reason}
         The columns left out.
+    label_ : str or None
+        The name of the labels, if they are a column of a table; predictions are written under it.
 
     Examples
     --------
@@ -89,7 +94,9 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Any, y: Any = None) -> pd.DataFrame:
         """Learn which columns are useful, and return them."""
-        frame, labelled = as_frame(X), _labelled(y)
+        name = getattr(y, "name", None)
+        self.label_: str | None = name if isinstance(name, str) else None
+        frame, labelled = cut_long_cells(as_frame(X)), _labelled(y)
         for name in self.keep:
             find_column(frame.columns, name, setting="keep")
         columns: dict[str, pd.Series[Any]] = {}
@@ -164,8 +171,6 @@ def as_frame(X: Any) -> pd.DataFrame:
     if isinstance(X, pd.DataFrame):
         frame = X
     elif hasattr(X, "__arrow_c_stream__"):
-        import pyarrow as pa
-
         frame = pa.table(X).to_pandas()
     else:
         values = np.asarray(X)
@@ -179,6 +184,29 @@ def as_frame(X: Any) -> pd.DataFrame:
     if twice:
         raise DataError(f"the table has more than one column named {_names(twice)}. Give every column its own name.")
     return frame if names == list(frame.columns) else frame.set_axis(names, axis=1)
+
+
+def cut_long_cells(frame: pd.DataFrame, apart: Sequence[str | None] = ()) -> pd.DataFrame:
+    """Return a table in which no cell of text is longer than 10,000 characters, with a warning if one was cut."""
+    cut: dict[str, int] = {}
+    columns = {}
+    for name, column in frame.items():
+        if name in apart or not (column.dtype == object or pd.api.types.is_string_dtype(column)):
+            continue
+        text = column if column.dtype != object else column[[isinstance(cell, str) for cell in column]].astype("str")
+        longest = text.str.len().max()
+        if longest > LONGEST:  # not for NaN
+            cut[str(name)] = int(longest)
+            columns[name] = column.map(lambda cell: cell[:LONGEST] if isinstance(cell, str) else cell)
+    if not cut:
+        return frame
+    worst = max(cut, key=lambda name: cut[name])
+    others = f" and in {len(cut) - 1} other columns" if len(cut) > 1 else ""
+    warn(
+        f"column {worst!r} has a cell of {cut[worst]:,} characters; of such cells{others} only the first {LONGEST:,} "
+        "characters are used."
+    )
+    return frame.assign(**columns)
 
 
 def check_names(schema: dict[str, ColumnType], left_out: dict[str, str], names: Any) -> None:
@@ -217,6 +245,11 @@ def type_of(column: pd.Series[Any]) -> ColumnType | None:
     if kinds in ("bytes", "mixed", "complex") and not given.map(lambda v: isinstance(v, str | int | float)).all():
         return None
     text = _text(given).dropna()
+    if len(text) and re.match(DATE, text.iloc[0], re.ASCII):
+        dates = DateColumn("")
+        dates.examine(_cells(text))
+        if text.str.match(DATE).all() and dates.order is not None and dates.n_unreadable < dates.n_values:
+            return "date"
     if not len(text) or text.str.contains(LEADING_ZERO).any():
         return "text"
     return "number" if pd.to_numeric(text, errors="coerce").notna().all() else "text"
@@ -227,12 +260,18 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
     api = pd.api.types
     if kind == "text":
         return _text(column)
+    if kind == "number" and isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":  # the usual case
+        values = column.to_numpy(np.float64)
+        return pd.Series(np.where(np.isfinite(values), values, np.nan), index=column.index)
     if kind == "date":
         if api.is_numeric_dtype(column) and column.notna().any():
             raise TypeError(f"numbers such as {column.dropna().iloc[0]} here")
         if isinstance(column.dtype, pd.PeriodDtype):
             column = column.dt.to_timestamp()
-        dates = pd.to_datetime(column, errors="coerce", utc=True).dt.tz_localize(None)
+        if api.infer_dtype(column, skipna=True) == "string":
+            dates = _dates(column)
+        else:
+            dates = pd.to_datetime(column, errors="coerce", utc=True).dt.tz_localize(None)
         _check_converted(column, dates)
         return dates
     if api.is_datetime64_any_dtype(column):
@@ -246,9 +285,24 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
         return truth.astype(float)
     cells = column if api.is_numeric_dtype(column) else _text(column)
     numbers = pd.to_numeric(cells, errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
-    values = pd.Series(numbers, index=column.index)
-    _check_converted(cells, values)
-    return values.where(np.isfinite(values))
+    converted = pd.Series(numbers, index=column.index)
+    _check_converted(cells, converted)
+    return converted.where(np.isfinite(converted))
+
+
+def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column of text as dates, or raise TypeError if it is unclear whether day or month comes first."""
+    text = _text(column)
+    cells = _cells(text)
+    dates = DateColumn(str(column.name))
+    dates.examine(cells)
+    if dates.order is None:
+        raise TypeError(f"dates such as {text.dropna().iloc[0]!r} here, where day and month could be swapped")
+    return pd.Series(dates.read(cells).to_pandas().to_numpy(), index=column.index)
+
+
+def _cells(text: pd.Series[Any]) -> Any:
+    return pa.chunked_array([pa.array(text, pa.string(), from_pandas=True)])
 
 
 def _check_converted(given: pd.Series[Any], converted: pd.Series[Any]) -> None:
@@ -268,7 +322,7 @@ def _text(column: pd.Series[Any]) -> pd.Series[Any]:
         text = column.astype("str")
     else:
         text = pd.Series([key_text(value) for value in column], index=column.index, dtype="str")
-    text = text.str.strip()
+    text = text.str.slice(0, LONGEST).str.strip()
     return text.mask(text.isin(MISSING))
 
 
@@ -282,12 +336,8 @@ def key_text(value: Any) -> str | None:
 
 
 def _for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
-    """Return a column in a form that skrub reads correctly: booleans and codes of digits as categories."""
-    if kind == "boolean":
-        return column.map({1: "true", 0: "false"}).astype("str")
-    if kind == "text" and not column.str.contains(r"[^\d.,+\-\s]").any():
-        return column.astype("category")  # skrub would read 01234 as a number
-    return column
+    """Return a column in a form from which its encoding follows: booleans as text."""
+    return column.map({1: "true", 0: "false"}).astype("str") if kind == "boolean" else column
 
 
 # -- identifiers and constants ---------------------------------------------------------------------------------
@@ -301,7 +351,7 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
     given = values.dropna()
     if not len(given):
         return "empty"
-    distinct = given.nunique()
+    distinct = len(np.unique(given.to_numpy())) if kind == "number" else given.nunique()
     if distinct == 1 and len(given) == len(values):
         return "constant"
     if len(given) < ENOUGH:
@@ -313,20 +363,10 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
         some = given.sample(min(len(given), 1_000), random_state=0)
         if some.nunique() > ENOUGH and some.str.fullmatch(ID_VALUE).mean() > NEARLY_ALL:
             return "identifier"
-        if distinct >= NEARLY_ALL * len(given) and some.str.count(r"\S+").median() < WORDS and not _dates(some):
+        dates = some.str.match(OTHER_DATE).mean() > NEARLY_ALL
+        if distinct >= NEARLY_ALL * len(given) and some.str.count(r"\S+").median() < WORDS and not dates:
             return "identifier"
     return ""
-
-
-def _dates(text: pd.Series[Any]) -> bool:
-    """Whether skrub reads these as dates."""
-    from skrub import ToDatetime
-
-    try:
-        ToDatetime().fit_transform(text)
-    except ValueError:
-        return False
-    return True
 
 
 # -- messages --------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ LEAKS = 0.97  # balanced accuracy from which a single column is a leak
 CLASS_ROWS = 10  # fewest labelled rows of a class for a search for leaks of that class alone
 LEVELS = 50  # most levels of a category in the test for drift
 SIGNIFICANT = 0.01  # after the Bonferroni correction
+LARGEST = float(np.finfo(np.float32).max)  # trees compute in single precision
 LARGE = 0.1  # smallest difference between distributions that is reported
 ONE_SIDED = 0.05  # share of given values on one side, over that on the other, below which a column is one-sided
 SURE = 14.0  # −log of the probability of such a column by chance: one in a million
@@ -167,7 +168,7 @@ def _numbers(column: pd.Series[Any]) -> Array | None:
     if pd.api.types.is_datetime64_any_dtype(column):
         return np.asarray(column.to_numpy("datetime64[s]").astype(float).reshape(-1, 1)) / 86_400
     if pd.api.types.is_numeric_dtype(column):
-        return np.asarray(column.to_numpy(float)).reshape(-1, 1)
+        return np.asarray(np.clip(column.to_numpy(float), -LARGEST, LARGEST).reshape(-1, 1))
     return None
 
 

@@ -8,22 +8,30 @@ import gzip
 import lzma
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, DeepSepError, Setting
 
-Kind = Literal["text", "parquet", "feather", "excel", "parts"]
+Kind = Literal["text", "parquet", "feather", "excel", "spss", "parts"]
 
 PARTS = "*.parquet"
-NAMED = {".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"}
+NAMED = {
+    **{".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"},
+    **{".sav": "spss", ".zsav": "spss"},
+}
 # First bytes of each kind of file. The content decides, not the name.
-TABLES: dict[bytes, Kind] = {b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"}
+TABLES: dict[bytes, Kind] = {
+    **{b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"},
+    **{b"$FL2": "spss", b"$FL3": "spss"},
+}
+READABLE = "deepsep reads CSV, TSV, Parquet, Feather, Excel (.xlsx) and SPSS (.sav)"
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 FOREIGN = {
-    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls); save it as .xlsx or CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel file (.xls), or one with a password; save it as .xlsx without one, or as CSV",
     b"FEA1": "a Feather file of version 1; write it again with a current pyarrow, or as Parquet",
     b"%PDF": "a PDF",
     b"\x89PNG": "a PNG image",
@@ -34,9 +42,12 @@ FOREIGN = {
     b"<!DOCTYPE": "a web page; was the download refused?",
     b"<html": "a web page; was the download refused?",
 }
+ENCRYPTED = 0x1  # a flag of a file in a zip archive
+UNZIPPED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 # Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
-GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0}
+GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
 UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+LONGEST_NAME = 200  # characters of a name in a message
 LIMIT = "DEEPSEP_MAX_BYTES"
 
 
@@ -54,7 +65,7 @@ def kind_of(path: Path) -> Kind:
         raise DataError(f"{path} is empty (0 bytes). Write the table again.")
     for magic, what in FOREIGN.items():
         if head.lower().startswith(magic.lower()):
-            raise DataError(f"{path} is {what}. deepsep reads CSV, TSV, Parquet, Feather and Excel (.xlsx).")
+            raise DataError(f"{path} is {what}. {READABLE}.")
     kind: Kind = next((kind for magic, kind in TABLES.items() if head.startswith(magic)), "text")
     if kind == "excel" and _only_member(path) is not None:
         kind = "text"
@@ -113,19 +124,27 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn the system's errors about an unreadable file into a DataError."""
+    """Turn whatever goes wrong while a file is read into a DataError: a broken file is not a bug in deepsep."""
     try:
         yield
+    except (DeepSepError, ImportError, MemoryError, Warning):
+        raise
     except PermissionError as error:
         raise DataError(
             f"{path} cannot be read: permission denied. If another program such as Excel has it open, close it there; "
             "otherwise ask for permission to read it."
         ) from error
-    except (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError) as error:
+    except (EOFError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{path} is damaged: it cannot be decompressed ({error}). Copy it again.") from error
     except OSError as error:
         reason = error.strerror or str(error)
         raise DataError(f"{path} cannot be read: {reason}. Check the path and the disk.") from error
+    except Exception as error:  # any other, of the libraries that read files
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DataError(
+            f"{path} cannot be read: it is damaged or unusual ({reason}). Open it in the program that wrote it, and "
+            "save it again, for example as CSV in UTF-8."
+        ) from error
 
 
 def check_memory(path: Path, needed: float, limit: int | None) -> float:
@@ -143,7 +162,7 @@ def check_memory(path: Path, needed: float, limit: int | None) -> float:
 
 def closest(wanted: object, known: Iterable[object]) -> str | None:
     """Return the most similar of the known names, or None if none is similar."""
-    names = {str(name).lower(): str(name) for name in known}
+    names = {str(name).lower(): str(name) for name in known if len(str(name)) <= LONGEST_NAME}
     close = difflib.get_close_matches(str(wanted).lower(), names, n=1, cutoff=0.6)
     return names[close[0]] if close else None
 
@@ -161,7 +180,7 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, sett
     known = list(names)
     if wanted in known:
         return wanted
-    shown = ", ".join(map(repr, known[:12])) + (" ..." if len(known) > 12 else "")
+    shown = ", ".join(repr(str(name)[:LONGEST_NAME]) for name in known[:12]) + (" ..." if len(known) > 12 else "")
     similar = closest(wanted, known)
     hint = f". The table has {shown}." if similar is None else f"; did you mean {similar!r}?"
     if setting is None:
@@ -182,12 +201,17 @@ def _similar(path: Path) -> str:
 def _only_member(path: Path) -> str | None:
     """Return the name of the only file in a zip archive; None for an Excel file, which is a zip archive too."""
     with readable(path), zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
-    if "xl/workbook.xml" in names:
+        files = [file for file in archive.infolist() if not file.is_dir() and not file.filename.startswith("__MACOSX")]
+    if any(file.filename == "xl/workbook.xml" for file in files):
         return None
-    if len(names) == 1:
-        return names[0]
-    raise DataError(f"{path} is a zip archive of {len(names)} files. Unpack it and name the table.")
+    if len(files) != 1:
+        raise DataError(f"{path} is a zip archive of {len(files)} files. Unpack it and name the table.")
+    (file,) = files
+    if file.flag_bits & ENCRYPTED:
+        raise DataError(f"{path} is a zip archive with a password. Unpack it and name the table.")
+    if file.compress_type not in UNZIPPED:
+        raise DataError(f"{path} is compressed in a way that deepsep cannot undo. Unpack it and name the table.")
+    return file.filename
 
 
 def _allowed(limit: int | None) -> tuple[float, str]:

@@ -25,8 +25,11 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    values_, scores_ : lists of arrays, one per column
-        Values in ascending order, and their scores; linear between two values, constant beyond the last.
+    values_, scores_ : arrays
+        For one column after the other, values in ascending order, and their scores; linear between two values, constant
+        beyond the last.
+    ends_ : array (columns,)
+        Where each column ends in them.
 
     Examples
     --------
@@ -38,8 +41,8 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the distribution of every column."""
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
-        self.values_, self.scores_ = [], []
-        for column in X.T:
+        all_values, all_scores = [], []
+        for column in np.ascontiguousarray(X.T):
             values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
             if not len(values):
                 values, counts = np.zeros(1), np.ones(1, int)
@@ -47,17 +50,21 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             if len(values) > KNOTS:
                 at = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], KNOTS)))
                 values, rank = values[at], rank[at]
-            self.values_.append(values.astype(np.float64))
-            self.scores_.append(np.clip(ndtri(rank), -FARTHEST, FARTHEST))
+            all_values.append(values.astype(np.float64))
+            all_scores.append(np.clip(ndtri(rank), -FARTHEST, FARTHEST))
+        self.values_, self.scores_ = np.concatenate(all_values), np.concatenate(all_scores)
+        self.ends_ = np.cumsum([len(values) for values in all_values])
         return self
 
     def transform(self, X: Any) -> Array:
         """Return the scores."""
         check_is_fitted(self, "values_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=False)
-        out = np.empty(X.shape, np.float32)
-        for k, (values, scores) in enumerate(zip(self.values_, self.scores_, strict=True)):
-            out[:, k] = np.where(np.isnan(X[:, k]), np.nan, np.interp(X[:, k], values, scores))
+        out, start = np.empty(X.shape, np.float32), 0
+        for k, end in enumerate(self.ends_):
+            scores = np.interp(X[:, k], self.values_[start:end], self.scores_[start:end])
+            out[:, k] = np.where(np.isnan(X[:, k]), np.nan, scores)
+            start = end
         return out
 
     def __sklearn_tags__(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -15,21 +16,25 @@ PLAIN = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
 THOUSANDS = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
 DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*(,\d+)?|,\d+)([eE][+-]?\d+)?$"
 REMOVED = {PLAIN: "", THOUSANDS: ",", DECIMAL_COMMA: "."}
+# A unit before or after a number: € 17,02, -5 $, 55,0 %. Blanks between them may be non-breaking.
+UNITS = ("€", "$", "£", "¥", "%", "EUR", "USD", "GBP", "CHF", "JPY")
+BLANK = "[ \\t\u00a0\u202f]*"
+AMOUNT = rf"^([+-]?{BLANK}({{units}}){BLANK}[+-]?[\d.,]+|[+-]?[\d.,]+{BLANK}({{units}}))$"
 
 
 class NumberStyle:
     """How a column writes its numbers: examine all of its cells, then read them, all at once or piece by piece.
 
     The style is the one that reads most cells. On a tie, plain numbers come first, then commas as thousands separators,
-    then decimal commas. Cells that it cannot read are missing values.
+    then decimal commas. A unit, such as € or %, is left out; a cell with another unit than the first one is not read.
+    Cells that are not read are missing values.
 
     Parameters
     ----------
     name : str
         Name of the column, for messages.
     delimiter : str
-        The file's delimiter: a file with commas between its values has no decimal commas, and one with semicolons no
-        commas as thousands separators.
+        The file's delimiter: a file with semicolons between its values has no commas as thousands separators.
 
     Examples
     --------
@@ -45,12 +50,17 @@ class NumberStyle:
         self.name, self.delimiter = name, delimiter
         self.n_values = 0
         self._rows = 0
-        styles = [PLAIN, *([THOUSANDS] if delimiter != ";" else []), *([DECIMAL_COMMA] if delimiter != "," else [])]
+        styles = [PLAIN, *([THOUSANDS] if delimiter != ";" else []), DECIMAL_COMMA]
         self._unreadable = {style: UnreadableCells() for style in styles}
         self._comma: str | None = None
+        self._unit: str | None = None
+        self._amount: str | None = None  # the first cell with the unit
 
     def examine(self, cells: Any) -> None:
         """Examine the next cells: trimmed text, null where a value is missing."""
+        if self._unit is None:
+            self._find_unit(cells)
+        cells = self._without_unit(cells)
         start = self._rows + 1
         self._rows += len(cells)
         self.n_values += len(cells) - cells.null_count
@@ -71,7 +81,9 @@ class NumberStyle:
         return self._unreadable[self.style].count
 
     def report(self, *, wanted: bool) -> None:
-        """Warn about doubtful commas and cells that are not numbers; raise if no cell is a number."""
+        """Warn about units, doubtful commas and cells that are not numbers; raise if no cell is a number."""
+        if self._amount is not None:
+            warn(f"column {self.name!r} holds values such as {self._amount!r}, read as numbers without {self._unit!r}.")
         if self.style == THOUSANDS and self.delimiter != "," and self._comma is not None:
             warn(
                 f"column {self.name!r} holds numbers such as {self._comma!r}, whose comma is read as a thousands "
@@ -81,6 +93,7 @@ class NumberStyle:
 
     def read(self, cells: Any) -> Any:
         """Return cells of the column as numbers."""
+        cells = self._without_unit(cells)
         style = self.style
         if self.n_unreadable:
             known = pc.fill_null(pc.match_substring_regex(cells, style), False)
@@ -89,6 +102,20 @@ class NumberStyle:
             cells = pc.replace_substring(cells, REMOVED[style], "")
             cells = pc.replace_substring(cells, ",", ".")
         return pc.cast(pc.replace_substring_regex(cells, r"^\+", ""), pa.float64())
+
+    def _find_unit(self, cells: Any) -> None:
+        pattern = AMOUNT.format(units="|".join(map(re.escape, UNITS)))
+        amounts = cells.filter(pc.fill_null(pc.match_substring_regex(cells, pattern), False))
+        if len(amounts):
+            self._amount = amounts[0].as_py()
+            self._unit = next(unit for unit in UNITS if unit in str(self._amount))
+
+    def _without_unit(self, cells: Any) -> Any:
+        if self._unit is None:
+            return cells
+        amounts = pc.match_substring_regex(cells, AMOUNT.format(units=re.escape(self._unit)))
+        bare = pc.replace_substring_regex(cells, rf"{BLANK}{re.escape(self._unit)}{BLANK}", "")
+        return pc.if_else(amounts, bare, cells)
 
 
 def plain_numbers(cells: Any) -> Any:

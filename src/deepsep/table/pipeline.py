@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import OneHotEncoder
+from sklearn.pipeline import Pipeline
+from skrub import StringEncoder, TableVectorizer, ToCategorical, tabular_pipeline
 
 from deepsep.table.columns import UsefulColumns
-from deepsep.table.normal_scores import NormalScores
+from deepsep.table.encoder import TableEncoder
 
-LEVELS = 40  # most columns that a category becomes; rarer levels share one
-RARE = 0.003  # share of the rows below which a level is rare
 NAMES = 100  # number of levels from which a category is encoded as text
+TREE_NAMES = 40  # the same for trees, which get codes instead of one column per level
 
 
 def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
-    """Return a pipeline that takes any DataFrame: it selects useful columns, encodes them with skrub, and fits.
+    """Return a pipeline that takes any DataFrame: it selects useful columns, encodes them, and fits.
 
     Numbers become normal scores by rank, so that outliers do not matter, and their gaps are filled and marked.
     Categories become one column per level; rare levels, and levels not seen in training, share one. Dates are split
@@ -46,6 +44,7 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
     Returns
     -------
     sklearn.pipeline.Pipeline
+        With the steps ``usefulcolumns``, ``tableencoder``, an imputer where the estimator needs one, and the estimator.
 
     Examples
     --------
@@ -62,31 +61,18 @@ def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> Pipeline:
     deepsep.errors.DataError: the columns differ from those of the training table:
       missing: 'age'
     """
-    from skrub import DatetimeEncoder, StringEncoder, tabular_pipeline
-
     pipeline: Pipeline = tabular_pipeline(estimator)
-    pipeline.steps.insert(0, ("usefulcolumns", UsefulColumns(keep=tuple(keep))))
-    vectorizer = pipeline.named_steps["tablevectorizer"]
-    vectorizer.set_params(high_cardinality=StringEncoder(random_state=0))
-    if "squashingscaler" not in pipeline.named_steps:
-        return pipeline  # trees, which skrub knows by name: categories as codes, nothing scaled
-    # skrub scales all of its output at the end. Only numbers and dates should be scaled: otherwise a rare level, or one
-    # of the thirty numbers of a text, would count as much as a measurement.
-    pipeline.steps = [step for step in pipeline.steps if step[0] != "squashingscaler"]
-    vectorizer.set_params(
-        cardinality_threshold=NAMES,
-        numeric=NormalScores(),
-        datetime=make_pipeline(DatetimeEncoder(add_weekday=True), NormalScores()),
-        low_cardinality=OneHotEncoder(
-            max_categories=LEVELS,
-            min_frequency=RARE,
-            handle_unknown="infrequent_if_exist",
-            sparse_output=False,
-            dtype=np.float32,
-        ),
-    )
-    if "simpleimputer" in pipeline.named_steps:
-        pipeline.set_params(simpleimputer__strategy="median")
+    steps = dict(pipeline.steps)
+    if isinstance(steps["tablevectorizer"].low_cardinality, ToCategorical):
+        encoder = steps["tablevectorizer"].set_params(high_cardinality=StringEncoder(random_state=0))
+    else:  # skrub scales for all estimators but trees, which it knows by name
+        scale = steps.pop("squashingscaler", None) is not None
+        encoder = TableEncoder(cardinality_threshold=NAMES if scale else TREE_NAMES, scale=scale)
+    del steps["tablevectorizer"]
+    if "simpleimputer" in steps and isinstance(encoder, TableEncoder) and encoder.scale:
+        steps["simpleimputer"].set_params(strategy="median")
+    first = {"usefulcolumns": UsefulColumns(keep=tuple(keep)), type(encoder).__name__.lower(): encoder}
+    pipeline.steps = [*first.items(), *steps.items()]
     return pipeline
 
 
@@ -97,24 +83,29 @@ def source_columns(encoder: Any, names: Sequence[str]) -> list[list[int]] | None
     shuffled encoding of the column, and a table need not be encoded again for each column. Other steps may mix columns
     even if they keep their names, so the answer for them is None.
     """
-    from skrub import TableVectorizer
-
     steps = [step for _, step in getattr(encoder, "steps", [])]
     kinds = [type(step) for step in steps]
-    if kinds[:2] != [UsefulColumns, TableVectorizer] or kinds[2:] not in ([], [SimpleImputer]):
+    if kinds[:2] not in ([UsefulColumns, TableEncoder], [UsefulColumns, TableVectorizer]):
         return None
-    vectorizer = steps[1]
-    made = list(vectorizer.get_feature_names_out())
+    if kinds[2:] not in ([], [SimpleImputer]):
+        return None
+    features = _sources(steps[1])
     for imputer in steps[2:]:
-        # The indicators of gaps come last. Their names do not help: an ordinary column may have the same name.
+        # Features without any value are dropped, and the indicators of gaps come last.
+        kept = [source for source, value in zip(features, imputer.statistics_, strict=True) if value == value]
         gaps = [] if imputer.indicator_ is None else imputer.indicator_.features_
-        filled = list(imputer.get_feature_names_out())
-        made = filled[: len(filled) - len(gaps)] + [made[i] for i in gaps]
+        features = kept + [features[i] for i in gaps]
     place = {name: j for j, name in enumerate(names)}
-    sources = [vectorizer.output_to_input_[name] for name in made]
-    if not place.keys() >= set(sources):
+    if not place.keys() >= set(features):
         return None
     encoded: list[list[int]] = [[] for _ in names]
-    for i, source in enumerate(sources):
+    for i, source in enumerate(features):
         encoded[place[source]].append(i)
     return encoded
+
+
+def _sources(encoder: Any) -> list[str]:
+    """Return the column of the table from which each feature comes."""
+    if isinstance(encoder, TableEncoder):
+        return [str(name) for name in encoder.feature_names_in_[encoder.sources_]]
+    return [encoder.output_to_input_[name] for name in encoder.get_feature_names_out()]

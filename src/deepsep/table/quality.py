@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, read_labels
+from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, alike, read_labels
 from deepsep.errors import DataError, LabelError
 from deepsep.table.columns import as_frame, convert, type_of, useless
 from deepsep.table.dates import OTHER_DATE
@@ -207,6 +207,9 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < RARE]
         text = f"{len(rare)} of {len(names)} classes have fewer than {RARE} labelled rows: {_some(rare)}."
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
+    for twins in alike(labels.classes):
+        text = f"the labels {_some(map(repr, twins))} differ only in case or spaces. They are different classes."
+        findings.add("warning", "alike-classes", text, "If they are one class, write them alike.", label)
     for name in names:
         if name.strip().lower() in DISGUISED:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
@@ -306,9 +309,16 @@ def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
     levels = cells.dropna().unique()[:1_000]
     if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > NEARLY_ALL:
         text = (
-            f"column {name!r} holds dates such as {levels[0]!r}, where day and month are ambiguous; it is read as text."
+            f"column {name!r} holds dates such as {levels[0]!r} in a form that is not understood, or in which day and "
+            "month could be swapped; it is read as text."
         )
-        findings.add("warning", "dates", text, "Write dates as 2025-12-31; models then see year, month and day.", name)
+        findings.add(
+            "warning",
+            "dates",
+            text,
+            "Say which comes first (--dayfirst, --monthfirst), or write dates as 2025-12-31.",
+            name,
+        )
 
 
 def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findings) -> None:

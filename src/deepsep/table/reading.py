@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,12 @@ import pyarrow.parquet as pq
 
 from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import ColumnType, identifiers_of, labels_of, trimmed, typed
-from deepsep.table.columns import convert
+from deepsep.table.columns import convert, cut_long_cells
 from deepsep.table.dates import DateColumn
+from deepsep.table.excel import read_cells
 from deepsep.table.locations import GROWTH, check_memory, find_column, kind_of, part_files, readable
-from deepsep.table.numbers import NumberStyle
+from deepsep.table.numbers import DECIMAL_COMMA, NumberStyle
+from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique, load_bytes, read_text
 
 TYPES = ("number", "boolean", "date", "text")
@@ -37,13 +38,17 @@ def read_table(
     encoding: str | None = None,
     delimiter: str | None = None,
     sheet: str | int = 0,
+    skip_rows: int = 0,
+    dayfirst: bool | None = None,
     max_bytes: int | None = None,
 ) -> pd.DataFrame:
-    r"""Read a table from a CSV, TSV, Parquet, Feather or Excel file, or from a folder of Parquet parts.
+    r"""Read a table from a CSV, TSV, Parquet, Feather, Excel or SPSS file, or from a folder of Parquet parts.
 
     The content decides what a file is, not its name. Text files may be compressed (gzip, bz2, xz, zstd, zip); their
     encoding (UTF-8, UTF-16, cp1252) and delimiter (comma, semicolon, tab, bar) are detected. A column of a text file
-    holds numbers, booleans, ISO dates or text; codes with leading zeros stay text, and decimal commas are understood.
+    holds numbers, booleans, dates or text; codes with leading zeros stay text, and decimal commas, units (€ 17,02 and
+    55 %) and dates such as 31.12.2025 are understood. So is text in an Excel file. In an SPSS file, labels of values
+    take the place of codes where all values have one. Of a cell of more than 10,000 characters only these are read.
 
     In features, the usual words ("", "NA", "None", "null", "nan", "N/A" ...) are missing values. **In the column of
     labels only an empty cell is one**, so that a class may be called "NA", "None" or "nan"; and -1 among integers
@@ -65,6 +70,11 @@ def read_table(
         Encoding and delimiter of a text file. None: detected.
     sheet : str or int, default=0
         Sheet of an Excel file.
+    skip_rows : int, default=0
+        Lines above the header of a text or Excel file, such as a title.
+    dayfirst : bool, optional
+        Whether the day comes first in dates such as 05/03/2025 in a text or Excel file. None: as the column shows; if
+        it does not, they stay text.
     max_bytes : int, optional
         Most memory that reading may use. None: the environment variable ``DEEPSEP_MAX_BYTES``, or else 60 % of the free
         memory.
@@ -78,13 +88,13 @@ def read_table(
     DataError
         If the file cannot be read as a table, with the reason, the place and the next step.
     ImportError
-        If it is an Excel file and openpyxl is not installed.
+        If it is an SPSS file and pyreadstat is not installed.
 
     Warns
     -----
     DeepSepWarning
-        If the file is not in UTF-8, or a column of numbers or dates has a few other values, which are then taken as
-        missing.
+        If the file is not in UTF-8, a column of numbers or dates has a few other values, which are then taken as
+        missing, or units or dates were read in a way that should be checked.
 
     Examples
     --------
@@ -100,30 +110,35 @@ def read_table(
     """
     place = Path(path)
     types = check_types(types)
+    if not (isinstance(skip_rows, int) and skip_rows >= 0):
+        raise DataError("{skip}; pass an integer of at least 0.", skip=Setting("skip_rows", skip_rows))
     kind = kind_of(place)
     with readable(place):
         if kind == "text":
-            frame = _read_text(place, label, id, types, encoding, delimiter, max_bytes)
+            form = TextFormat.of(place, encoding, delimiter, skip_rows)
+            frame = _read_text(form, label, id, types, dayfirst, max_bytes)
         elif kind == "excel":
-            check_memory(place, place.stat().st_size * GROWTH["excel"], max_bytes)
-            frame = _read_excel(place, label, id, types, sheet)
+            frame = _read_excel(read_cells(place, sheet, skip_rows, max_bytes), label, id, types, dayfirst)
+        elif kind == "spss":
+            check_memory(place, place.stat().st_size * GROWTH["spss"], max_bytes)
+            frame = read_spss(place)
         else:
             frame = _read_arrow(place, kind, id, max_bytes)
-    check_unique(place, frame.columns.astype(str).tolist())
-    if not len(frame):
-        raise DataError(f"{place} has {frame.shape[1]} columns but no rows. Write the table again.")
-    if label is not None:
-        find_column(frame.columns, label, "label column")
-        frame[label] = labels_of(frame[label], typed=kind not in ("text", "excel"))
-    if id is not None:
-        find_column(frame.columns, id, "id column")
-        if kind == "text":  # other formats store the types
-            frame[id] = identifiers_of(frame[id])
-    for name, wanted in types.items():
-        find_column(frame.columns, name, setting="types")
-        if wanted == "text" and name not in (label, id):
-            frame[name] = _categories(frame[name])
-    return frame
+        check_unique(place, frame.columns.astype(str).tolist())
+        if not len(frame):
+            raise DataError(f"{place} has {frame.shape[1]} columns but no rows. Write the table again.")
+        if label is not None:
+            find_column(frame.columns, label, "label column")
+            frame[label] = labels_of(frame[label], typed=kind not in ("text", "excel"))
+        if id is not None:
+            find_column(frame.columns, id, "id column")
+            if kind == "text":  # other formats store the types
+                frame[id] = identifiers_of(frame[id])
+        for name, wanted in types.items():
+            find_column(frame.columns, name, setting="types")
+            if wanted == "text" and name not in (label, id):
+                frame[name] = _categories(frame[name])
+        return cut_long_cells(frame, apart=(label, id))
 
 
 def _categories(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -147,19 +162,18 @@ def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]
 
 
 def _read_text(
-    path: Path,
+    form: TextFormat,
     label: str | None,
     id: str | None,
     types: dict[str, ColumnType],
-    encoding: str | None,
-    delimiter: str | None,
+    dayfirst: bool | None,
     max_bytes: int | None,
 ) -> pd.DataFrame:
+    path = form.path
     allowed = check_memory(path, path.stat().st_size * GROWTH["text"], max_bytes)
     data = load_bytes(path, allowed / GROWTH["text"])
     if data is None:  # a large compressed file
         check_memory(path, allowed * 1.01, max_bytes)
-    form = TextFormat.of(path, encoding, delimiter)
     for name, role in ((label, "label column"), (id, "id column")):
         if name is not None:
             find_column(form.names, name, role)
@@ -167,7 +181,7 @@ def _read_text(
         find_column(form.names, name, setting="types")
     table = read_text(form, data or b"")
     del data
-    return text_frame(table, form.delimiter, types, (label, id))
+    return text_frame(table, form.delimiter, types, (label, id), dayfirst)
 
 
 def text_frame(
@@ -175,6 +189,7 @@ def text_frame(
     delimiter: str,
     types: Mapping[str, ColumnType],
     unconverted: Sequence[str | None],
+    dayfirst: bool | None = None,
     *,
     known: Mapping[str, NumberStyle | DateColumn] | None = None,
 ) -> pd.DataFrame:
@@ -189,7 +204,8 @@ def text_frame(
         elif known is not None and name in known:
             columns[name] = known[name].read(trimmed(table[name]))
         else:
-            columns[name] = typed(table[name], name, wanted=types.get(name), delimiter=delimiter)
+            wanted = types.get(name)
+            columns[name] = typed(table[name], name, wanted=wanted, delimiter=delimiter, dayfirst=dayfirst)
     frame: pd.DataFrame = pa.table(columns).to_pandas()
     return frame
 
@@ -198,36 +214,39 @@ def text_frame(
 
 
 def _read_excel(
-    path: Path, label: str | None, id: str | None, types: Mapping[str, ColumnType], sheet: str | int
+    cells: pd.DataFrame,
+    label: str | None,
+    id: str | None,
+    types: Mapping[str, ColumnType],
+    dayfirst: bool | None,
 ) -> pd.DataFrame:
-    if find_spec("openpyxl") is None:
-        raise ImportError(f'{path} is an Excel file. Reading it needs an extra: pip install "deepsep[excel]"')
-    try:
-        cells = pd.read_excel(path, sheet, header=None, dtype=object, keep_default_na=False, engine="openpyxl")
-    except (ValueError, KeyError, IndexError) as error:
-        with pd.ExcelFile(path, engine="openpyxl") as book:
-            names = book.sheet_names
-        raise DataError(f"{path}: sheet {sheet!r} cannot be read ({error}). Its sheets are {names}.") from error
-    cells = cells.mask((cells == "") | cells.isna(), None).dropna(how="all").dropna(how="all", axis=1)
-    if cells.empty:
-        raise DataError(f"{path}: sheet {sheet!r} is empty. Name another one with {{sheet}}.", sheet=Setting("sheet"))
-    names = [f"unnamed_{i}" if value is None else str(value).strip() for i, value in enumerate(cells.iloc[0], start=1)]
-    check_unique(path, names)
-    if len(cells) < 2:
-        raise DataError(f"{path}: sheet {sheet!r} has a header ({', '.join(names[:5])}) but no rows.")
-    body = cells.iloc[1:].reset_index(drop=True).set_axis(names, axis=1)
-    for name in names:
-        column = body[name]
+    """Return cells of a sheet as typed columns; text among them is read as in a text file."""
+    columns = {}
+    for name, column in cells.items():
         if column.map(lambda value: isinstance(value, str)).any():
-            text = pa.chunked_array([pa.array([None if pd.isna(v) else _as_text(v) for v in column], pa.string())])
-            body[name] = text_frame(pa.table({name: text}), ",", types, (label, id))[name]
+            text = pa.chunked_array([pa.array(_as_text(str(name), column), pa.string())])
+            table = pa.table({name: text})
+            columns[name] = text_frame(table, "\t", types, (label, id), dayfirst)[name]
         else:
-            body[name] = column.infer_objects()
-    return body
+            columns[name] = column.infer_objects()
+    return pd.DataFrame(columns)
 
 
-def _as_text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+def _as_text(name: str, column: pd.Series[Any]) -> list[str | None]:
+    """Return cells as text, real numbers with the decimal mark of the numbers that are written as text."""
+    words = [value if isinstance(value, str) else None for value in column]
+    style = NumberStyle(name, "\t")
+    style.examine(trimmed(pa.chunked_array([pa.array(words, pa.string())])))
+    comma = style.style == DECIMAL_COMMA
+
+    def text(value: Any) -> str | None:
+        if pd.isna(value):
+            return None
+        if isinstance(value, float):
+            return str(int(value)) if value.is_integer() else str(value).replace(".", "," if comma else ".")
+        return str(value)
+
+    return [word if word is not None else text(value) for word, value in zip(words, column, strict=True)]
 
 
 # -- Parquet and Feather ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,13 +19,15 @@ import pyarrow.csv as pacsv
 
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.table.locations import compression_of, open_bytes, readable
+from deepsep.table.locations import READABLE, compression_of, open_bytes, readable
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 UNUSUAL = "^~:#\x01 "  # delimiters suggested in messages but never assumed
 HEAD = 1 << 18  # bytes read to detect the delimiter
 CHUNK = 1 << 20
 BLOCK = 1 << 24  # bytes; no row may be longer
+NO_DELIMITER = '"\r\n\0'
+NOT_FOR_FILES = ("idna", "punycode", "undefined")  # encodings of names on the internet, or of nothing
 CONTROL = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
 UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
 NOT_ASCII = bytes(range(0x80, 0x100))
@@ -49,25 +51,31 @@ class TextFormat:
     encoding: str
     delimiter: str
     names: list[str]
-    skip: int  # lines before the header: Excel's "sep=;"
+    skip: int  # lines before the header: Excel's "sep=;", or a title
 
     @classmethod
-    def of(cls, path: Path, encoding: str | None = None, delimiter: str | None = None) -> Self:
-        """Detect encoding and delimiter if they are not given, and read the header."""
+    def of(cls, path: Path, encoding: str | None = None, delimiter: str | None = None, skip_rows: int = 0) -> Self:
+        """Detect encoding and delimiter if they are not given, and read the header below ``skip_rows`` lines."""
         encoding = _find_encoding(path) if encoding is None else _check_encoding(path, encoding)
-        with open_bytes(path) as file:
-            start = file.read(HEAD)
-        text = codecs.getincrementaldecoder(encoding)("strict").decode(start)
-        if len(start) == HEAD:
-            text = text[: max(text.rfind("\n"), 0) or None]
+        text = _head(path, encoding)
         if not text.strip("\ufeff \r\n\t"):
             raise DataError(f"{path} is empty: it has only blank lines. Write the table again.")
         skip = 0
         if excel_line := re.match(r"\ufeff?sep=(.)\r?\n", text):
             skip, text = 1, text[excel_line.end() :]
             delimiter = delimiter or excel_line[1]
+        if skip_rows:
+            lines = text.splitlines(keepends=True)
+            if len(lines) <= skip_rows:
+                raise DataError(f"{path} has no lines left after {{skip}}.", skip=Setting("skip_rows", skip_rows))
+            skip, text = skip + skip_rows, "".join(lines[skip_rows:])
         delimiter = _find_delimiter(path, text, delimiter)
-        header = next(row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row)
+        header = next((row for row in _rows(text, delimiter) if row), None)
+        if header is None:
+            raise DataError(
+                f"{path}: the first line holds a value of more than {csv.field_size_limit():,} characters, which is "
+                "no name of a column. Does the file have line breaks, and a first line with names?"
+            )
         return cls(path, encoding, delimiter, _check_header(path, header), skip)
 
     @property
@@ -203,11 +211,17 @@ def _find_encoding(path: Path) -> str:
 def _check_encoding(path: Path, name: str) -> str:
     """Return the encoding if the whole file can be decoded with it."""
     try:
+        b"a".decode(name, "ignore")  # raises for what is no encoding of text, such as "hex"
         decoder = codecs.getincrementaldecoder(name)("strict")
-    except LookupError:
+        known = codecs.lookup(name).name not in NOT_FOR_FILES
+    except (LookupError, ValueError, AssertionError):
+        known = False
+    if not known:
         raise DataError(
-            "{encoding} is unknown. Use a name that Python knows, such as 'utf-8'.", encoding=Setting("encoding", name)
-        ) from None
+            "{encoding} is unknown, or is no encoding of text. Use a name that Python knows, such as 'utf-8' or "
+            "'cp1252', or leave it out to have it detected.",
+            encoding=Setting("encoding", name),
+        )
     done = 0
     try:
         for chunk in _chunks(path):
@@ -219,7 +233,23 @@ def _check_encoding(path: Path, name: str) -> str:
             f"{path} is not {name}: byte {done + error.start:,} (0x{error.object[error.start]:02x}) is not valid. "
             "Leave out the encoding to have it detected, or name the right one."
         ) from None
+    except UnicodeError as error:  # such as a missing byte order mark
+        raise DataError(
+            f"{path} is not {name}: {error}. Leave out the encoding to have it detected, or name the right one."
+        ) from None
     return name
+
+
+def _head(path: Path, encoding: str) -> str:
+    """Return the first lines: enough to detect the delimiter, and at least one."""
+    decoder = codecs.getincrementaldecoder(encoding)("strict")
+    with open_bytes(path) as file:
+        text = decoder.decode(start := file.read(HEAD))
+        size = len(start)
+        while len(start) == HEAD and size < BLOCK and not re.search(r"[\r\n]", text.strip()):  # a very long header
+            text += decoder.decode(start := file.read(HEAD))
+            size += len(start)
+    return text[: max(text.rfind("\n"), 0) or None] if len(start) == HEAD else text
 
 
 def _strange(chunk: bytes) -> bool:
@@ -228,9 +258,7 @@ def _strange(chunk: bytes) -> bool:
 
 
 def _binary(path: Path) -> DataError:
-    return DataError(
-        f"{path} is a binary file of an unknown kind. deepsep reads CSV, TSV, Parquet, Feather and Excel (.xlsx)."
-    )
+    return DataError(f"{path} is a binary file of an unknown kind. {READABLE}.")
 
 
 # -- delimiter and header --------------------------------------------------------------------------------------
@@ -238,9 +266,10 @@ def _binary(path: Path) -> DataError:
 
 def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     """Return the delimiter that splits the first rows most evenly into several columns, or raise."""
-    if given is not None and len(given) != 1:
+    if given is not None and (len(given) != 1 or not given.isascii() or given in NO_DELIMITER):
         raise DataError(
-            "{delimiter}: pass one character, such as ',' or ';', or '\\t' for a tab.",
+            "{delimiter}: pass one character of ASCII, such as ',' or ';', or '\\t' for a tab. If the file has another "
+            "one, replace it in the file.",
             delimiter=Setting("delimiter", given),
         )
     widths = {mark: _width(text, mark) for mark in (*DELIMITERS, *UNUSUAL)}
@@ -267,16 +296,18 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
 
 def _width(text: str, delimiter: str) -> tuple[float, int]:
     """Return the share of the first rows that have the usual length (0 for a single column), and that length."""
-    try:
-        rows = islice(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), 200)
-        lengths = Counter(len(row) for row in rows if row)
-    except csv.Error:
-        return 0.0, 1
+    lengths = Counter(len(row) for row in islice(_rows(text, delimiter), 200) if row)
     if not lengths:
         return 0.0, 1
     # Take the most frequent length: a single long line should not sway the choice.
     length, count = max(lengths.items(), key=lambda item: (item[1], item[0]))
     return (round(count / lengths.total(), 2), length) if length > 1 else (0.0, 1)
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Yield the rows of a text up to the first that Python's reader cannot take, such as one with a huge value."""
+    with suppress(csv.Error):
+        yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
 
 
 def _check_header(path: Path, header: list[str]) -> list[str]:
@@ -316,13 +347,14 @@ def _ragged(form: TextFormat, bad: list[int]) -> DataError:
         text = io.TextIOWrapper(file, form.encoding, newline="")
         reader = csv.reader(text, delimiter=form.delimiter)
         line = 1
-        for row in reader:
-            rows += bool(row)
-            if row and len(row) != width and line > form.skip:
-                wrong.append((line, row))
-            line = reader.line_num + 1
-            if len(wrong) >= 1000:
-                break
+        with suppress(csv.Error):  # a huge value: what is known of the lines before it must do
+            for row in reader:
+                rows += bool(row)
+                if row and len(row) != width and line > form.skip:
+                    wrong.append((line, row))
+                line = reader.line_num + 1
+                if len(wrong) >= 1000:
+                    break
     if not wrong:
         return DataError(f"{form.path}: some rows have {bad[0]} values but the header has {width}. Check the quotes.")
     line, row = wrong[0]

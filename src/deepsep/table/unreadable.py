@@ -11,6 +11,7 @@ from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 
 EXAMPLES = 3  # in a message
+SHOWN = 60  # characters of each
 
 
 @dataclass
@@ -27,7 +28,7 @@ class UnreadableCells:
         if count and not self.count:
             self.first_row = start + pc.index(wrong, True).as_py()
         if count and len(self.examples) < EXAMPLES:
-            new = pc.unique(cells.filter(wrong)).to_pylist()
+            new = [word[:SHOWN] for word in pc.unique(cells.filter(wrong)).to_pylist()]
             self.examples = list(dict.fromkeys([*self.examples, *new]))[:EXAMPLES]
         self.count += count
 

@@ -1,0 +1,93 @@
+"""Bring columns of extreme size to an ordinary one, by an exact power of two.
+
+Squares of 1e200 overflow, those of 1e-200 vanish, single precision ends at 1e38, and trees take differences below 1e-7
+for none. Every method would need its own guard. Instead such columns are divided by a power of two as rows are read,
+which changes no digit; columns of ordinary size are left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from deepsep.errors import DataError
+
+Array = NDArray[Any]
+
+SMALLEST, LARGEST = 2.0**-20, 2.0**50  # largest value of an ordinary column: about 1e-6 to 1e15
+FARTHEST = 2.0**55  # beyond which a value of a new row makes no difference
+MONSTROUS = 2.0**60  # times the median of its column: a mistake
+
+
+def find_exponents(X: Any, names: Any = None) -> Array | None:
+    """Return for each column the exponent of the power of two by which it is divided; None if none needs it.
+
+    Parameters
+    ----------
+    X : array or CSR matrix (n, d)
+        Finite numbers.
+    names : sequence of str, optional
+        The columns, for messages.
+
+    Raises
+    ------
+    DataError
+        If a single value dwarfs its column: beside it, all other rows would be alike.
+    """
+    largest = np.maximum(_dense(X.max(axis=0)), -_dense(X.min(axis=0))).astype(np.float64)
+    extreme = np.flatnonzero((largest > 0) & ((largest < SMALLEST) | (largest > LARGEST)))
+    if not extreme.size:
+        return None
+    for column in extreme[largest[extreme] > LARGEST]:
+        _check_column(X, int(column), names)
+    exponents = np.zeros(len(largest), np.int32)
+    exponents[extreme] = np.frexp(largest[extreme])[1]
+    columns = divide(X[:, extreme], exponents[extreme])
+    columns = columns.toarray() if sparse.issparse(columns) else columns
+    deviation = columns.std(axis=0, dtype=np.float64)
+    exponents[extreme] += np.frexp(np.where(deviation > SMALLEST, deviation, 1.0))[1]
+    return exponents
+
+
+@np.errstate(over="ignore", under="ignore")  # new rows may be of any size, and are bounded
+def divide(X: Any, exponents: Array | None) -> Any:
+    """Return the rows with each column divided by 2 to the power of its exponent."""
+    if exponents is None:
+        return X
+    if not sparse.issparse(X):
+        return np.ldexp(X, -exponents)
+    scaled = X.copy()
+    scaled.data = np.ldexp(X.data, -exponents[X.indices])
+    return scaled
+
+
+def bound(X: Any) -> Any:
+    """Return rows in which no value is so large that computing with it would overflow."""
+    values = X.data if sparse.issparse(X) else X
+    if not values.size or max(values.max(), -values.min()) <= FARTHEST:
+        return X
+    if not sparse.issparse(X):
+        return np.clip(X, -FARTHEST, FARTHEST)
+    bounded = X.copy()
+    bounded.data = np.clip(X.data, -FARTHEST, FARTHEST)
+    return bounded
+
+
+def _dense(values: Any) -> Array:
+    return values.toarray().ravel() if sparse.issparse(values) else np.asarray(values)
+
+
+def _check_column(X: Any, column: int, names: Any) -> None:
+    """Raise if a value of the column is out of all proportion to the others."""
+    values = np.abs(X[:, [column]].toarray().ravel() if sparse.issparse(X) else X[:, column]).astype(np.float64)
+    given = np.sort(values[values > 0])
+    typical, row = given[(len(given) - 1) // 2], int(values.argmax())
+    if values[row] / MONSTROUS > typical:
+        where = f"column {column}" if names is None else f"column {names[column]!r}"
+        raise DataError(
+            f"{where} has {values[row]:.3g} in row {row}, but usually values such as {typical:.3g}: beside it, all "
+            "other rows would look alike. Correct the value, or leave out the row."
+        )

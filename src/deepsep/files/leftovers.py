@@ -1,0 +1,64 @@
+"""Names for what is being written, from which a later run can tell what killed runs have left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import secrets
+import shutil
+import time
+from pathlib import Path
+
+FORGOTTEN = 24 * 3600  # seconds after which a file is left over, if its process cannot be asked
+NAME = re.compile(r"(?:(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-)?[0-9a-f]{8}\.(?P<what>new|old)")
+
+
+def hidden_name(target: Path, what: str) -> Path:
+    """Return a new hidden name beside the target, for what this process is writing ("new") or replacing ("old")."""
+    mark = f"{os.getpid()}-{_machine()}-{secrets.token_hex(4)}"
+    return target.with_name(f".{target.name}.{mark}.{what}")
+
+
+def remove_leftovers(target: Path) -> None:
+    """Remove what killed runs with the same target have left; what a live one is writing stays.
+
+    An earlier target that was being replaced ("old") stays as well, unless there is a target.
+    """
+    start = f".{target.name}."
+    for left in target.parent.glob(f"{_escape(start)}*"):
+        rest = NAME.match(left.name.removeprefix(start))
+        if rest is None or not _is_forgotten(left, rest) or (rest["what"] == "old" and not target.exists()):
+            continue
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
+
+
+def _is_forgotten(left: Path, name: re.Match[str]) -> bool:
+    if os.name != "nt" and name["machine"] == _machine():
+        return not _is_alive(int(name["process"]))
+    try:
+        return time.time() - left.stat().st_mtime > FORGOTTEN
+    except OSError:  # its own run has just removed it
+        return False
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # it runs, for another user
+        return True
+    return True
+
+
+def _machine() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _escape(name: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", name)

@@ -1,0 +1,314 @@
+"""Store the fitted steps of a pipeline as plain values and arrays, built from a fixed list of types.
+
+An entry of the file is a plain value, a collection of entries, an array, or a listed object with its attributes. Every
+name is looked up in the lists here, so that opening a file builds nothing else, and calls nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.errors import ModelFileError
+from deepsep.files.packed import pack_file, unpack_file
+from deepsep.files.step_checks import check_step
+
+Array = NDArray[Any]
+
+# Types that the steps of a pipeline may contain. None of them runs code named in its attributes.
+CLASSES = {
+    "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector _RemainderColsList",
+    "sklearn.decomposition._factor_analysis": "FactorAnalysis",
+    "sklearn.decomposition._fastica": "FastICA",
+    "sklearn.decomposition._incremental_pca": "IncrementalPCA",
+    "sklearn.decomposition._lda": "LatentDirichletAllocation",
+    "sklearn.decomposition._nmf": "NMF",
+    "sklearn.decomposition._pca": "PCA",
+    "sklearn.decomposition._truncated_svd": "TruncatedSVD",
+    "sklearn.feature_extraction._dict_vectorizer": "DictVectorizer",
+    "sklearn.feature_extraction._hash": "FeatureHasher",
+    "sklearn.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
+    "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
+    "sklearn.impute._base": "MissingIndicator SimpleImputer",
+    "sklearn.impute._knn": "KNNImputer",
+    "sklearn.kernel_approximation": "Nystroem RBFSampler",
+    "sklearn.pipeline": "FeatureUnion Pipeline",
+    "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PolynomialFeatures PowerTransformer "
+    "QuantileTransformer RobustScaler StandardScaler",
+    "sklearn.preprocessing._discretization": "KBinsDiscretizer",
+    "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
+    "sklearn.preprocessing._function_transformer": "FunctionTransformer",
+    "sklearn.preprocessing._polynomial": "PolynomialFeatures SplineTransformer",
+    "sklearn.random_projection": "GaussianRandomProjection",
+    "scipy.interpolate._bsplines": "BSpline",
+    "deepsep.table.columns": "UsefulColumns",
+    "deepsep.table.encoder": "TableEncoder",
+    "deepsep.table.normal_scores": "NormalScores",
+    "skrub._apply_to_cols": "ApplyToCols",
+    "skrub._apply_to_each_col": "ApplyToEachCol",
+    "skrub._apply_to_sub_frame": "ApplyToSubFrame",
+    "skrub._check_input": "CheckInputDataFrame",
+    "skrub._clean_categories": "CleanCategories",
+    "skrub._clean_null_strings": "CleanNullStrings",
+    "skrub._datetime_encoder": "DatetimeEncoder _SplineEncoder",
+    "skrub._drop_uninformative": "DropUninformative",
+    "skrub._duration_to_float": "DurationToFloat",
+    "skrub._gap_encoder": "GapEncoder",
+    "skrub._minhash_encoder": "MinHashEncoder",
+    "skrub._select_cols": "DropCols SelectCols",
+    "skrub._squashing_scaler": "SquashingScaler _MinMaxScaler",
+    "skrub._string_encoder": "StringEncoder",
+    "skrub._table_vectorizer": "Cleaner PassThrough ShortReprDict TableVectorizer",
+    "skrub._to_categorical": "ToCategorical",
+    "skrub._to_datetime": "ToDatetime",
+    "skrub._to_float": "ToFloat",
+    "skrub._to_str": "ToStr",
+    "skrub._utils": "LRUDict",
+    "skrub.selectors._base": "All And Cols Filter Inv NameFilter Or Sub XOr",
+}
+FUNCTIONS = {
+    "numpy": "abs absolute arcsinh cbrt exp expm1 log log10 log1p log2 sqrt square tanh",
+    "scipy._lib.array_api_compat.numpy._aliases": "asarray",  # an attribute of BSpline
+    "skrub._dataframe._common": "has_nulls is_any_date is_bool is_categorical is_float is_integer is_numeric is_string",
+    "skrub._table_vectorizer": "_created_by_predicate",
+    "skrub.selectors._selectors": "_cardinality_below",
+}
+TYPES = {
+    "builtins": "str int float bool",
+    "numpy": "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 str_ number integer "
+    "floating object_",
+}
+DICTIONARIES = {"builtins": "dict", "collections": "OrderedDict", "skrub._table_vectorizer": "ShortReprDict"}
+
+
+def _names(group: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(f"{module}.{name}" for module, names in group.items() for name in names.split())
+
+
+LISTED = {
+    "object": _names(CLASSES),
+    "function": _names(FUNCTIONS),
+    "type": _names(TYPES),
+    "dict": _names(DICTIONARIES),
+}
+
+
+def dump_step(name: str, step: Any) -> bytes:
+    """Return a fitted transformer as the content of a file, or raise if it holds types that are not listed."""
+    writer = _Writer()
+    try:
+        entry = writer.write(step)
+    except _NotListedError as error:
+        raise ModelFileError(
+            f"step {name!r} of the pipeline cannot be saved: it holds {error}, which a saved model must not contain, "
+            "since opening it could run code. Use transformers of scikit-learn or skrub without functions of your own, "
+            "or apply it before the pipeline."
+        ) from None
+    except RecursionError:
+        raise ModelFileError(f"step {name!r} of the pipeline cannot be saved: it is nested too deeply.") from None
+    return pack_file(entry, writer.arrays)
+
+
+def load_step(place: str, data: bytes) -> Any:
+    """Return the transformer in a file, or raise if the file names types that are not listed."""
+    entry, arrays = unpack_file(place, data)
+    try:
+        reader = _Reader(arrays)
+        step = reader.read(entry)
+        for item in reader.objects:
+            check_step(item)
+    except _NotListedError as error:
+        raise ModelFileError(
+            f"{place} names {error}, which a saved model must not contain: opening it could run code. Nothing was run. "
+            "Ask its author for a model saved by deepsep."
+        ) from None
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ModelFileError(
+            f"{place} is not a saved step ({type(error).__name__}: {error}). Save the model again."
+        ) from error
+    if not (step in (None, "passthrough") or hasattr(step, "transform")):
+        raise ModelFileError(f"{place} holds a {type(step).__name__} instead of a transformer. Save the model again.")
+    return step
+
+
+class _NotListedError(Exception):
+    pass
+
+
+def _name_of(thing: Any) -> str:
+    module, name = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", getattr(thing, "__name__", ""))
+    return f"{'numpy' if isinstance(thing, np.ufunc) else module}.{name or type(thing).__name__}"
+
+
+def _listed(group: str, name: str) -> str:
+    if name not in LISTED[group]:
+        raise _NotListedError(name)
+    return name
+
+
+class _Writer:
+    """Turn a value into an entry: JSON in which everything but None, numbers and text is a pair [kind, content]."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+        self._numbers: dict[int, int] = {}  # of the objects, by identity
+        self._kept: list[Any] = []  # so that no identity is used twice
+
+    def write(self, value: Any) -> Any:
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if np.isfinite(value) else ["float", repr(value)]
+        if type(value) in (list, tuple, set):
+            return [type(value).__name__, [self.write(item) for item in value]]
+        if isinstance(value, dict):
+            name = _listed("dict", _name_of(type(value)))
+            return ["dict", [name, [[self.write(key), self.write(item)] for key, item in value.items()]]]
+        if isinstance(value, slice):
+            return ["slice", [self.write(part) for part in (value.start, value.stop, value.step)]]
+        if isinstance(value, np.ndarray):
+            return self._write_array(value)
+        if isinstance(value, np.generic):
+            return ["scalar", self._write_array(np.asarray(value))]
+        if isinstance(value, np.dtype):
+            return ["dtype", _checked_dtype(value.str)]
+        if isinstance(value, np.random.RandomState):
+            name, keys, position, gauss, cached = value.get_state()
+            return ["random", [name, self._write_array(np.asarray(keys)), int(position), int(gauss), float(cached)]]
+        if isinstance(value, type):
+            return ["type", _listed("type", _name_of(value))]
+        if callable(value) and not hasattr(value, "get_params") and not hasattr(value, "__dict__"):
+            return ["function", _listed("function", _name_of(value))]
+        if callable(value) and _name_of(value) in LISTED["function"]:
+            return ["function", _name_of(value)]
+        return self._write_object(value)
+
+    def _write_object(self, value: Any) -> Any:
+        if id(value) in self._numbers:
+            return ["same", self._numbers[id(value)]]
+        name = _name_of(type(value))
+        if name not in LISTED["object"]:
+            raise _NotListedError(_name_of(value) if callable(value) and hasattr(value, "__qualname__") else name)
+        self._numbers[id(value)] = len(self._numbers)
+        self._kept.append(value)
+        return ["object", [name, {key: self.write(item) for key, item in vars(value).items()}]]
+
+    def _write_array(self, array: Array) -> Any:
+        if array.dtype.kind in "biuf":
+            name = str(len(self.arrays))
+            self.arrays[name] = array
+            return ["array", name]
+        if array.dtype.kind in "Mm":
+            return ["dates", [_checked_dtype(array.dtype.str), self._write_array(array.view(np.int64))]]
+        if array.dtype.kind in "OU":
+            cells = [self.write(cell) for cell in array.ravel().tolist()]
+            return ["cells", [_checked_dtype(array.dtype.str), list(array.shape), cells]]
+        raise _NotListedError(f"an array of type {array.dtype}")
+
+
+class _Reader:
+    """Build the value of an entry."""
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self._arrays = arrays
+        self.objects: list[Any] = []
+
+    def read(self, entry: Any) -> Any:
+        if not isinstance(entry, list):
+            if isinstance(entry, dict):
+                raise ValueError("an entry is a mapping")
+            return entry
+        kind, content = entry
+        build = getattr(self, f"_read_{kind}", None) if isinstance(kind, str) else None
+        if build is None:
+            raise ValueError(f"{kind!r} is no kind of entry")
+        return build(content)
+
+    def _all(self, content: Iterable[Any]) -> list[Any]:
+        return [self.read(item) for item in content]
+
+    def _read_float(self, content: Any) -> float:
+        return float(content)
+
+    def _read_list(self, content: Any) -> list[Any]:
+        return self._all(content)
+
+    def _read_tuple(self, content: Any) -> tuple[Any, ...]:
+        return tuple(self._all(content))
+
+    def _read_set(self, content: Any) -> set[Any]:
+        return set(self._all(content))
+
+    def _read_slice(self, content: Any) -> slice:
+        start, stop, step = self._all(content)
+        return slice(start, stop, step)
+
+    def _read_dict(self, content: Any) -> dict[Any, Any]:
+        name, items = content
+        return _find(_listed("dict", name))((self.read(key), self.read(item)) for key, item in items)  # type: ignore[no-any-return]
+
+    def _read_array(self, content: Any) -> Array:
+        array = self._arrays[content]
+        if not isinstance(array, np.ndarray):
+            raise TypeError("an array is of another kind")
+        return array
+
+    def _read_scalar(self, content: Any) -> Any:
+        return self.read(content)[()]
+
+    def _read_dtype(self, content: Any) -> np.dtype[Any]:
+        return np.dtype(_checked_dtype(content))
+
+    def _read_dates(self, content: Any) -> Array:
+        dtype, values = content
+        return np.asarray(self.read(values)).view(_checked_dtype(dtype))
+
+    def _read_cells(self, content: Any) -> Array:
+        dtype, shape, cells = content
+        values = np.empty(len(cells), dtype=object)
+        values[:] = self._all(cells)
+        longest = max((len(str(cell)) for cell in values), default=0)
+        if dtype != "|O" and np.dtype(_checked_dtype(dtype)).itemsize > max(4 * longest, LARGE_CELL):
+            raise ValueError(f"type {dtype!r} is larger than its values")
+        return values.astype(_checked_dtype(dtype)).reshape(shape)
+
+    def _read_random(self, content: Any) -> np.random.RandomState:
+        name, keys, position, gauss, cached = content
+        random = np.random.RandomState()
+        random.set_state((name, self.read(keys), position, gauss, cached))
+        return random
+
+    def _read_type(self, content: Any) -> type:
+        return _find(_listed("type", content))  # type: ignore[no-any-return]
+
+    def _read_function(self, content: Any) -> Any:
+        return _find(_listed("function", content))
+
+    def _read_same(self, content: Any) -> Any:
+        return self.objects[content]
+
+    def _read_object(self, content: Any) -> Any:
+        name, attributes = content
+        kind = _find(_listed("object", name))
+        built = kind.__new__(kind)
+        self.objects.append(built)
+        vars(built).update({key: self.read(item) for key, item in attributes.items()})
+        return built
+
+
+LARGE_CELL = 1_000  # bytes per cell that an array of text may take, whatever its values
+
+
+def _find(name: str) -> Any:
+    module, _, name = name.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def _checked_dtype(text: str) -> str:
+    if text != "|O" and np.dtype(text).kind not in "biufUMm":
+        raise _NotListedError(f"the type {text!r}")
+    return text

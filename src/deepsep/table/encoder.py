@@ -1,0 +1,200 @@
+"""Encode the columns of a table as a matrix, all columns of a kind at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+from sklearn.utils.validation import check_is_fitted
+from skrub import StringEncoder
+
+from deepsep.table.normal_scores import NormalScores
+
+Array = NDArray[Any]
+
+LEVELS = 40  # most columns that a category becomes; rarer levels share one
+RARE = 0.003  # share of the rows below which a level is rare
+FAR = 20  # numbers whose median is beyond 10 to this power, or its inverse, are divided by their typical size
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Encode numbers, dates, categories and texts as a matrix of numbers.
+
+    The columns are those of :class:`~deepsep.table.columns.UsefulColumns`. All columns of a kind are encoded together,
+    which for thousands of columns takes seconds; only texts take a model of their own each.
+
+    Parameters
+    ----------
+    cardinality_threshold : int, default=100
+        Number of different values from which a column of text is encoded by its letters, not as a category.
+    scale : bool, default=True
+        Whether numbers become normal scores and categories one column per level, for networks and linear models.
+        Otherwise numbers stay as they are and categories become codes, for trees.
+
+    Attributes
+    ----------
+    sources_ : array (features,)
+        The column of the table, by number, from which each feature comes.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"age": [20.0, 30, 60], "plan": ["free", "pro", "free"]})
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'plan_free', 'plan_pro']
+    >>> encoder.transform(table).round(1).tolist()
+    [[-1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
+    """
+
+    def __init__(self, *, cardinality_threshold: int = 100, scale: bool = True) -> None:
+        self.cardinality_threshold = cardinality_threshold
+        self.scale = scale
+
+    def fit(self, X: pd.DataFrame, y: Any = None) -> Self:
+        """Learn how to encode the columns."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: pd.DataFrame, y: Any = None) -> Array:
+        """Learn how to encode the columns, and return them encoded."""
+        api = pd.api.types
+        kinds: dict[str, list[int]] = {"number": [], "date": [], "category": [], "text": []}
+        for j, (_, column) in enumerate(X.items()):
+            if api.is_numeric_dtype(column):
+                kind = "number"
+            elif api.is_datetime64_any_dtype(column):
+                kind = "date"
+            else:
+                kind = "category" if column.nunique() < self.cardinality_threshold else "text"
+            kinds[kind].append(j)
+        self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        self.n_features_in_ = X.shape[1]
+        self.numbers_, self.dates_, self.categories_, self.texts_ = (np.array(at, int) for at in kinds.values())
+        self.with_time_ = np.array([j for j in self.dates_ if _has_time(X.iloc[:, j])], int)
+        self.sizes_ = _unusual_sizes(self._numbers(X))
+        self.number_scores_ = NormalScores() if self.scale else None
+        self.date_scores_ = NormalScores() if self.scale else None
+        self.category_encoder_ = _category_encoder(self.scale)
+        self.text_encoders_ = [StringEncoder(random_state=0) for _ in self.texts_]
+        blocks = list(self._blocks(X, "fit_transform"))
+        columns = [
+            *self.numbers_,
+            *(j for j in self.dates_ for _ in self._date_parts(j)),
+            *np.repeat(self.categories_, _n_levels(self.category_encoder_) if len(self.categories_) else 0),
+            *(j for j, encoder in zip(self.texts_, self.text_encoders_, strict=True) for _ in encoder.all_outputs_),
+        ]
+        order = np.argsort(columns, kind="stable")
+        self.sources_ = np.array(columns, int)[order]
+        self.places_ = np.argsort(order)
+        return self._in_order(blocks, len(X))
+
+    def transform(self, X: pd.DataFrame) -> Array:
+        """Return the columns encoded."""
+        check_is_fitted(self, "sources_")
+        return self._in_order(self._blocks(X, "transform"), len(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the features."""
+        check_is_fitted(self, "sources_")
+        names = self.feature_names_in_
+        features = np.empty(len(self.sources_), dtype=object)
+        features[self.places_] = [
+            *names[self.numbers_],
+            *(f"{names[j]}_{part}" for j in self.dates_ for part in self._date_parts(j)),
+            *(self.category_encoder_.get_feature_names_out(names[self.categories_]) if len(self.categories_) else ()),
+            *(name for encoder in self.text_encoders_ for name in encoder.get_feature_names_out()),
+        ]
+        return features
+
+    def _in_order(self, blocks: Iterable[Array], n: int) -> Array:
+        """Return the blocks as one matrix whose features have the order of the table's columns."""
+        out, start = np.empty((n, len(self.places_)), np.float32), 0
+        for block in blocks:
+            out[:, self.places_[start : start + block.shape[1]]] = block
+            start += block.shape[1]
+        return out
+
+    def _blocks(self, X: pd.DataFrame, method: str) -> Iterator[Array]:
+        """Yield the features of each kind; ``method`` is "fit_transform" or "transform"."""
+        if len(self.numbers_):
+            numbers = np.clip(self._numbers(X) / self.sizes_, -LARGEST, LARGEST).astype(np.float32)
+            yield numbers if self.number_scores_ is None else getattr(self.number_scores_, method)(numbers)
+        if len(self.dates_):
+            parts = np.column_stack([_part(X.iloc[:, j], part) for j in self.dates_ for part in self._date_parts(j)])
+            yield parts if self.date_scores_ is None else getattr(self.date_scores_, method)(parts)
+        if len(self.categories_):
+            yield getattr(self.category_encoder_, method)(_cells(X, self.categories_))
+        for j, encoder in zip(self.texts_, self.text_encoders_, strict=True):
+            yield np.asarray(getattr(encoder, method)(X.iloc[:, j]))
+
+    def _numbers(self, X: pd.DataFrame) -> Array:
+        return np.asarray(X.iloc[:, self.numbers_].to_numpy(np.float64))
+
+    def _date_parts(self, j: int) -> list[str]:
+        """Return the parts into which a column of dates is split."""
+        time = ["hour"] if j in self.with_time_ else []
+        return ["year", "month", "day", *time, "total_seconds", *(["weekday"] if self.scale else [])]
+
+
+def _has_time(dates: pd.Series[Any]) -> bool:
+    given = dates.dropna()
+    return bool((given.dt.normalize() != given).any())
+
+
+def _part(dates: pd.Series[Any], part: str) -> Array:
+    if part == "total_seconds":
+        values = dates.to_numpy("datetime64[us]").astype(np.int64) / 1e6
+    else:
+        values = dates.dt.day_of_week + 1 if part == "weekday" else getattr(dates.dt, part)
+    return np.where(dates.isna(), np.nan, values).astype(np.float32)
+
+
+def _unusual_sizes(numbers: Array) -> Array:
+    """Return 1 for each column of numbers, or their typical size where single precision could not tell them apart."""
+    sizes = np.ones(numbers.shape[1])
+    with np.errstate(divide="ignore"):
+        exponents = np.log10(np.abs(numbers))
+    far = (np.abs(exponents) > FAR) & np.isfinite(exponents)
+    for j in np.flatnonzero(far.any(axis=0)):
+        known = exponents[np.isfinite(exponents[:, j]), j]
+        if abs(np.median(known)) > FAR:
+            sizes[j] = 10.0 ** np.round(np.median(known))
+    return sizes
+
+
+def _category_encoder(scale: bool) -> Any:
+    if not scale:
+        return OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, dtype=np.float32)
+    return OneHotEncoder(
+        max_categories=LEVELS,
+        min_frequency=RARE,
+        handle_unknown="infrequent_if_exist",
+        sparse_output=False,
+        dtype=np.float32,
+    )
+
+
+def _n_levels(encoder: Any) -> list[int]:
+    """Return how many features each category becomes."""
+    if isinstance(encoder, OrdinalEncoder):
+        return [1] * len(encoder.categories_)
+    return [
+        len(levels) - (0 if rare is None else len(rare) - 1)
+        for levels, rare in zip(encoder.categories_, encoder.infrequent_categories_, strict=True)
+    ]
+
+
+def _cells(X: pd.DataFrame, columns: Array) -> Array:
+    """Return columns of text as a matrix of objects, NaN where a value is missing."""
+    cells = np.empty((len(X), len(columns)), dtype=object)
+    for k, j in enumerate(columns):
+        column = X.iloc[:, j]
+        cells[:, k] = column.to_numpy(object)
+        cells[column.isna().to_numpy(), k] = np.nan
+    return cells

@@ -1,0 +1,331 @@
+"""What the pages may cite: a reader for every file in benchmarks/results, and for the pages of the paper's study.
+
+`SOURCES` holds the names for the expressions of `check_numbers.py`. A CSV file is known by its name:
+`tsvm_speed.value("ratio", unlabelled=20000)`. Accuracies and calibration errors of `methods` are in per cent, and means
+over draws, then over tables.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import mean, median
+from typing import Any, ClassVar
+
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+SIZES = (35, 125, 500)
+WORDS = {
+    "lightgbm-few-labels": "LightGBM, settings for few labels",
+    "random-forest": "random forest",
+    "mean-teacher": "Mean Teacher",
+    "deepsep": "**DeepSep**",
+    "logistic-regression": "logistic regression",
+    "lightgbm": "LightGBM, defaults",
+}
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines).replace("| --- ", "|---").replace("--- |", "---|")
+
+
+def first_number(text: str) -> float:
+    found = re.search(r"[-+]?\d[\d.]*(?:e[-+]?\d+)?", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no number")
+    return float(found[0])
+
+
+class Results:
+    """A CSV file as a benchmark wrote it: every cell as text."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        return pd.read_csv(self.path, dtype=str, keep_default_na=False)
+
+    def rows(self, **where: Any) -> pd.DataFrame:
+        """Return the rows in which the columns have these values."""
+        frame = self.frame
+        for column, wanted in where.items():
+            frame = frame[frame[column] == str(wanted)]
+        if frame.empty:
+            raise ValueError(f"{self.path.name} has no row with {where}")
+        return frame
+
+    def values(self, column: str, **where: Any) -> list[float]:
+        return [first_number(cell) for cell in self.rows(**where)[column]]
+
+    def value(self, column: str, **where: Any) -> float:
+        values = self.values(column, **where)
+        if len(values) != 1:
+            raise ValueError(f"{self.path.name} has {len(values)} rows with {where}")
+        return values[0]
+
+    def table(self, *columns: str, **where: Any) -> str:
+        """Return these columns, or all, as they are in the file; long numbers with commas, nothing as a dash."""
+        frame = self.rows(**where)[list(columns or self.frame.columns)]
+        return markdown(list(frame), [[self._cell(cell) for cell in row] for row in frame.to_numpy()])
+
+    @staticmethod
+    def _cell(text: str) -> str:
+        return re.sub(r"^\d{4,}(?=×?$)", lambda m: f"{int(m[0]):,}", text) or "–"
+
+    def grid(self, row: str, column: str, cell: str) -> str:
+        """Return a table of one column down and one across; `cell` is a format of the other columns."""
+        frame = self.frame
+        across = list(dict.fromkeys(frame[column]))
+        lines = [
+            [name, *(cell.format(**part[part[column] == other].iloc[0]) for other in across)]
+            for name, part in frame.groupby(row, sort=False)
+        ]
+        return markdown([row, *(f"{other} {column}" for other in across)], lines)
+
+
+class Methods(Results):
+    """Every method on public tables: benchmarks/methods.py."""
+
+    ELSEWHERE = ("deepsep", "lightgbm", "lightgbm-few-labels", "xgboost")  # timed on another, busy machine
+    SIX = ("nhanes_segments", "hotel_segments", "census_segments", "satimage", "splice", "spotify_genre")
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, int, str], dict[str, float]]:
+        """Means over draws of a method with so many labels on a table."""
+        frame = self.frame.astype({"labels": int, "accuracy": float, "ece": float})
+        return dict((100 * frame.groupby(["method", "labels", "table"])[["accuracy", "ece"]].mean()).to_dict("index"))
+
+    @cached_property
+    def tables(self) -> list[str]:
+        return sorted(set(self.frame["table"]) - {"digits"})
+
+    def _mean(self, figure: str, method: str, labels: int, tables: str | Sequence[str] | None) -> float:
+        names = [tables] if isinstance(tables, str) else tables or self.tables
+        return mean(self.cells[method, labels, name][figure] for name in names)
+
+    def accuracy(self, method: str, labels: int, table: str | Sequence[str] | None = None) -> float:
+        return self._mean("accuracy", method, labels, table)
+
+    def accuracies(self, method: str, table: str | Sequence[str] | None = None) -> list[float]:
+        return [self.accuracy(method, labels, table) for labels in SIZES]
+
+    def errors(self, method: str, table: str | Sequence[str] | None = None) -> list[float]:
+        return [self._mean("ece", method, labels, table) for labels in SIZES]
+
+    def mean(self, method: str, table: str | Sequence[str] | None = None) -> float:
+        return mean(self.accuracies(method, table))
+
+    def covering(self, tables: Sequence[str] | None = None) -> list[str]:
+        """Return the methods that were run on all of these tables, the most accurate one first."""
+        cells = [(labels, name) for labels in SIZES for name in tables or self.tables]
+        names = {method for method, _, _ in self.cells}
+        covering = [method for method in names if all((method, *cell) in self.cells for cell in cells)]
+        return sorted(covering, key=lambda method: -self.mean(method, tables))
+
+    def rank(self, method: str, table: str, labels: int) -> int:
+        """Return 1 for the most accurate of the methods that were run on all tables."""
+        mine = self.accuracy(method, labels, table)
+        return 1 + sum(self.accuracy(other, labels, table) > mine for other in self.covering())
+
+    def best_on(self, method: str) -> list[str]:
+        """Return the tables and numbers of labels where no method is more accurate."""
+        return [f"{name} {size}" for name in self.tables for size in SIZES if self.rank(method, name, size) == 1]
+
+    def gains(self, method: str, other: Methods, labels: int) -> dict[str, float]:
+        """Return for each table how many points the method here is ahead of the one in another file."""
+        return {
+            name: self.accuracy(method, labels, name) - other.accuracy(method, labels, name) for name in self.tables
+        }
+
+    def beside(self, other: Methods, method: str, mine: str, theirs: str) -> str:
+        """Return a method's figures here and in another file."""
+        rows = [
+            [name, *(f"{value:.1f}" for value in file.accuracies(method)), per_size(file.errors(method))]
+            for name, file in ((theirs, other), (mine, self))
+        ]
+        return markdown(["settings", *map(str, SIZES), "calibration error"], rows)
+
+    def summary(self, *methods: str) -> str:
+        """Return the table of README.md: methods by their names in prose."""
+        rows = [
+            [WORDS[name], *(f"{value:.1f}" for value in self.accuracies(name)), per_size(self.errors(name))]
+            for name in methods
+        ]
+        return markdown(["method", *map(str, SIZES), "calibration error"], rows)
+
+    def ranking(self, tables: Sequence[str] | None = None) -> str:
+        """Return all methods that were run on these tables, with the median of the seconds of a fit."""
+        rows = []
+        for name in self.covering(tables):
+            seconds = self.rows(method=name)
+            seconds = seconds[seconds["table"].isin(tables or self.tables)]["seconds"].astype(float).median()
+            figures = [*self.accuracies(name, tables), self.mean(name, tables)]
+            timed = "†" if name in self.ELSEWHERE else f"{seconds:.2f}" if seconds < 0.1 else f"{seconds:.1f}"
+            rows.append([name, *(f"{value:.1f}" for value in figures), per_size(self.errors(name, tables)), timed])
+        return markdown(["method", *map(str, SIZES), "mean", "calibration error", "seconds"], rows)
+
+    def per_table(self, methods: Sequence[str], tables: Sequence[str]) -> str:
+        rows = [
+            [name, str(size), *(f"{self.accuracy(name, size, table):.1f}" for table in tables)]
+            for name in methods
+            for size in SIZES
+        ]
+        return markdown(["method", "labels", *(name.partition("_")[0] for name in tables)], rows)
+
+
+def per_size(values: Sequence[float]) -> str:
+    return " / ".join(f"{value:.0f}" for value in values)
+
+
+class Refinement(Results):
+    """DeepSep beside its own first network, table by table: benchmarks/deepsep_accuracy.py."""
+
+    def gains(self) -> str:
+        keys = [(settings, size) for settings in self.frame["settings"].unique() for size in SIZES]
+        rows = [
+            [table, *(f"{self.value('gain', settings=s, labels=size, table=table):+.1f}" for s, size in keys)]
+            for table in self.frame["table"].unique()
+        ]
+        return markdown(["table", *(f"{settings}, {size}" for settings, size in keys)], rows)
+
+
+class Draws(Results):
+    """Accuracy over draws of rows and labels: benchmarks/tsvm_draws.py."""
+
+    def by_method(self, case: str) -> dict[str, list[float]]:
+        return {
+            name: self.values("accuracy", case=case, method=name) for name in self.rows(case=case)["method"].unique()
+        }
+
+    def means(self, case: str) -> list[float]:
+        return [mean(values) for values in self.by_method(case).values()]
+
+    def medians(self, case: str) -> list[float]:
+        return [median(values) for values in self.by_method(case).values()]
+
+    def first(self, case: str) -> list[float]:
+        """Return the accuracy of every method in the first draw."""
+        return [values[0] for values in self.by_method(case).values()]
+
+    def better_and_worse(self, case: str) -> list[int]:
+        """Return in how many draws the TSVM is better than the SVM, and in how many worse."""
+        svm, tsvm = (self.by_method(case)[name] for name in ("SVM", "TSVM"))
+        gains = [b - a for a, b in zip(svm, tsvm, strict=True)]
+        return [sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)]
+
+
+class Errors(Results):
+    """Test errors of TSVM and SVM for settings: benchmarks/tsvm_accuracy.py."""
+
+    FIXED: ClassVar = {"kernel": "RBF, γ = 1/median²", "C": "10"}
+
+    def best(self, method: str, **where: Any) -> float:
+        return min(self.values(method, **where))
+
+    def best_by_kernel(self, *methods: str, **where: Any) -> str:
+        kernels = [{"kernel": name} for name in dict.fromkeys(self.rows(**where)["kernel"])]
+        rows = [
+            [choice.get("kernel", "all"), *(f"{self.best(name, **where, **choice):.2f}" for name in methods)]
+            for choice in [*kernels, {}]
+        ]
+        return markdown(["kernel", *methods], rows)
+
+    def fixed_and_best(self, quoted: Results) -> str:
+        """Return the table of the book's sets: one setting for all, the best of five, and the published errors."""
+        rows = []
+        for (name, labels), part in self.frame[self.frame["set"] != "g50c"].groupby(["set", "labels"], sort=False):
+            here = {"set": name, "labels": labels}
+            best = part.loc[part["TSVM, auto"].astype(float).idxmin()]
+            published = quoted.frame[(quoted.frame["set"] == name) & (quoted.frame["labels"] == labels)]
+            cells = [f"{self.value(method, **here, **self.FIXED):.2f}" for method in ("SVM", "TSVM, auto")]
+            cells += [f"{self.best(method, **here):.2f}" for method in ("SVM", "TSVM, auto")]
+            cells += [f"{best['kernel']}, C = {best['C']}"]
+            cells += [*published.iloc[0, 2:]] if len(published) else ["", ""]
+            rows.append([name, labels, *(cell or "–" for cell in cells)])
+        head = ["SVM, fixed", "TSVM, fixed", "SVM, best", "TSVM, best", "best TSVM setting", *quoted.frame.columns[2:]]
+        return markdown(["set", "labels", *head], rows)
+
+    def better_fixed(self, labels: int) -> list[str]:
+        """Return the book's sets on which the TSVM with the fixed setting errs less than the SVM."""
+        rows = self.rows(labels=labels, **self.FIXED)
+        return [row["set"] for _, row in rows.iterrows() if float(row["TSVM, auto"]) < float(row["SVM"])]
+
+
+class Study:
+    """The pages of the paper's study, made by `deepsep experiment` and benchmarks/experiment_pages.py."""
+
+    @staticmethod
+    def _table(page: str, corner: str) -> list[list[str]]:
+        """Return the first table on a page whose first cell is this."""
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        table = re.search(rf"^\| {re.escape(corner)} \|.*?(?=\n\n|\Z)", text, re.M | re.S)
+        if table is None:
+            raise ValueError(f"docs/{page} has no table {corner!r}")
+        return [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in table[0].splitlines()]
+
+    def accuracy(self, table: str, model: str, labels: int) -> float:
+        head, _, *rows = self._table(f"experiment/{table}.md", "model")
+        return first_number({row[0]: row for row in rows}[model][head.index(str(labels))])
+
+    def differences(self, better: str, worse: str) -> dict[tuple[str, int], float]:
+        """Return for each table and number of labels how many points one model is ahead of another."""
+        head, _, *rows = self._table("results-experiment.md", f"{better} minus {worse}")
+        cells = [(row[0], int(size), cell) for row in rows for size, cell in zip(head[1:], row[1:], strict=True)]
+        return {(name, size): float(cell) for name, size, cell in cells if cell != "–"}
+
+    def average_gains(self) -> dict[str, float]:
+        """Return for each table the gain of the moving average over the last network, in % of its accuracy."""
+        text = (ROOT / "docs" / "results-experiment.md").read_text(encoding="utf-8")
+        line = re.search(r"In % of its accuracy, over all sizes: (.*)\.$", text, re.M)
+        assert line is not None
+        return {name: float(gain) for name, gain in re.findall(r"([\w-]+) ([+-][\d.]+) %", line[1])}
+
+
+def evaluation(run: int) -> dict[str, Any]:
+    """Return the evaluation at the end of a training of the in-context network."""
+    lines = (ROOT / "pretraining" / "runs" / f"{run}.jsonl").read_text(encoding="utf-8").splitlines()
+    return dict(json.loads(lines[-1]))
+
+
+def evaluation_table(run: int) -> str:
+    result = evaluation(run)
+    digits = {"accuracy": 1, "calibration": 1, "log_loss": 3, "shares": 1}
+    rows = [
+        [view, *(" / ".join(f"{x:.{places}f}" for x in result[view][figure]) for figure, places in digits.items())]
+        for view in ("columns", "components", "both")
+    ]
+    units = ["accuracy, %", "calibration error, points", "log loss", "error of the estimated shares, points"]
+    return markdown(["view", *units], rows)
+
+
+def wilson(share: float, n: int) -> list[int]:
+    """Return the bounds of Wilson's 95 % interval in whole per cent, where this share of n is right."""
+    z = 1.96
+    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return [round(100 * (centre - half)), round(100 * (centre + half))]
+
+
+READERS = {
+    "methods": Methods,
+    "deepsep_one_network": Methods,
+    "deepsep_accuracy": Refinement,
+    "tsvm_draws": Draws,
+    "tsvm_accuracy": Errors,
+}
+
+FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)
+BUILT_IN = (abs, all, any, len, list, max, min, range, round, set, sorted, str, sum, zip)
+
+SOURCES: dict[str, Any] = {path.stem: READERS.get(path.stem, Results)(path) for path in RESULTS.glob("*.csv")}
+SOURCES |= {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")}
+SOURCES |= {"study": Study(), "SIZES": SIZES}
+SOURCES |= {function.__name__: function for function in FUNCTIONS + BUILT_IN}
