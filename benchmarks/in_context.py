@@ -7,7 +7,7 @@
     python benchmarks/in_context.py speed                      # seconds, and the ratio to a forest of 500 trees
     python benchmarks/in_context.py summary                    # print the tables of what was measured
 
-FOLDER holds Parquet files with a `label` column; `tables.py` says how they are split, and `rivals.py` has the other
+FOLDER holds Parquet files with a `label` column; `tables.py` says how they are split, and `methods.py` has the other
 methods on the same draws, whose results are in `results/methods.csv`. Finished cells are in `results/in_context.csv`
 and are not run again, so that a run can be killed and resumed.
 
@@ -31,9 +31,9 @@ import time
 import warnings
 from pathlib import Path
 
+import methods
 import numpy as np
 import pandas as pd
-import rivals
 import torch
 from sklearn.datasets import make_moons
 from tables import load, split, table_names
@@ -286,7 +286,7 @@ def print_tables(frame, others):
         lines.append(
             [name, cells_of(accuracy, 1), f"{np.nanmean(accuracy):.1f}", cells_of(calibration, 1), cells_of(loss, 2)]
         )
-    rivals.print_table(head, lines, [])
+    methods.print_table(head, lines, [])
     both = frame[frame["view"] == "both"]
     forest = others[others["method"] == "random-forest"]
     keys = ["table", "labels", "seed"]
@@ -304,11 +304,11 @@ def print_tables(frame, others):
     for table in sorted(pairs["table"].unique()):
         here = by_table.loc[table].reindex(LABELS)
         lines.append([table, cells_of(here["accuracy"], 1), cells_of(here["accuracy_forest"], 1)])
-    rivals.print_table(["table", "in-context, both", "random forest"], lines, [])
+    methods.print_table(["table", "in-context, both", "random forest"], lines, [])
     print("\nError of the class shares, total variation in percent:\n")
     names = {"shares_network": "the network's estimate", "shares_labels": "shares among the labels"}
     names |= {"shares_mean": "mean of the probabilities", "shares_em": "EM on the probabilities"}
-    rivals.print_table(
+    methods.print_table(
         ["estimate", "35 / 125 / 500"], [[name, cells_of(means(both, key, 1), 1)] for key, name in names.items()], []
     )
     print(f"\nIntervals of 90 % that hold the share: {cells_of(means(both, 'covered', 100), 0)} %")
@@ -334,7 +334,7 @@ def print_unlabelled(frame):
             [str(labels), *(f"{value:.1f}" for value in row)]
             for labels, row in wide.groupby("labels").mean().iterrows()
         ]
-        rivals.print_table(["labels", *map(str, wide.columns)], lines, [])
+        methods.print_table(["labels", *map(str, wide.columns)], lines, [])
         if part == "unlabelled":
             gain = (wide[1000] - wide[0]).groupby("table").mean().sort_values()
             hurt = ", ".join(f"{table} {value:+.1f}" for table, value in gain[gain < 0].items())
@@ -353,7 +353,7 @@ def print_book(frame):
         [name, cells_of(row.reindex([10, 100]), 1), *(each.get(name, "") for each in printed.values())]
         for name, row in error.iterrows()
     ]
-    rivals.print_table(["set", "in-context", *printed], lines, [])
+    methods.print_table(["set", "in-context", *printed], lines, [])
 
 
 def print_speed(frame):
@@ -388,7 +388,7 @@ def main(arguments=None):
         run(a.part, PARTS[a.part](a), a.out)
     frame = read(a.out)
     frame = frame[frame["settings"] == frame["settings"].iloc[-1]]
-    print_tables(frame, rivals.read(RESULTS / "methods.csv"))
+    print_tables(frame, methods.read(RESULTS / "methods.csv"))
     print_unlabelled(frame)
     print_book(frame)
     print_speed(frame)

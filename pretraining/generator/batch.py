@@ -17,6 +17,7 @@ from pretraining.generator.columns import add_irrelevant
 from pretraining.generator.dice import Dice
 from pretraining.generator.gaps import leave_gaps
 from pretraining.generator.label_noise import flip, tidy
+from pretraining.generator.manifolds import manifold_table
 from pretraining.generator.quota import draw_sample
 from pretraining.generator.sensors import sensor_table
 from pretraining.generator.survey import survey_table
@@ -26,10 +27,11 @@ Family = Callable[[Dice, int, int], tuple[Tensor, Tensor]]
 
 # What share of the tables each family makes, and whether its columns may get gaps, noise and company.
 FAMILIES: dict[str, tuple[Family, float, bool]] = {
-    "causal": (causal_table, 0.46, True),
-    "clusters": (cluster_table, 0.12, False),
-    "sensors": (sensor_table, 0.16, False),
-    "survey": (survey_table, 0.14, True),
+    "causal": (causal_table, 0.42, True),
+    "clusters": (cluster_table, 0.11, False),
+    "manifolds": (manifold_table, 0.08, False),
+    "sensors": (sensor_table, 0.15, False),
+    "survey": (survey_table, 0.12, True),
     "topics": (topic_table, 0.12, True),
 }
 
@@ -79,7 +81,7 @@ def _draw_part(dice: Dice, name: str, context: int, asked: int, columns: int) ->
     make, _, rough = FAMILIES[name]
     n = context + asked
     # Quotas need more rows to choose from than are used; long tables have enough to spare.
-    rows = 2 * n if n < 1500 else n + n // 4
+    rows = 2 * n if n < 600 else n + n // 2 if n < 1500 else n + n // 4
     table, classes = make(dice, rows, columns)
     if rough:
         table, classes = leave_gaps(dice, add_irrelevant(dice, table)), flip(dice, classes)

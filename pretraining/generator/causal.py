@@ -42,7 +42,7 @@ def _living(dice: Dice, index: Tensor, active: Tensor, n_nodes: int) -> Tensor:
 def _classes(dice: Dice, table: Tensor, pool: Tensor, active: Tensor, cluster: Tensor) -> Tensor:
     _, rows, columns = table.shape
     # In most tables the target is a function of the columns themselves. Otherwise half are hopeless.
-    share = dice.log_uniform(min(0.99, 1.5 / columns), 1, 1, 1)
+    share = dice.log_uniform(min(0.99, 2.5 / columns), 1, 1, 1)
     used = dice.chance(share, 1, columns)
     used = used | (torch.arange(columns, device=table.device) == dice.integers(0, columns - 1, 1, 1))
     near = random_layer(dice, standardise(table) * used, LAYER, 0.0)
@@ -55,8 +55,11 @@ def _classes(dice: Dice, table: Tensor, pool: Tensor, active: Tensor, cluster: T
 
     n_classes = torch.where(dice.chance(0.8), dice.integers(2, 10), dice.integers(2, 26))
     n_classes = torch.where(dice.chance(0.15), 2, n_classes)
-    noise = dice.log_uniform(0.003, 0.7, 1, 1)
-    by_cut = cut(dice, standardise(sources)[..., 0] + noise[..., 0] * dice.normal(rows), n_classes)
+    noise = dice.log_uniform(0.003, 0.5, 1, 1)
+    # One node alone has few values where it is a step or a tree, and a cut through many equal ones would be chance.
+    mixing = dice.uniform(1, 1) ** torch.arange(4, device=table.device)
+    score = standardise((standardise(sources[..., :4]) * mixing).sum(2, keepdim=True))[..., 0]
+    by_cut = cut(dice, score + noise[..., 0] * dice.normal(rows), n_classes)
     by_size = largest(dice, sources[..., :MAX_CLASSES], n_classes, noise)
     points = standardise(sources[..., :6]) * dice.chance(dice.uniform(1, 1) + 0.2, 1, 6)
     by_distance = nearest(dice, points + 0.5 * noise * dice.normal(rows, 6), n_classes)

@@ -23,7 +23,7 @@ def warp(dice: Dice, columns: Tensor, free: Tensor) -> Tensor:
 
 def add_irrelevant(dice: Dice, columns: Tensor) -> Tensor:
     """Break the link of some columns to the class, in a third of the tables: each is shifted along the rows."""
-    share = 0.6 * dice.uniform(1) * dice.chance(0.35, 1)
+    share = 0.5 * dice.uniform(1) * dice.chance(0.35, 1)
     broken = dice.chance(share, columns.shape[2])
     shift = dice.choices.randint(1, columns.shape[1] - 1)
     return torch.where(broken[:, None], columns.roll(shift, 1), columns)

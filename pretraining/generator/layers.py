@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from pretraining.generator.dice import Dice, standardise
 from pretraining.generator.trees import oblivious_trees
 
-N_ACTIVATIONS = 11
+ACTIVATIONS: list[Callable[[Tensor], Tensor]] = [
+    lambda a: a,
+    torch.tanh,
+    torch.relu,
+    torch.sin,
+    torch.abs,
+    lambda a: a.square() - 1,
+    torch.sign,
+    lambda a: 2 * (-a.square()).exp() - 1,
+    lambda a: torch.where(a > 0, a, 0.1 * a),
+    lambda a: (1.5 * a).round(),
+    lambda a: (3 * a).sigmoid(),
+]
+GROUPS = 4
 
 
-def activations(a: Tensor) -> Tensor:
-    """Return all activations of `a`, stacked last."""
-    return torch.stack(
-        [
-            a,
-            a.tanh(),
-            a.relu(),
-            a.sin(),
-            a.abs(),
-            a.square() - 1,
-            a.sign(),
-            2 * (-a.square()).exp() - 1,
-            torch.where(a > 0, a, 0.1 * a),
-            (1.5 * a).round(),
-            (3 * a).sigmoid(),
-        ],
-        -1,
-    )
+def bend(dice: Dice, values: Tensor) -> Tensor:
+    """Apply a random activation to every column (tables, rows, width).
+
+    Computing all activations of all columns would take most of the time of the whole generator. So the tables come in
+    a few groups, and each group uses three activations, or eight.
+    """
+    which = dice.uniform(1, values.shape[2])
+    parts = []
+    for part, place in zip(values.chunk(GROUPS), which.chunk(GROUPS), strict=True):
+        chosen = dice.choices.sample(ACTIVATIONS, 8 if dice.choices.random() < 0.3 else 3)
+        out = chosen[0](part)
+        for i, activation in enumerate(chosen[1:], 1):
+            out = torch.where(place > i / len(chosen), activation(part), out)
+        parts.append(out)
+    return torch.cat(parts)
 
 
 def random_layer(dice: Dice, inputs: Tensor, width: int, noise: Tensor | float) -> Tensor:
@@ -38,10 +50,8 @@ def random_layer(dice: Dice, inputs: Tensor, width: int, noise: Tensor | float) 
     weights = dice.normal(k, width) * dice.chance(density, k, width) * (dice.normal(k, 1).abs() ** 1.5 + 0.05)
     mixed = standardise(inputs @ weights + 1e-3 * dice.normal(rows, width))
     mixed = mixed * (0.6 * dice.normal(1, width)).exp() + 0.7 * dice.normal(1, width)
-    # Most tables use up to three activations; the others use all.
-    few = dice.integers(0, N_ACTIVATIONS - 1, 3).gather(1, dice.integers(0, 2, width))
-    which = torch.where(dice.chance(0.3, 1), dice.integers(0, N_ACTIVATIONS - 1, width), few)
-    bent = activations(mixed).gather(-1, which[:, None, :, None].expand(-1, rows, -1, 1)).squeeze(-1)
-    share_of_trees = dice.uniform(1, 1) * dice.chance(0.5, 1, 1)
-    out = torch.where(dice.chance(share_of_trees, 1, width), oblivious_trees(dice, inputs, width), bent)
+    out = bend(dice, mixed)
+    if dice.choices.random() < 0.6:
+        share_of_trees = dice.uniform(1, 1) * dice.chance(0.85, 1, 1)
+        out = torch.where(dice.chance(share_of_trees, 1, width), oblivious_trees(dice, inputs, width), out)
     return standardise(out) + noise * dice.normal(rows, width) * dice.chance(0.7, 1, width)

@@ -41,7 +41,7 @@ def draw_sample(dice: Dice, classes: Tensor, n_classes: Tensor, context: int, as
     turn = torch.empty_like(place).scatter_(1, key.argsort(1), place)
 
     most = min(context, MOST_LABELS)
-    n_labelled = dice.log_uniform(min(8, most), most + 0.99).long().clamp(max=most)
+    n_labelled = dice.log_uniform(min(5, most), most + 0.99).long().clamp(max=most)
     # Some tables have no unlabelled rows in the context, so that the network does not come to need them.
     n_labelled = torch.where(dice.chance(0.06), context, n_labelled)
     n_labelled = torch.maximum(n_labelled, n_classes.clamp(max=context))

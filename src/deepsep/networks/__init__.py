@@ -17,7 +17,7 @@ from deepsep.networks.numpy_network import NumpyNetwork
 
 if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
-    from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member
+    from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member, pool
     from deepsep.networks.ladder_network import Ladder, denoising_costs
     from deepsep.networks.loop import tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
@@ -51,6 +51,7 @@ __all__ = [
     "marginal_bound",
     "member_states",
     "members_of",
+    "pool",
     "pretrain",
     "pretrained_network",
     "rows_by_size",
@@ -75,6 +76,7 @@ _HOME = {
     "draw_columns": "deepsep.networks.context_view",
     "draw_member": "deepsep.networks.context_view",
     "marginal_bound": "deepsep.networks.variational",
+    "pool": "deepsep.networks.context_view",
     "pretrain": "deepsep.networks.autoencoder",
     "pretrained_network": "deepsep.networks.pretrained",
     "rows_by_size": "deepsep.networks.torch_arrays",

@@ -25,6 +25,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 MOST_COLUMNS = 72
+LEAST_PROBABILITY = 1e-4
 # Rows pass through the network so many at a time, the last tile filled up with zeros: with matrices of one shape a
 # row's products are summed in one order, wherever it stands and whatever stands beside it.
 TILES = {"cpu": 128, "cuda": 2048}
@@ -118,7 +119,7 @@ class ContextView:
         return int(self._members[0].codings.shape[1])
 
     def probabilities(self, rows: Array) -> Array:
-        """Return the class probabilities of rows (n, d) of float32, each for itself: the mean over the members."""
+        """Return the class probabilities of rows (n, d) of float32, each for itself: the members' geometric mean."""
         tile = TILES.get(self._device.type, TILES["cpu"])
         parts = [rows[start : start + tile] for start in range(0, len(rows), tile)]
         return np.concatenate(_side_by_side(lambda part: self._answer(part, tile), parts, self._device))
@@ -127,13 +128,13 @@ class ContextView:
         filled = np.zeros((tile, part.shape[1]), np.float32)
         filled[: len(part)] = part
         values = self._look(self._tensor(filled))
-        out = np.zeros((len(part), self.n_classes))
+        by_member = []
         for member, memories in zip(self._members, self._memories, strict=True):
             asked = values[None][..., member.columns]
             answers = [self._network.answer(memory, asked)[0].softmax(-1) for memory in memories]
             stacked = np.stack([answer.double().cpu().numpy() for answer in answers])
-            out += _by_class(stacked[:, : len(part)], member)
-        return np.asarray(out / out.sum(1, keepdims=True))
+            by_member.append(_by_class(stacked[:, : len(part)], member))
+        return pool(by_member, np.full(len(by_member), 1 / len(by_member)))
 
     def shares(self) -> Shares:
         """Return what the members say of the classes' shares among the unlabelled rows."""
@@ -163,6 +164,19 @@ class ContextView:
             self._tensor(member.identities)[None],
             spectrum,
         )
+
+
+def pool(opinions: Sequence[Array], exponents: Array) -> Array:
+    """Return the product of several opinions (n, C), each to its exponent, as probabilities.
+
+    Exponents that sum to 1 give a geometric mean. Opinions that agree by and large are better calibrated so than as a
+    plain mean, which is less sure than each of them. None may rule out a class on its own: hence the least probability.
+    """
+    logs = np.zeros(opinions[0].shape)
+    for exponent, p in zip(exponents, opinions, strict=True):
+        logs += exponent * np.log(np.maximum(p, LEAST_PROBABILITY))
+    product = np.exp(logs - logs.max(1, keepdims=True))
+    return np.asarray(product / product.sum(1, keepdims=True))
 
 
 def components_of(context: Array) -> Components:

@@ -10,7 +10,7 @@ from deepsep.errors import ModelFileError
 from deepsep.networks.in_context_network import InContextNetwork, load_network
 
 WEIGHTS = Path(__file__).with_name("in_context.safetensors")
-WEIGHTS_SHA256 = "52b200d70190c6dd1c00a957477198706f14633f27ef29140a077c3576abe35b"
+WEIGHTS_SHA256 = "b3280cd635361839ba374704d26f591d65c8d866831d3675a485acda6c210bde"
 
 
 @cache

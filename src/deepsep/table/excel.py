@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, Setting, missing_package
 from deepsep.table.locations import GROWTH, check_memory
 from deepsep.table.text import check_unique
 
@@ -20,7 +20,7 @@ START = 1 << 16  # bytes in which a definition of entities is sought; it precede
 def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int | None = None) -> pd.DataFrame:
     """Return the rows below the header, without empty rows and columns; every cell as it is, None if it is empty."""
     if find_spec("openpyxl") is None:
-        raise ImportError(f"{path} is an Excel file. Reading it needs openpyxl: pip install openpyxl")
+        raise missing_package(f"{path} is an Excel file. Reading it", "openpyxl")
     _check_archive(path, max_bytes)
     with pd.ExcelFile(path, engine="openpyxl") as book:
         names = [str(name) for name in book.sheet_names]
