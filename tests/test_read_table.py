@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+import sys
 import zipfile
 
 import numpy as np
@@ -107,7 +108,7 @@ def test_other_formats(tmp_path, name):
 
 
 def test_spss_without_its_package_names_the_cure(tmp_path, monkeypatch):
-    monkeypatch.setattr("deepsep.table.spss.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)  # as if it were not installed
     with pytest.raises(ImportError, match="pip install pyreadstat"):
         read_table(write(tmp_path, b"$FL2@(#) SPSS DATA FILE", "t.sav"))
 
