@@ -291,11 +291,11 @@ class InContext(Classifier):
         parts = [self._scale(X[start : start + CHUNK]) for start in range(0, len(X), CHUNK)]
         return np.concatenate([view.probabilities(part) for part in parts])
 
-    def _mix(self, said: Mapping[str, Array]) -> Array:
-        if len(said) == 1:
-            return next(iter(said.values()))
-        weights = np.array([self.view_weights_[name] for name in said])
-        return networks.pool(list(said.values()), SHARPNESS * weights)
+    def _mix(self, by_view: Mapping[str, Array]) -> Array:
+        if len(by_view) == 1:
+            return next(iter(by_view.values()))
+        weights = np.array([self.view_weights_[name] for name in by_view])
+        return networks.pool(list(by_view.values()), SHARPNESS * weights)
 
     def _shifted(self, p: Array) -> Array:
         return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
