@@ -303,3 +303,9 @@ def test_features_know_their_columns():
     for name, source in zip(names, encoder.sources_, strict=True):
         assert name.startswith(encoder.feature_names_in_[source])
     assert (np.diff(encoder.sources_) >= 0).all()
+
+
+def test_only_parts_of_dates_that_differ_are_features():
+    day = pd.Series(pd.date_range("2024-01-01", "2024-12-01", periods=60).normalize())
+    encoder = for_table(TSVM())[:-1].fit(pd.DataFrame({"day": day}))[-2]
+    assert encoder.get_feature_names_out().tolist() == ["day_month", "day_day", "day_total_seconds", "day_weekday"]
