@@ -60,7 +60,8 @@ def run_console(text: str, page: Path, line: int) -> None:
             code, output = result.exit_code, result.output
         else:
             process = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-            code, output = process.returncode, process.stdout + process.stderr
+            output = (process.stdout + process.stderr).replace("\ufeff", "")  # which a terminal does not show
+            code = process.returncode
         assert code == 0, f"{where} ended with {code}:\n{output}"
         rest = iter([" ".join(one.split()) for one in output.replace("\ufeff", "").splitlines()])  # a BOM is unseen
         for expected in shown.splitlines():

@@ -66,6 +66,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     _on_step: Callable[[int, float], object] | None = None
 
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
+    _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns
     _is_part = False  # whether this fit is one of several of a larger one, which Ctrl-C must end
 
     random_state: Any
