@@ -62,7 +62,7 @@ def run_console(text: str, page: Path, line: int) -> None:
             process = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
             code, output = process.returncode, process.stdout + process.stderr
         assert code == 0, f"{where} ended with {code}:\n{output}"
-        rest = iter([" ".join(one.split()) for one in output.splitlines()])
+        rest = iter([" ".join(one.split()) for one in output.replace("\ufeff", "").splitlines()])  # no byte order mark
         for expected in shown.splitlines():
             assert expected.strip(" .") == "" or any(alike(expected, one) for one in rest), (
                 f"{where}: no line, in this order, like\n{expected}\nin\n{output}"
