@@ -60,10 +60,9 @@ def run_console(text: str, page: Path, line: int) -> None:
             code, output = result.exit_code, result.output
         else:
             process = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-            output = (process.stdout + process.stderr).replace("\ufeff", "")  # which a terminal does not show
-            code = process.returncode
+            code, output = process.returncode, process.stdout + process.stderr
         assert code == 0, f"{where} ended with {code}:\n{output}"
-        rest = iter([" ".join(one.split()) for one in output.replace("\ufeff", "").splitlines()])  # a BOM is unseen
+        rest = iter([" ".join(one.split()) for one in output.replace("\ufeff", "").splitlines()])  # nobody sees a BOM
         for expected in shown.splitlines():
             assert expected.strip(" .") == "" or any(alike(expected, one) for one in rest), (
                 f"{where}: no line, in this order, like\n{expected}\nin\n{output}"
