@@ -137,7 +137,9 @@ def draw_quota(ax: Any) -> None:
     ax.set_title("quotas: labels, population", fontsize=8)
 
 
-def of_family(make: Callable[[Dice, int, int], tuple[Tensor, Tensor]], which: int, columns: int) -> Callable[[Any], None]:
+def of_family(
+    make: Callable[[Dice, int, int], tuple[Tensor, Tensor]], which: int, columns: int
+) -> Callable[[Any], None]:
     """Return what draws one table of a family by its first two principal components."""
 
     def draw(ax: Any) -> None:
