@@ -75,7 +75,7 @@ def test_encoders_of_ones_own():
         )
 
     short = {key: value for key, value in SHORT.items() if key in DeepSep().get_params()}
-    model = DeepSep(encoder=encoder, device="cpu", random_state=0, **short).fit(X[:150], y)
+    model = DeepSep(encoder=encoder, device="cpu", balance=True, random_state=0, **short).fit(X[:150], y)
     assert_same_bits_in_any_company(model.predict_proba, X)
     assert_same_bits_in_any_company(model.transform, X)
 

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+import sys
 import zipfile
 
 import numpy as np
@@ -107,8 +108,8 @@ def test_other_formats(tmp_path, name):
 
 
 def test_spss_without_its_package_names_the_cure(tmp_path, monkeypatch):
-    monkeypatch.setattr("deepsep.table.spss.find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'pip install "deepsep\[spss\]"'):
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)  # as if it were not installed
+    with pytest.raises(ImportError, match="pip install pyreadstat"):
         read_table(write(tmp_path, b"$FL2@(#) SPSS DATA FILE", "t.sav"))
 
 
@@ -288,7 +289,7 @@ def test_codes_of_digits_are_text_if_that_is_wanted(tmp_path, name):
         frame.to_parquet(place) if name == "t.parquet" else frame.to_feather(place)
     read = read_table(place, types={"zip": "text"})
     assert read["zip"].tolist() == ["1010", "8000"] * 15
-    model = for_table(TSVM()).fit(read, [*"ab", *[None] * 28])
+    model = for_table(TSVM()).fit(read, [*"abab", *[None] * 26])
     assert model[0].schema_ == {"zip": "text", "x": "number"}
     assert score_file(model, place, tmp_path / "out.csv")["rows"] == 30
     np.testing.assert_allclose(pd.read_csv(tmp_path / "out.csv")["probability_a"], model.predict_proba(read)[:, 0])
@@ -486,3 +487,13 @@ def test_numbers_that_excel_holds_as_text_are_numbers(tmp_path):
     assert read["income"].tolist()[::2] == [10.5, 7.0]
     assert read["plan"].tolist() == ["free", "pro", "free"]
     assert read["age"].tolist()[:2] == [30, 40]
+
+
+def test_a_title_above_the_header_is_pointed_out(tmp_path):
+    with pytest.raises(DataError, match=r"skip it with skip_rows=1\."):
+        read_table(write(tmp_path, "Customers of 2024\na;b\n1;2\n3;4\n"), delimiter=";")
+    pd.DataFrame([["Customers", None, None], ["a", "b", "c"], [1, 2, 3]]).to_excel(
+        tmp_path / "t.xlsx", index=False, header=False
+    )
+    with pytest.raises(DataError, match=r"label column 'b' not found.*skip it with skip_rows=1\."):
+        read_table(tmp_path / "t.xlsx", label="b")

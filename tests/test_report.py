@@ -695,9 +695,22 @@ def test_report_files_are_written_whole(tmp_path: Path, data: tuple[pd.DataFrame
     result = write_report(model, table, y, tmp_path / "out", folds=2, on_step=lambda *step: steps.append(step))
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["report.html", "report.json"]
     assert json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8")) == result
-    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(result)
+    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == render(result, data_file="report.json")
     assert [done for done, _, _ in steps] == sorted(done for done, _, _ in steps)
     assert steps[-1][0] == steps[-1][1]
+
+
+def test_a_name_that_ends_in_html_is_one_file(data: tuple[pd.DataFrame, np.ndarray], tmp_path: Path) -> None:
+    table, y = data
+    model = for_table(TSVM()).fit(table, y)
+    result = write_report(model, table, y, tmp_path / "new" / "r.html", folds=2, explained=False)
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["r.html"]
+    page = (tmp_path / "new" / "r.html").read_text(encoding="utf-8")
+    assert page == render(result)
+    assert "report.json" not in page
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(DataError, match="is a folder"):
+        write_report(model, table, y, tmp_path / "folder.html")
 
 
 def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -349,10 +349,15 @@ class InContext(Classifier):
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
         rows = checked_array(arrays, "context_rows", (len(self.context_), d), "f")
         codes = checked_array(arrays, "context_codes", (len(self.context_),), "i")
+        if codes.size and not (codes.min() >= -1 and codes.max() < c):
+            raise ModelFileError("the context of the model has labels beyond its classes. Save the model again.")
         self._context = _Context.of(rows, codes)
         self._members = {name: _take_members(arrays, name, c) for name in self.view_weights_}
         # Where the model was fitted is no part of it: a model from a GPU can be opened without one.
         self._device = choose_device("auto" if self.device == "cuda" else self.device)
+
+    def _check_restored(self) -> None:
+        """Ask for no row yet: the first prediction reads the whole context, which takes seconds."""
 
 
 def _take_members(arrays: Mapping[str, Any], view: str, n_classes: int) -> list[Member]:

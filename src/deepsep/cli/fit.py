@@ -224,7 +224,7 @@ def fit_and_measure(
                 n_jobs=min(FOLDS, cpu_count()),
                 on_step=on_step,
             )
-        files[REPORT] = render(summary).encode()
+        files[REPORT] = render(summary, data_file=SUMMARY).encode()
         files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
     return Fitted(model, frame, findings, summary, files, seconds)
 

@@ -9,23 +9,27 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from deepsep.errors import DataError
 from deepsep.report import explanation, figures
 from deepsep.report.provenance import made
 from deepsep.report.summary import summarize
 from deepsep.report.wording import number, percent, points, span
 
 IMPORTANT = 12  # columns in the figure of the importance
+DATA = "report.json"
 DRIVERS = 5  # columns named for a class
 ACCURACY = "accuracy on held-out rows"
 
 
-def render(summary: dict[str, Any]) -> str:
+def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
     """Return the report as one self-contained HTML page.
 
     Parameters
     ----------
     summary : dict
         The result of :func:`summarize`, or the content of ``report.json``.
+    data_file : str, optional
+        Name of the file with the same results as data, mentioned at the end of the page.
 
     Returns
     -------
@@ -35,6 +39,7 @@ def render(summary: dict[str, Any]) -> str:
         "report.html.jinja",
         {
             **summary,
+            "data_file": data_file,
             "drawn": draw(summary),
             "segments": _segments(summary),
             "key": figures.key,
@@ -67,6 +72,38 @@ def render_comparison(comparison: dict[str, Any], *, command: str | None = None)
         "made": made(command),
     }
     return _page("comparison.html.jinja", context)
+
+
+def render_segments(summary: dict[str, Any], *, command: str | None = None) -> str:
+    """Return segments of respondents as one self-contained HTML page.
+
+    Parameters
+    ----------
+    summary : dict
+        The result of :func:`deepsep.survey.write_segments`, or the content of its ``summary.json``.
+    command : str, optional
+        The command that made it, shown at the end of the page.
+
+    Returns
+    -------
+    str
+    """
+    context = {
+        "title": f"{summary['n_segments']} segments of {summary['respondents']:,} respondents",
+        "summary": summary,
+        "key": figures.key,
+        "difference": figures.difference,
+        "standardised": _standardised,
+        "made": made(command),
+    }
+    return _page("segments.html.jinja", context)
+
+
+def _standardised(answer: dict[str, Any]) -> float:
+    """Return the difference between an answer's share in a segment and overall, in standard deviations."""
+    overall = answer["overall"]
+    spread = (overall * (1 - overall)) ** 0.5
+    return float((answer["share"] - overall) / spread) if spread > 0 else 0.0
 
 
 def _page(template: str, context: dict[str, Any]) -> str:
@@ -169,19 +206,17 @@ def _loss(score: dict[str, Any]) -> str:
     return f"{score['value']:.2f} ({low:.2f}–{high:.2f})"
 
 
-def write_report(
-    model: Any, table: Any, labels: Any, folder: str | os.PathLike[str], **settings: Any
-) -> dict[str, Any]:
-    """Evaluate a model and write ``report.html`` and ``report.json`` to a folder.
+def write_report(model: Any, table: Any, labels: Any, path: str | os.PathLike[str], **settings: Any) -> dict[str, Any]:
+    """Evaluate a model and write a report: a folder with ``report.html`` and ``report.json``, or one HTML file.
 
-    Each file is written completely or not at all; existing ones are replaced.
+    The page needs no other file. Files are written completely or not at all; existing ones are replaced.
 
     Parameters
     ----------
     model, table, labels
         As in :func:`summarize`.
-    folder : path
-        Created if it does not exist.
+    path : path
+        A name that ends in ``.html`` is the file to write. Any other is a folder, which is created if need be.
     **settings
         As in :func:`summarize`.
 
@@ -189,13 +224,34 @@ def write_report(
     -------
     dict
         The summary, as in ``report.json``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from deepsep import TSVM
+    >>> from deepsep.report import write_report
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(-2, 1, (100, 3)), rng.normal(2, 1, (100, 3))])
+    >>> y = np.full(200, None)
+    >>> y[:15], y[-15:] = "low", "high"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     summary = write_report(TSVM().fit(X, y), X, y, f"{folder}/segments.html", folds=2)
+    >>> summary["accuracy"]["holds_for_unlabelled"]
+    True
     """
+    target = Path(path)
+    one_file = target.suffix.lower() in (".html", ".htm")
+    if one_file and target.is_dir():
+        raise DataError(f"{target} is a folder; the report would be a file of that name. Choose another name.")
     summary = summarize(model, table, labels, **settings)
-    text = json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1)
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    _replace(target / "report.json", text + "\n")
-    _replace(target / "report.html", render(summary))
+    folder = target.parent if one_file else target
+    folder.mkdir(parents=True, exist_ok=True)
+    if one_file:
+        _replace(target, render(summary))
+    else:
+        _replace(target / DATA, json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+        _replace(target / "report.html", render(summary, data_file=DATA))
     return summary
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from deepsep.errors import DataError, Setting
-from deepsep.table.locations import GROWTH, check_memory
+from deepsep.errors import DataError, Setting, missing_package
+from deepsep.table.locations import GROWTH, NAMELESS, check_memory
 from deepsep.table.text import check_unique
 
 UNPACKED_GROWTH = 3.0  # bytes of memory needed per byte of an unpacked workbook
@@ -20,7 +20,7 @@ START = 1 << 16  # bytes in which a definition of entities is sought; it precede
 def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int | None = None) -> pd.DataFrame:
     """Return the rows below the header, without empty rows and columns; every cell as it is, None if it is empty."""
     if find_spec("openpyxl") is None:
-        raise ImportError(f"{path} is an Excel file. Reading it needs openpyxl: pip install openpyxl")
+        raise missing_package(f"{path} is an Excel file. Reading it", "openpyxl")
     _check_archive(path, max_bytes)
     with pd.ExcelFile(path, engine="openpyxl") as book:
         names = [str(name) for name in book.sheet_names]
@@ -43,7 +43,7 @@ def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int 
 
 
 def _name(value: Any, i: int) -> str:
-    return f"unnamed_{i}" if value is None else str(value).strip() or f"unnamed_{i}"
+    return f"{NAMELESS}{i}" if value is None else str(value).strip() or f"{NAMELESS}{i}"
 
 
 def _check_archive(path: Path, max_bytes: int | None) -> None:
