@@ -240,7 +240,7 @@ def test_a_context_too_small_for_the_classes():
 
 
 def test_both_views_are_averaged(fitted):
-    X, _, _, model = fitted
+    _, _, _, model = fitted
     assert sum(model.view_weights_.values()) == pytest.approx(1)
     mixed = sum(model.view_weights_[name] * np.log(p + 1e-300) for name, p in model.view_distributions_.items())
     clear = np.ptp(np.sort(mixed, axis=1)[:, -2:], axis=1) > 1e-6

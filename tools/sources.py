@@ -319,7 +319,8 @@ class InContext(Results):
     }
 
     def part(self, part: str, **where: Any) -> pd.DataFrame:
-        frame = self.rows(part=part, **where).astype({"labels": int, "unlabelled": int, "seed": int})
+        newest = self.rows(part=part)["settings"].iloc[-1]
+        frame = self.rows(part=part, settings=newest, **where).astype({"labels": int, "unlabelled": int, "seed": int})
         numbers = [*self.FIGURES, *self.SHARES, "covered", "weight", "seconds", "cpu_seconds", "megabytes"]
         return frame.assign(**{name: pd.to_numeric(frame[name]) for name in numbers})
 

@@ -76,7 +76,8 @@ class InContext(Classifier):
         first 40 principal components, which suits many correlated numbers; or both, averaged with weights from
         labelled rows out of fold (``view_weights_``). Both take a little more than twice as long.
     n_members : int, default=4
-        Members of each view. Time grows with their number, accuracy a little. Where there are more than 72 columns, each sees another 72 of them (``columns_``).
+        Members of each view. Time grows with their number, accuracy a little. Where there are more than 72 columns,
+        each sees another 72 of them (``columns_``).
     context_size : int, default=1000
         Most rows in the context: all labelled rows that fit beside a quarter of unlabelled ones, drawn evenly from the
         classes if they do not fit, and then unlabelled rows. It is also the most rows of the training table that a
