@@ -60,8 +60,8 @@ PRINTED = {
 
 def settings():
     """Return a short name of the network and its settings, so that results with others are not taken for these."""
-    said = {name: repr(value) for name, value in InContext().get_params().items()} | {"weights": WEIGHTS_SHA256}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
+    chosen = {name: repr(value) for name, value in InContext().get_params().items()} | {"weights": WEIGHTS_SHA256}
+    return hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def distance(shares, truth):
@@ -387,7 +387,7 @@ def main(arguments=None):
     if a.part != "summary":
         run(a.part, PARTS[a.part](a), a.out)
     frame = read(a.out)
-    frame = frame[frame["settings"] == frame["settings"].iloc[-1]]
+    frame = frame[frame["settings"] == frame.groupby("part")["settings"].transform("last")]
     print_tables(frame, methods.read(RESULTS / "methods.csv"))
     print_unlabelled(frame)
     print_book(frame)

@@ -6,6 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import run
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
+settings.load_profile("untimed")
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def test_what_is_done_is_kept_when_some_fits_fail(table, tmp_path):
 
 
 def test_without_optuna_nothing_is_tuned_unless_asked_for(table, tmp_path, monkeypatch):
-    monkeypatch.setattr("deepsep.experiments.tuning.find_spec", lambda package: None)
+    monkeypatch.setitem(sys.modules, "optuna", None)  # as if it were not installed
     asked = ("experiment", "--table", table, "--label", "segment", "--labels", 6, "--shuffles", 1, "--methods", "knn")
     done = run(*asked, "--validation", 12, "--jobs", 1, "-o", tmp_path / "r")
     assert done.exit_code == 0, done.stderr

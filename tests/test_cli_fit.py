@@ -42,6 +42,14 @@ def test_fit_speaks_to_people_on_stdout_and_says_what_to_do_next(people: Path) -
     assert f"Next: deepsep score {people.parent / 'model'}" in result.stdout
 
 
+def test_fit_says_how_many_rows_of_the_table_the_model_contains(people: Path) -> None:
+    chosen = ("--set", "view=columns", "--set", "n_members=1", "--set", "context_size=50")
+    result = run("fit", people, "--label", "segment", "-o", people.parent / "model", "--method", "in-context", *chosen,
+                 "--no-report")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "it contains 50 rows of this table, with their labels" in result.stdout
+
+
 def test_weight_label_and_id_are_no_features(people: Path) -> None:
     folder = people.parent / "model"
     options = ("--weight", "weight", "--id", "customer", "--method", "tsvm", "--no-report")

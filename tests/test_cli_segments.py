@@ -36,6 +36,8 @@ def test_from_answers_to_segments_to_everyone(answers: Path) -> None:
     assert [segment["name"] for segment in json.loads(result.stdout)["segments"]] == ["one", "two"]
     respondents = pd.read_parquet(folder / "segments" / "respondents.parquet")
     assert respondents["who"].tolist()[:2] == ["0000", "0001"]
+    page = (folder / "segments" / "segments.html").read_text(encoding="utf-8")
+    assert all(words in page for words in ("2 segments of 150 respondents", "one</h3>", "two</h3>"))
 
     options = ("--labels", folder / "segments" / "respondents.parquet", "--on", "who", "--label-weight", "probability")
     result = run("fit", folder / "everyone.csv", *options, "-o", folder / "model", "--method", "tsvm", "--no-report")

@@ -51,13 +51,12 @@ def test_importance_agrees_with_scikit_learn() -> None:
     np.testing.assert_allclose(ours.per_class[:, :, 0], ours.loss, atol=1e-9)
 
 
-def test_columns_of_one_call_or_many_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_of_one_call_or_many_are_alike() -> None:
     table, y = people(100, 100)
     codes = pd.factorize(y, sort=True)[0]
     model = for_table(method("logistic-regression")).fit(table, y)
     whole = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0))
-    monkeypatch.setattr("deepsep.evaluation.importance.BATCH", 150)
-    parts = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0))
+    parts = permute(model.predict_proba, table, codes, 3, np.random.default_rng(0), batch=150)
     np.testing.assert_allclose(whole.loss, parts.loss, atol=1e-9)
 
 

@@ -430,13 +430,12 @@ def test_votes_and_densities_are_those_of_a_double_loop(k):
         np.testing.assert_allclose(voted[i], np.array(votes) / sum(votes), rtol=1e-5, atol=1e-12)
 
 
-def test_vote_does_not_depend_on_blocks(monkeypatch):
+def test_vote_does_not_depend_on_blocks():
     r = rng()
     V, loud = unit_rows(r.normal(size=(30, 3))), r.random(8) + 0.1
     args = (V, V[:8], np.arange(8) % C, loud)
     whole = vote(*args, k=3, temperature=0.1, n_classes=C)
-    monkeypatch.setattr("deepsep.classifiers.local_propagation.BLOCK", 7)
-    np.testing.assert_allclose(vote(*args, k=3, temperature=0.1, n_classes=C), whole, atol=1e-12)
+    np.testing.assert_allclose(vote(*args, k=3, temperature=0.1, n_classes=C, block=7), whole, atol=1e-12)
     np.testing.assert_allclose(whole.sum(axis=1), 1)
 
 
@@ -452,12 +451,11 @@ def test_metric_term_is_minus_the_log_of_the_share_of_alike_rows():
         assert value == pytest.approx(-math.log(alike / sum(closeness)), rel=1e-4, abs=1e-5)
 
 
-def test_bank_has_every_class_once_at_least(monkeypatch):
-    monkeypatch.setattr("deepsep.classifiers.local_propagation.BANK", 10)
+def test_bank_has_every_class_once_at_least():
     codes = np.zeros(1000, int)
     codes[[3, 700]] = 1, 2
     for seed in range(5):
-        kept = draw_bank(codes, rng(seed))
+        kept = draw_bank(codes, rng(seed), size=10)
         assert set(codes[kept]) == {0, 1, 2}
         assert len(kept) <= 10
         assert len(set(kept)) == len(kept)

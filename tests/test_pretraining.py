@@ -9,7 +9,7 @@ import torch
 
 from deepsep.networks.components import principal_components
 from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELLED, InContextNetwork, Sizes, load_network
-from pretraining import train
+from pretraining import pictures, train
 from pretraining.difficulty import difficulty
 from pretraining.evaluate import Protocol, evaluate, read_tables
 from pretraining.generator import Batch, draw_batch
@@ -17,6 +17,7 @@ from pretraining.generator.batch import FAMILIES
 from pretraining.generator.dice import Dice, scaled
 from pretraining.generator.gaps import gaps
 from pretraining.generator.label_noise import tidy
+from pretraining.generator.manifolds import manifold_table
 from pretraining.generator.quota import draw_sample
 from pretraining.muon import orthogonal
 
@@ -98,6 +99,22 @@ def test_gaps_come_in_some_tables_only():
     missing = gaps(dice(300), torch.randn(300, 50, 6)).float().mean((1, 2))
     assert 0.3 < (missing == 0).float().mean() < 0.9
     assert missing.max() > 0.05
+
+
+def test_gaps_lie_between_classes_that_are_curves():
+    points, classes = manifold_table(dice(40), 400, 2)
+    nearest = (torch.cdist(points, points) + torch.diag(torch.full((400,), torch.inf))).argmin(2)
+    right = (classes.gather(1, nearest) == classes).float().mean(1)
+    assert right.median() > 0.9
+
+
+def test_every_mechanism_has_a_picture(tmp_path):
+    pictures.mechanisms(tmp_path / "generator.png")
+    pictures.tables_seen(tmp_path / "tables-seen.png")
+    assert all(path.stat().st_size > 10_000 for path in tmp_path.iterdir())
+    seen = [point["seen"] for point in pictures.evaluations()]
+    assert len(seen) >= 4
+    assert seen == sorted(seen)
 
 
 def test_components_are_uncorrelated_and_ordered():

@@ -43,6 +43,15 @@ def test_newest_changelog_section_has_the_package_version() -> None:
     assert sections[0] == deepsep.__version__
 
 
+def test_the_wheel_contains_the_weights_and_nothing_that_made_them() -> None:
+    wheel = pytest.importorskip("hatchling.builders.wheel", reason="run make again, which installs hatchling")
+    paths = {file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()}
+    assert "deepsep/networks/in_context.safetensors" in paths
+    assert "deepsep/networks/in_context_network.py" in paths
+    assert {path.split("/")[0] for path in paths} == {"deepsep"}
+    assert (ROOT / "src/deepsep/networks/in_context.safetensors").stat().st_size < 16e6
+
+
 def test_constraints_are_exact_versions_named_once() -> None:
     lines = pin_lines()
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)] == []

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+import sys
 import zipfile
 
 import numpy as np
@@ -107,7 +108,7 @@ def test_other_formats(tmp_path, name):
 
 
 def test_spss_without_its_package_names_the_cure(tmp_path, monkeypatch):
-    monkeypatch.setattr("deepsep.table.spss.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)  # as if it were not installed
     with pytest.raises(ImportError, match="pip install pyreadstat"):
         read_table(write(tmp_path, b"$FL2@(#) SPSS DATA FILE", "t.sav"))
 
@@ -486,3 +487,13 @@ def test_numbers_that_excel_holds_as_text_are_numbers(tmp_path):
     assert read["income"].tolist()[::2] == [10.5, 7.0]
     assert read["plan"].tolist() == ["free", "pro", "free"]
     assert read["age"].tolist()[:2] == [30, 40]
+
+
+def test_a_title_above_the_header_is_pointed_out(tmp_path):
+    with pytest.raises(DataError, match=r"skip it with skip_rows=1\."):
+        read_table(write(tmp_path, "Customers of 2024\na;b\n1;2\n3;4\n"), delimiter=";")
+    pd.DataFrame([["Customers", None, None], ["a", "b", "c"], [1, 2, 3]]).to_excel(
+        tmp_path / "t.xlsx", index=False, header=False
+    )
+    with pytest.raises(DataError, match=r"label column 'b' not found.*skip it with skip_rows=1\."):
+        read_table(tmp_path / "t.xlsx", label="b")

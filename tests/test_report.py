@@ -287,6 +287,13 @@ def test_summary_has_all_parts(summary: dict[str, Any], data: tuple[pd.DataFrame
     assert summary["made"]["command"] == "deepsep fit x.csv"
 
 
+def test_page_says_when_the_model_contains_rows_of_the_table(summary: dict[str, Any]) -> None:
+    assert summary["made"]["rows_in_model"] == 0
+    words = "The saved model contains 1,000 rows of the table, with their labels"
+    assert words not in render(summary)
+    assert words in render(summary | {"made": summary["made"] | {"rows_in_model": 1000}})
+
+
 def test_map_shows_labelled_rows_that_its_model_was_not_trained_on(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
     evaluation = evaluate(for_table(DeepSep(**FAST)), table, read_labels(y), folds=2, baselines=False, repeats=0)

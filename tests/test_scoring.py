@@ -11,6 +11,9 @@ from deepsep import TSVM, DeepSep, for_table, load, save
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring import score_file, score_frame
 
+# A class is called "NA", so that files with it are scored too.
+pytestmark = pytest.mark.filterwarnings("ignore:.*have the label 'NA':deepsep.errors.LabelWarning")
+
 
 def people(n=300, seed=0):
     rng = np.random.default_rng(seed)

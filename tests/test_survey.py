@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.exceptions import NotFittedError
@@ -16,9 +17,10 @@ from deepsep import SurveySegments, load
 from deepsep.datasets import make_survey
 from deepsep.errors import DataError, DeepSepWarning, ModelFileError, ParameterError
 from deepsep.models import save
+from deepsep.report import render_segments
 from deepsep.survey import read_names, write_names, write_segments
 from deepsep.survey.answer_profiles import suggest_names
-from deepsep.survey.choosing_k import choose_k
+from deepsep.survey.choosing_k import choose_k, reason_for_k
 from deepsep.survey.lda import AnswersLDA
 from deepsep.survey.questions import encode, find_separator, read_column, read_question
 
@@ -316,16 +318,45 @@ def test_compare_k_does_not_fit_the_model(people):
 
 
 @pytest.mark.parametrize(
-    ("gain", "stability", "chosen"),
+    ("gain", "noise", "stability", "chosen", "why"),
     [
-        ([0.5, 0.9, 1.0], [1.0, 0.8, 0.7], 3),  # two segments are stable but miss too much
-        ([0.9, 0.95, 1.0], [0.5, 0.9, 0.901], 3),  # of equals the smaller
-        ([0.0, 0.0, 0.0], [0.1, 0.2, 0.3], 4),  # nothing is gained by any: the most stable
+        ([0.5, 0.9, 1.0], 0.1, [1.0, 0.8, 0.7], 3, "k = 3 and 4 predict held-out answers about equally well"),
+        (
+            [0.5, 0.9, 1.0],
+            0.1,
+            [1.0, 0.8, 0.7],
+            3,
+            "k = 2 is more stable, but clearly worse at predicting: perplexity 15",
+        ),
+        ([0.5, 0.8, 1.0], 0.1, [0.6, 0.8, 0.7], 4, "Only k = 4 predicts held-out answers well."),
+        ([0.5, 0.8, 1.0], 2.5, [0.6, 0.8, 0.7], 3, "the most stable of these is k = 3."),  # by noise, too
+        ([0.9, 0.95, 1.0], 0.1, [0.5, 0.9, 0.901], 3, "the most stable of these is k = 3."),  # of equals the smaller
+        ([0.0, 0.0, 0.0], 0.1, [0.1, 0.2, 0.3], 4, "No k predicts held-out answers better"),
     ],
 )
-def test_rule_for_k(gain, stability, chosen):
-    table = pd.DataFrame({"gain": gain, "stability": stability}, index=[2, 3, 4])
+def test_rule_for_k_and_its_reason(gain, noise, stability, chosen, why):
+    perplexity = 20 - 10 * np.array(gain)
+    table = pd.DataFrame(
+        {"perplexity": perplexity, "perplexity_std": noise, "gain": gain, "stability": stability}, index=[2, 3, 4]
+    )
     assert choose_k(table) == chosen
+    assert why in reason_for_k(table)
+
+
+def test_the_page_shows_the_table_of_k_and_the_reason(people, tmp_path):
+    model = SurveySegments(n_segments="auto", k_range=(2, 3), n_init=1, max_iter=5, random_state=0).fit(people.answers)
+    summary = write_segments(model, people.answers, tmp_path / "s", render=render_segments)
+    page = (tmp_path / "s" / "segments.html").read_text(encoding="utf-8")
+    assert summary["reason"] == reason_for_k(model.k_scores_)
+    assert summary["reason"] in page
+    assert f"Why {model.n_segments_} segments?" in page
+    assert page.count('<span class="tag">chosen</span>') == 1
+    assert all(f"{stability:.2f}</td>" in page for stability in model.k_scores_["stability"])
+    assert str(escape(summary["segments"][0]["telling"][0]["answer"])) in page
+    model.set_params(n_segments=2).fit(people.answers)
+    summary = write_segments(model, people.answers, tmp_path / "s")  # without a page, that of the earlier run goes
+    assert summary["reason"] is None
+    assert not (tmp_path / "s" / "segments.html").exists()
 
 
 # -- profiles and names --------------------------------------------------------------------------------------

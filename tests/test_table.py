@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import FunctionTransformer
 
-from deepsep import TSVM, DeepSep, for_table, load, save
+from deepsep import TSVM, DeepSep, for_table, load, method, save
 from deepsep.errors import DataError, DeepSepWarning
 from deepsep.table.columns import UsefulColumns
 from deepsep.table.normal_scores import NormalScores
@@ -181,7 +181,9 @@ def test_the_same_values_in_other_types_score_the_same():
     np.testing.assert_array_equal(model.predict_proba(other), model.predict_proba(frame))
 
 
-@pytest.mark.parametrize("estimator", [TSVM(), RandomForestClassifier(5, random_state=0)], ids=["TSVM", "forest"])
+@pytest.mark.parametrize(
+    "estimator", [method("svm", random_state=0), RandomForestClassifier(5, random_state=0)], ids=["SVM", "forest"]
+)
 def test_codes_of_digits_are_categories(estimator):
     code = np.array([f"{v:03d}" for v in np.random.default_rng(0).integers(0, 9, 200)])
     y = np.where(np.isin(code, ["001", "004", "007"]), "in", "out")
@@ -197,7 +199,7 @@ def test_polars_arrow_and_matrices():
     np.testing.assert_array_equal(model.predict_proba(frame), again.predict_proba(frame))
     np.testing.assert_array_equal(model.predict_proba(pl.from_pandas(frame).to_arrow()), again.predict_proba(frame))
     X = np.random.default_rng(0).normal(size=(40, 2))
-    assert for_table(TSVM()).fit(X, X[:, 0] > 0).score(X, X[:, 0] > 0) > 0.9
+    assert for_table(method("svm")).fit(X, X[:, 0] > 0).score(X, X[:, 0] > 0) > 0.9
 
 
 def test_settings_can_be_changed_and_the_pipeline_cloned():
@@ -270,7 +272,9 @@ def test_wide_tables_are_encoded_as_narrow_ones_are():
 
 
 @pytest.mark.parametrize("size", [1e-150, 1e-30, 1e150])
-@pytest.mark.parametrize("estimator", [TSVM(), RandomForestClassifier(5, random_state=0)], ids=["TSVM", "forest"])
+@pytest.mark.parametrize(
+    "estimator", [method("svm", random_state=0), RandomForestClassifier(5, random_state=0)], ids=["SVM", "forest"]
+)
 def test_the_scale_of_a_column_does_not_matter(estimator, size):
     x = np.random.default_rng(0).normal(size=80)
     y = np.where(x > 0, "high", "low")
@@ -299,3 +303,9 @@ def test_features_know_their_columns():
     for name, source in zip(names, encoder.sources_, strict=True):
         assert name.startswith(encoder.feature_names_in_[source])
     assert (np.diff(encoder.sources_) >= 0).all()
+
+
+def test_only_parts_of_dates_that_differ_are_features():
+    day = pd.Series(pd.date_range("2024-01-01", "2024-12-01", periods=60).normalize())
+    encoder = for_table(TSVM())[:-1].fit(pd.DataFrame({"day": day}))[-2]
+    assert encoder.get_feature_names_out().tolist() == ["day_month", "day_day", "day_total_seconds", "day_weekday"]

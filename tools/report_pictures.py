@@ -17,16 +17,26 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, MARGIN = 1000, 10
 
 
-def take(page: browser.Page, section: str, target: Path, *, from_top: bool = False) -> None:
-    """Write a picture of the section with this heading, or of all from the top of the page to its end."""
-    box = page.evaluate(
-        f"(() => {{const b = document.getElementById('{section}').closest('section').getBoundingClientRect();"
-        " return [b.x, b.y + scrollY, b.width, b.height]})()"
+def take(page: browser.Page, section: str, target: Path, *, until: str = "", from_top: bool = False) -> None:
+    """Write a picture of the section with this heading.
+
+    It may end with the element `until` of the section, and begin at the top of the page.
+    """
+    left, top, right, bottom = page.evaluate(
+        f"""(() => {{
+            const part = document.getElementById("{section}").closest("section"), box = part.getBoundingClientRect();
+            const end = part.querySelector("{until or "h2"}").getBoundingClientRect();
+            return [box.left, box.top + scrollY, box.right, ({str(bool(until)).lower()} ? end : box).bottom + scrollY];
+        }})()"""
     )
-    x, y, width, height = (box[0] - MARGIN, box[1] - MARGIN, box[2] + 2 * MARGIN, box[3] + 2 * MARGIN)
-    clip = {"x": x, "y": y, "width": width, "height": height, "scale": 1}
-    if from_top:
-        clip |= {"y": 0, "height": y + height}
+    top = 0 if from_top else top - MARGIN
+    clip = {
+        "x": left - MARGIN,
+        "y": top,
+        "width": right - left + 2 * MARGIN,
+        "height": bottom + MARGIN - top,
+        "scale": 1,
+    }
     picture = page.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
     target.write_bytes(base64.b64decode(picture["data"]))
 
@@ -37,5 +47,5 @@ if __name__ == "__main__":
         page.open(demo, width=WIDTH)
         take(page, "verdict", IMAGES / "report.png", from_top=True)
         page.open(tutorial, width=WIDTH)
-        take(page, "accuracy", IMAGES / "report-accuracy.png")
+        take(page, "accuracy", IMAGES / "report-accuracy.png", until=".grid")
         take(page, "map", IMAGES / "report-map.png")

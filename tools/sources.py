@@ -16,6 +16,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 
 ROOT = Path(__file__).parents[1]
@@ -306,6 +307,129 @@ def evaluation_table(run: int) -> str:
     return markdown(["view", *units], rows)
 
 
+class InContext(Results):
+    """The in-context network on the tables of `methods`, and elsewhere: benchmarks/in_context.py."""
+
+    FIGURES: ClassVar = {"accuracy": (100, 1), "ece": (100, 1), "log_loss": (1, 2)}
+    SHARES: ClassVar = {
+        "shares_network": "the network's estimate",
+        "shares_labels": "shares among the labels",
+        "shares_mean": "mean of the probabilities",
+        "shares_em": "EM on the probabilities",
+    }
+
+    def part(self, part: str, **where: Any) -> pd.DataFrame:
+        newest = self.rows(part=part)["settings"].iloc[-1]
+        frame = self.rows(part=part, settings=newest, **where).astype({"labels": int, "unlabelled": int, "seed": int})
+        numbers = [*self.FIGURES, *self.SHARES, "covered", "weight", "seconds", "cpu_seconds", "megabytes"]
+        return frame.assign(**{name: pd.to_numeric(frame[name]) for name in numbers})
+
+    @staticmethod
+    def _means(frame: pd.DataFrame, figure: str) -> list[float]:
+        """Return the mean over draws, then over tables, at each number of labels."""
+        each = frame.groupby(["labels", "table"])[figure].mean().groupby("labels").mean()
+        return [float(value) for value in each]
+
+    def accuracies(self, view: str = "both", part: str = "tables") -> list[float]:
+        return [100 * value for value in self._means(self.part(part, view=view), "accuracy")]
+
+    def errors(self, view: str = "both") -> list[float]:
+        return [100 * value for value in self._means(self.part("tables", view=view), "ece")]
+
+    def beside(self, *methods: str) -> str:
+        """Return the views and other methods on the same draws."""
+        frames = {f"in-context, {view}": self.part("tables", view=view) for view in ("both", "columns", "components")}
+        draws = frames["in-context, both"][["table", "labels", "seed"]]
+        others = SOURCES["methods"].frame.astype({"labels": int, "seed": int}).merge(draws)
+        others = others.assign(**{name: pd.to_numeric(others[name]) for name in self.FIGURES})
+        frames |= {WORDS[name].strip("*"): others[others["method"] == name] for name in methods}
+        rows = [
+            [
+                name,
+                *(
+                    " / ".join(f"{scale * value:.{digits}f}" for value in self._means(frame, figure))
+                    for figure, (scale, digits) in self.FIGURES.items()
+                ),
+            ]
+            for name, frame in sorted(frames.items(), key=lambda item: -mean(self._means(item[1], "accuracy")))
+        ]
+        return markdown(["method", "accuracy, %", "calibration error, points", "log loss"], rows)
+
+    def gains(self, labels: int, method: str = "random-forest") -> list[float]:
+        """Return for each table how many points both views are ahead of another method on the same draws."""
+        mine = self.part("tables", view="both", labels=labels).groupby("table")["accuracy"].mean()
+        other = SOURCES["methods"]
+        return [100 * value - other.accuracy(method, labels, table) for table, value in mine.items()]
+
+    def interval(self, labels: int) -> list[float]:
+        """Return the mean gain over a random forest, and an interval of 90 % by drawing tables."""
+        gains = np.array(self.gains(labels))
+        drawn = np.random.default_rng(0).integers(len(gains), size=(10_000, len(gains)))
+        return [float(gains.mean()), *(float(end) for end in np.quantile(gains[drawn].mean(1), [0.05, 0.95]))]
+
+    def per_table(self) -> str:
+        frame = self.part("tables", view="both")
+        rows = [
+            [
+                table,
+                " / ".join(f"{100 * value:.1f}" for value in part.groupby("labels")["accuracy"].mean()),
+                " / ".join(f"{value:.1f}" for value in SOURCES["methods"].accuracies("random-forest", table)),
+            ]
+            for table, part in frame.groupby("table")
+        ]
+        return markdown(["table", "in-context, both views", "random forest"], rows)
+
+    def shares(self) -> str:
+        frame = self.part("tables", view="both")
+        rows = [
+            [words, " / ".join(f"{value:.1f}" for value in self._means(frame, name))]
+            for name, words in self.SHARES.items()
+        ]
+        return markdown(["estimate", "error at 35 / 125 / 500 labels"], rows)
+
+    def covered(self) -> list[float]:
+        """Return how many of the intervals of 90 % hold the share of the class, in per cent."""
+        return [100 * value for value in self._means(self.part("tables", view="both"), "covered")]
+
+    def by_unlabelled(self, part: str) -> pd.DataFrame:
+        """Return accuracies: tables and numbers of labels down, numbers of unlabelled rows across."""
+        frame = self.part(part)
+        return 100 * frame.pivot_table(index=["table", "labels"], columns="unlabelled", values="accuracy")
+
+    def unlabelled(self) -> str:
+        parts = [("18 tables", self.by_unlabelled("unlabelled")), ("two moons", self.by_unlabelled("moons"))]
+        rows = [
+            [name, str(labels), *(f"{value:.1f}" for value in line)]
+            for name, wide in parts
+            for labels, line in wide.groupby("labels").mean().iterrows()
+        ]
+        return markdown(["", "labels", *(f"{n:,}" for n in parts[0][1].columns)], rows)
+
+    def unlabelled_gains(self) -> dict[str, float]:
+        """Return what 1,000 unlabelled rows in the context give on each table, over all numbers of labels."""
+        wide = self.by_unlabelled("unlabelled")
+        return dict((wide[1000] - wide[0]).groupby("table").mean())
+
+    def book_gain(self, name: str, labels: int, quoted: Results) -> float:
+        """Return by how many points the test error on a set is below the published one of the TSVM."""
+        accuracy = self.part("book", view="both", table=name.lower(), labels=labels)["accuracy"].mean()
+        published = next(n for n in quoted.frame["set"] if n.split()[0] == name)
+        return quoted.value("TSVM (book)", set=published, labels=labels) - 100 * (1 - float(accuracy))
+
+    def book(self, quoted: Results) -> str:
+        error = 100 - 100 * self.part("book", view="both").groupby(["table", "labels"])["accuracy"].mean().unstack()
+        published = list(quoted.frame.columns[2:])
+        names = {name.split()[0].lower(): name for name in quoted.frame["set"]}
+        rows = []
+        for name, line in error.iterrows():
+            cells = []
+            for column in published:
+                found = quoted.frame[quoted.frame["set"] == names.get(name, "")].set_index("labels")[column]
+                cells.append(" / ".join(found.get(str(size), "") or "–" for size in (10, 100)))
+            rows.append([names.get(name, name).split()[0], " / ".join(f"{value:.1f}" for value in line), *cells])
+        return markdown(["set", "in-context, both views", *published], rows)
+
+
 def wilson(share: float, n: int) -> list[int]:
     """Return the bounds of Wilson's 95 % interval in whole per cent, where this share of n is right."""
     z = 1.96
@@ -320,6 +444,7 @@ READERS = {
     "deepsep_accuracy": Refinement,
     "tsvm_draws": Draws,
     "tsvm_accuracy": Errors,
+    "in_context": InContext,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)

@@ -30,7 +30,7 @@ from deepsep.core.probability import check_probabilities
 from deepsep.core.sklearn_callers import check_wrappers
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
-from deepsep.errors import LabelError, LabelWarning, ModelFileError, ParameterError
+from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.files.saving import COMMON, save
 
 Array = NDArray[Any]
@@ -66,6 +66,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     _on_step: Callable[[int, float], object] | None = None
 
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
+    _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns
     _is_part = False  # whether this fit is one of several of a larger one, which Ctrl-C must end
 
     random_state: Any
@@ -249,10 +250,14 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _check_restored(self) -> None:
         """Raise unless the restored model gives probabilities to a row."""
-        p = self._probabilities(self._row_of_zeros())
-        c = len(self.classes_)
-        if p.shape != (1, c) or not np.isfinite(p).all() or p.min() < 0 or abs(p.sum() - 1) > 1e-3:
-            raise ModelFileError(f"the model gives a row no probabilities of its {c} classes. Save it again.")
+        message = f"the model gives a row no probabilities of its {len(self.classes_)} classes. Save it again."
+        try:
+            p = check_probabilities(self._probabilities(self._row_of_zeros()))
+            check_probabilities(getattr(self, "label_distributions_", p))
+        except DataError:
+            raise ModelFileError(message) from None
+        if p.shape != (1, len(self.classes_)):
+            raise ModelFileError(message)
 
     def _row_of_zeros(self) -> Array:
         return np.zeros((1, self.n_features_in_))

@@ -150,7 +150,7 @@ _METHODS = (
         "in_context:InContext",
         "a network trained beforehand on synthetic tables, which classifies a new table in one pass",
         "the table resembles some of the millions that it has seen",
-        "half a minute for thousands of rows on two cores; linear; nothing is trained",
+        "about a minute for thousands of rows on two cores; linear; nothing is trained",
     ),
     Method(
         "mean-teacher",

@@ -76,7 +76,8 @@ class InContext(Classifier):
         first 40 principal components, which suits many correlated numbers; or both, averaged with weights from
         labelled rows out of fold (``view_weights_``). Both take a little more than twice as long.
     n_members : int, default=4
-        Members of each view. Time grows with their number, accuracy a little. Where there are more than 72 columns, each sees another 72 of them (``columns_``).
+        Members of each view. Time grows with their number, accuracy a little. Where there are more than 72 columns,
+        each sees another 72 of them (``columns_``).
     context_size : int, default=1000
         Most rows in the context: all labelled rows that fit beside a quarter of unlabelled ones, drawn evenly from the
         classes if they do not fit, and then unlabelled rows. It is also the most rows of the training table that a
@@ -291,11 +292,11 @@ class InContext(Classifier):
         parts = [self._scale(X[start : start + CHUNK]) for start in range(0, len(X), CHUNK)]
         return np.concatenate([view.probabilities(part) for part in parts])
 
-    def _mix(self, said: Mapping[str, Array]) -> Array:
-        if len(said) == 1:
-            return next(iter(said.values()))
-        weights = np.array([self.view_weights_[name] for name in said])
-        return networks.pool(list(said.values()), SHARPNESS * weights)
+    def _mix(self, by_view: Mapping[str, Array]) -> Array:
+        if len(by_view) == 1:
+            return next(iter(by_view.values()))
+        weights = np.array([self.view_weights_[name] for name in by_view])
+        return networks.pool(list(by_view.values()), SHARPNESS * weights)
 
     def _shifted(self, p: Array) -> Array:
         return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
@@ -348,10 +349,15 @@ class InContext(Classifier):
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
         rows = checked_array(arrays, "context_rows", (len(self.context_), d), "f")
         codes = checked_array(arrays, "context_codes", (len(self.context_),), "i")
+        if codes.size and not (codes.min() >= -1 and codes.max() < c):
+            raise ModelFileError("the context of the model has labels beyond its classes. Save the model again.")
         self._context = _Context.of(rows, codes)
         self._members = {name: _take_members(arrays, name, c) for name in self.view_weights_}
         # Where the model was fitted is no part of it: a model from a GPU can be opened without one.
         self._device = choose_device("auto" if self.device == "cuda" else self.device)
+
+    def _check_restored(self) -> None:
+        """Ask for no row yet: the first prediction reads the whole context, which takes seconds."""
 
 
 def _take_members(arrays: Mapping[str, Any], view: str, n_classes: int) -> list[Member]:

@@ -153,7 +153,15 @@ def local_density(V: Array, rows: Array, *, k: int, temperature: float) -> Array
 
 
 def vote(
-    V: Array, voters: Array, codes: Array, loudness: Array, *, k: int, temperature: float, n_classes: int
+    V: Array,
+    voters: Array,
+    codes: Array,
+    loudness: Array,
+    *,
+    k: int,
+    temperature: float,
+    n_classes: int,
+    block: int = BLOCK,
 ) -> Array:
     """Return the share of each class in the vote on every row.
 
@@ -161,17 +169,17 @@ def vote(
     """
     k = min(k, len(voters))
     out = np.empty((len(V), n_classes))
-    for start in range(0, len(V), BLOCK):
-        counts = np.exp(V[start : start + BLOCK] @ voters.T / temperature) * loudness
+    for start in range(0, len(V), block):
+        counts = np.exp(V[start : start + block] @ voters.T / temperature) * loudness
         top = np.argpartition(-counts, k - 1, axis=1)[:, :k]
         votes = np.zeros((len(counts), n_classes))
         np.add.at(votes, (np.arange(len(counts))[:, None], codes[top]), np.take_along_axis(counts, top, axis=1))
-        out[start : start + BLOCK] = votes / votes.sum(axis=1, keepdims=True)
+        out[start : start + block] = votes / votes.sum(axis=1, keepdims=True)
     return out
 
 
-def draw_bank(codes: Array, rng: np.random.Generator) -> Array:
-    """Return up to BANK rows at random, with at least one of each class."""
+def draw_bank(codes: Array, rng: np.random.Generator, size: int = BANK) -> Array:
+    """Return up to ``size`` rows at random, with at least one of each class."""
     order = rng.permutation(len(codes))
     first = order[np.unique(codes[order], return_index=True)[1]]
-    return np.unique(np.concatenate([first, order[: BANK - len(first)]]))
+    return np.unique(np.concatenate([first, order[: size - len(first)]]))

@@ -177,6 +177,7 @@ class TSVM(Classifier):
     """
 
     method_name = "tsvm"
+    _proportions_matter = True  # features are not standardised
 
     C: float = 0.1
     C_star: float | Literal["pool"] | None = None

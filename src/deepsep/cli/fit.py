@@ -254,6 +254,7 @@ def _print_result(
 ) -> None:
     from deepsep.cli.check import finding_lines
     from deepsep.cli.outputs import REPORT
+    from deepsep.report.provenance import rows_in_model
 
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
@@ -267,8 +268,11 @@ def _print_result(
         lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
         width = max(len(str(name)) for name in shares.index)
         lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
+    kept = rows_in_model(fitted.model)
     files = {
-        f"{output}": "the model: deepsep.load opens it" + (f" (replaces {earlier})" if earlier else ""),
+        f"{output}": "the model: deepsep.load opens it"
+        + (f" (replaces {earlier})" if earlier else "")
+        + (f"; it contains {kept:,} rows of this table, with their labels" if kept else ""),
         f"{output / predictions}": f"label, probabilities and confidence of {len(frame):,} rows",
     }
     if summary is not None:
@@ -291,6 +295,7 @@ def _print_result(
             "total_seconds": round(total_seconds, 2),
             "model": output,
             "replaced": earlier,
+            "rows_in_model": kept,
             "predictions": output / predictions,
             "report": None if summary is None else output / REPORT,
         },

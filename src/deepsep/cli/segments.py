@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,8 +59,8 @@ def segments(
     """Find segments in the answers to a questionnaire.
 
     Also shows what sets each segment apart. The folder gets respondents.parquet (everyone's segment with its
-    probability), profiles.csv, names.json for you to edit, and the model. Only an empty cell is a missing answer:
-    "None" and "NA" are answers like any other.
+    probability), profiles.csv, names.json for you to edit, segments.html, and the model. Only an empty cell is a
+    missing answer: "None" and "NA" are answers like any other.
 
     Example: deepsep segments answers.csv -k 5 --id user_id -o segments
     """
@@ -66,6 +68,7 @@ def segments(
         n_segments = _number(k)
         from deepsep.cli.answers import read_answers
         from deepsep.evaluation.frames import check_id_name
+        from deepsep.report import render_segments
         from deepsep.survey import SurveySegments, read_names, write_segments
         from deepsep.survey.segment_files import COLUMNS, check_folder
         from deepsep.table.locations import find_column
@@ -84,7 +87,10 @@ def segments(
         model = SurveySegments(n_segments=n_segments, separator=separator or "auto", names=given, random_state=seed)
         with out.steps("Comparing") as on_step:
             model.fit(X, on_step=on_step)
-        summary = write_segments(model, X, output, ids=ids, id_name=id or "row")
+        command = shlex.join(["deepsep", *sys.argv[1:]])
+        summary = write_segments(
+            model, X, output, ids=ids, id_name=id or "row", render=partial(render_segments, command=command)
+        )
         out.result(_text(summary, output, id), {**summary, "folder": output})
 
 
@@ -122,13 +128,15 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
     if summary["without_answers"]:
         lines.append(f"{summary['without_answers']:,} respondents gave no answer that counts and have no segment.")
     if summary["compared"]:
-        lines += ["", "segments  perplexity  stability"]
+        lines += ["", "segments  perplexity (noise)  stability"]
         for row in summary["compared"]:
             chosen = "  <- chosen" if row["k"] == summary["n_segments"] else ""
-            lines.append(f"{row['k']:8d}  {row['perplexity']:10.2f}  {row['stability']:9.2f}{chosen}")
+            fit = f"{row['perplexity']:.2f} (± {row['perplexity_std']:.2f})"
+            lines.append(f"{row['k']:8d}  {fit:>18}  {row['stability']:9.2f}{chosen}")
         lines.append(
             "Perplexity on held-out respondents: lower is better. Stability over samples and seeds: 1 is best."
         )
+        lines.append(summary["reason"])
     for segment in summary["segments"]:
         lines += [
             "",
@@ -143,6 +151,7 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
     lines += [
         "",
         f"{output / 'respondents.parquet'} holds the segment of each respondent.",
+        f"{output / 'segments.html'} shows the segments: open it in a browser.",
         f"To rename segments, edit {output / 'names.json'} and add: --names {quoted}/names.json",
         f"Next: deepsep fit EVERYONE.csv --labels {quoted}/respondents.parquet --on {on} -o model",
     ]

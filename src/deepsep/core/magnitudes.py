@@ -22,7 +22,7 @@ FARTHEST = 2.0**55  # beyond which a value of a new row makes no difference
 MONSTROUS = 2.0**60  # times the median of its column: a mistake
 
 
-def find_exponents(X: Any, names: Any = None) -> Array | None:
+def find_exponents(X: Any, names: Any = None, *, together: bool = False) -> Array | None:
     """Return for each column the exponent of the power of two by which it is divided; None if none needs it.
 
     Parameters
@@ -31,6 +31,8 @@ def find_exponents(X: Any, names: Any = None) -> Array | None:
         Finite numbers.
     names : sequence of str, optional
         The columns, for messages.
+    together : bool, default=False
+        Whether all columns get the same exponent, for a method to which their sizes relative to each other matter.
 
     Raises
     ------
@@ -38,16 +40,21 @@ def find_exponents(X: Any, names: Any = None) -> Array | None:
         If a single value dwarfs its column: beside it, all other rows would be alike.
     """
     largest = np.maximum(_dense(X.max(axis=0)), -_dense(X.min(axis=0))).astype(np.float64)
+    for column in np.flatnonzero(largest > LARGEST):
+        _check_column(X, int(column), names)
+    if together:
+        size = largest.max()
+        if size == 0 or SMALLEST <= size <= LARGEST:
+            return None
+        exponents = np.full(len(largest), np.frexp(size)[1], np.int32)
+        spread = _deviation(divide(X, exponents)).max()
+        return exponents + (np.frexp(spread)[1] if spread > SMALLEST else 0)
     extreme = np.flatnonzero((largest > 0) & ((largest < SMALLEST) | (largest > LARGEST)))
     if not extreme.size:
         return None
-    for column in extreme[largest[extreme] > LARGEST]:
-        _check_column(X, int(column), names)
     exponents = np.zeros(len(largest), np.int32)
     exponents[extreme] = np.frexp(largest[extreme])[1]
-    columns = divide(X[:, extreme], exponents[extreme])
-    columns = columns.toarray() if sparse.issparse(columns) else columns
-    deviation = columns.std(axis=0, dtype=np.float64)
+    deviation = _deviation(divide(X[:, extreme], exponents[extreme]))
     exponents[extreme] += np.frexp(np.where(deviation > SMALLEST, deviation, 1.0))[1]
     return exponents
 
@@ -74,6 +81,13 @@ def bound(X: Any) -> Any:
     bounded = X.copy()
     bounded.data = np.clip(X.data, -FARTHEST, FARTHEST)
     return bounded
+
+
+def _deviation(X: Any) -> Array:
+    if not sparse.issparse(X):
+        return np.asarray(X.std(axis=0, dtype=np.float64))
+    mean, square = (np.asarray(values.mean(axis=0), np.float64).ravel() for values in (X, X.multiply(X)))
+    return np.asarray(np.sqrt(np.maximum(square - mean**2, 0)))
 
 
 def _dense(values: Any) -> Array:

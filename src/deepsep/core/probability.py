@@ -16,12 +16,13 @@ Array = NDArray[Any]
 
 
 def check_probabilities(p: Array) -> Array:
-    """Return class probabilities (n, c), or raise if they are not numbers: a model never answers with NaN."""
-    if not np.isfinite(p.sum()):
-        row = int((~np.isfinite(p)).any(axis=1).argmax())
+    """Return class probabilities (n, c), or raise if they are none: a model never answers with NaN."""
+    good = (np.abs(p.sum(axis=1) - 1) < 1e-3) & (p.min(axis=1) > -1e-6)  # false for NaN
+    if not good.all():
         raise DataError(
-            f"row {row} gets no probabilities: computing them overflowed. Look for values in it that are far larger "
-            "than those of the other rows, or for a learning rate or penalty that is too large."
+            f"row {int(good.argmin())} gets numbers that are no probabilities. Look for values in it that are far "
+            "larger than those of the other rows. If there are none, fit the model again, with a smaller learning rate "
+            "or penalty."
         )
     return p
 

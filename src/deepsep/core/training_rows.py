@@ -69,7 +69,7 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
     weight = check_weights(X, sample_weight, labels)
     names = getattr(model, "feature_names_in_", None)
     check_not_constant(_as_matrix(X), names)
-    exponents = find_exponents(_as_matrix(X), names)
+    exponents = find_exponents(_as_matrix(X), names, together=model._proportions_matter)
     model.__dict__.pop("_exponents", None)  # of an earlier fit
     if exponents is not None:
         model._exponents = exponents

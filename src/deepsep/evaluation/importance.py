@@ -42,6 +42,7 @@ def permute(
     repeats: int,
     rng: np.random.Generator,
     groups: Sequence[Sequence[int]] | None = None,
+    batch: int = BATCH,
 ) -> Permuted:
     """Shuffle each column of the table in turn and measure the effect on the predictions.
 
@@ -59,6 +60,8 @@ def permute(
         Generator for the shuffling.
     groups : sequence of sequences of int, optional
         Columns that are shuffled together and count as one; by default each by itself.
+    batch : int
+        About how many rows are predicted in one call.
     """
     groups = [[j] for j in range(table.shape[1])] if groups is None else groups
     n, d = len(codes), len(groups)
@@ -66,7 +69,7 @@ def permute(
     sums = [np.zeros((d, *part.shape)) for part in before]
     jobs = [(j, rng.permutation(n)) for j in range(d) for _ in range(repeats)]
     jobs = [(j, order) for j, order in jobs if len(groups[j])]  # an empty group changes nothing
-    per_call = max(1, BATCH // n)
+    per_call = max(1, batch // n)
     for start in range(0, len(jobs), per_call):
         some = jobs[start : start + per_call]
         after = _losses(

@@ -149,7 +149,7 @@ def compare(
     frame, codes = to_pandas(table), known.codes[split.rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)  # the fits give the same warning
-        useful = UsefulColumns(keep=tuple(keep)).fit(frame)
+        useful = UsefulColumns(keep=tuple(keep)).fit(frame, known)
     weights = None if weight is None else weight[split.rows][codes >= 0]
     semi = [name for name in methods if find_method(name).uses_unlabelled]
     n_folds = len(split.tests)

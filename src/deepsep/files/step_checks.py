@@ -83,6 +83,13 @@ def _check_hashes(step: Any) -> None:
         raise ValueError("a vectorizer would read files")
 
 
+def _check_table_encoder(step: Any) -> None:
+    """Every feature must have a place, or a row would be filled with what memory happened to hold."""
+    places = getattr(step, "places_", np.empty(0, int))
+    if not np.array_equal(np.sort(places), np.arange(len(places))):
+        raise ValueError("features of the table have no place")
+
+
 def _check_spline(spline: Any) -> None:
     t, c, (k,) = spline.t, spline.c, _integers([spline.k])
     if not (t.dtype == c.dtype == np.float64 and t.ndim == 1 and c.ndim >= 1 and spline.axis == 0):
@@ -108,4 +115,5 @@ CHECKS = {
     "FeatureHasher": _check_hashes,
     "HashingVectorizer": _check_hashes,
     "BSpline": _check_spline,
+    "TableEncoder": _check_table_encoder,
 }

@@ -74,6 +74,38 @@ def render_comparison(comparison: dict[str, Any], *, command: str | None = None)
     return _page("comparison.html.jinja", context)
 
 
+def render_segments(summary: dict[str, Any], *, command: str | None = None) -> str:
+    """Return segments of respondents as one self-contained HTML page.
+
+    Parameters
+    ----------
+    summary : dict
+        The result of :func:`deepsep.survey.write_segments`, or the content of its ``summary.json``.
+    command : str, optional
+        The command that made it, shown at the end of the page.
+
+    Returns
+    -------
+    str
+    """
+    context = {
+        "title": f"{summary['n_segments']} segments of {summary['respondents']:,} respondents",
+        "summary": summary,
+        "key": figures.key,
+        "difference": figures.difference,
+        "standardised": _standardised,
+        "made": made(command),
+    }
+    return _page("segments.html.jinja", context)
+
+
+def _standardised(answer: dict[str, Any]) -> float:
+    """Return the difference between an answer's share in a segment and overall, in standard deviations."""
+    overall = answer["overall"]
+    spread = (overall * (1 - overall)) ** 0.5
+    return float((answer["share"] - overall) / spread) if spread > 0 else 0.0
+
+
 def _page(template: str, context: dict[str, Any]) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

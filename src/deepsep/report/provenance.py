@@ -8,12 +8,18 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from deepsep._version import __version__
+from deepsep.evaluation.out_of_fold import split_model
 
 LIBRARIES = ("numpy", "scikit-learn", "torch", "skrub", "pandas", "lightgbm")
 
 
-def made(command: str | None, seconds: float | None = None) -> dict[str, Any]:
-    """Return the versions, command, date and duration shown at the end of a page."""
+def rows_in_model(model: Any) -> int:
+    """Return how many rows of the training table a saved model contains, where it says so: those of its context."""
+    return len(set(getattr(split_model(model)[1], "context_", ())))
+
+
+def made(command: str | None, seconds: float | None = None, model: Any = None) -> dict[str, Any]:
+    """Return the versions, command, date and duration shown at the end of a page, and what a saved model contains."""
     versions = {"deepsep": __version__, "Python": platform.python_version()}
     for name in LIBRARIES:
         try:
@@ -26,4 +32,5 @@ def made(command: str | None, seconds: float | None = None) -> dict[str, Any]:
         "command": command,
         "date": now,
         "seconds": None if seconds is None else round(seconds, 1),
+        "rows_in_model": 0 if model is None else rows_in_model(model),
     }

@@ -180,7 +180,7 @@ def summarize(
     summary["explanation"] = _explanation(model, table, proba, evaluation, classes, seed) if explained else None
     summary["comparison"] = None if comparison is None else beside_report(comparison, summary)
     summary["verdict"] = sentences.verdict(summary)
-    summary["made"] = made(command, time.perf_counter() - began)
+    summary["made"] = made(command, time.perf_counter() - began, model)
     step.report(total, "done")
     return summary
 

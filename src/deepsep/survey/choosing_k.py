@@ -100,11 +100,51 @@ def completion_perplexity(lda: AnswersLDA, known: Any, asked: Any) -> float:
     return float(np.exp(-np.log(probability).mean()))
 
 
+def fits_well(table: pd.DataFrame) -> list[int]:
+    """Return the numbers of segments that predict held-out answers about as well as the best one.
+
+    They reach 90 % of the best gain in perplexity, or their perplexity is no more than its standard deviation over the
+    refits above the lowest one. If none predicts better than a single segment, all are alike.
+    """
+    best = table["perplexity"].idxmin()
+    close = table["perplexity"] <= table.loc[best, "perplexity"] + table.loc[best, "perplexity_std"]
+    enough = (table["gain"] >= GAIN) | close | ~(table["gain"] > 0).any()
+    return [int(k) for k in table.index[enough]]
+
+
 def choose_k(table: pd.DataFrame) -> int:
-    """Return the most stable k with at least 90 % of the best gain in perplexity; on a tie the smaller one.
+    """Return the most stable k of those that fit well; on a tie the smallest one.
 
     Perplexity alone would keep asking for more segments, each a little better but less certain than the last; stability
-    alone would choose two.
+    alone would often choose two.
     """
-    enough = table[table["gain"] >= GAIN]
-    return int((enough if len(enough) else table)["stability"].round(2).idxmax())
+    return int(table.loc[fits_well(table), "stability"].round(2).idxmax())
+
+
+def reason_for_k(table: pd.DataFrame) -> str:
+    """Return in a sentence or two why :func:`choose_k` chooses its k."""
+    k, good = choose_k(table), fits_well(table)
+    if not (table["gain"] > 0).any():
+        return (
+            f"No k predicts held-out answers better than a single segment does, and k = {k} is the most stable. These "
+            "answers may not form segments."
+        )
+    if len(good) == 1:
+        text = f"Only k = {k} predicts held-out answers well."
+    else:
+        text = f"k = {_listed(good)} predict held-out answers about equally well; the most stable of these is k = {k}."
+    stability = table["stability"].round(2)
+    stabler = [int(other) for other in table.index if stability[other] > stability[k]]
+    if stabler:
+        best, theirs = table.loc[table["perplexity"].idxmin()], table.loc[stabler, "perplexity"].min()
+        text += (
+            f" k = {_listed(stabler)} {'is' if len(stabler) == 1 else 'are'} more stable, but clearly worse at "
+            f"predicting: perplexity {theirs:.2f} against {best['perplexity']:.2f}, where differences below "
+            f"{best['perplexity_std']:.2f} may be chance."
+        )
+    return text
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} and {last}" if first else last

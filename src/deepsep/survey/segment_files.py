@@ -6,6 +6,7 @@ import io
 import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from deepsep.evaluation.frames import check_id_name
 from deepsep.files.folder import install
 from deepsep.files.saving import save
 from deepsep.survey.answer_profiles import suggest_names
+from deepsep.survey.choosing_k import reason_for_k
 from deepsep.survey.names import dump_names
 from deepsep.survey.survey_segments import SurveySegments
 
@@ -26,10 +28,17 @@ TELLING = 5  # answers per segment in the summary
 SUMMARY, RESPONDENTS, PROFILES, NAMES, MODEL = (
     *("summary.json", "respondents.parquet", "profiles.csv", "names.json", "model"),
 )
+PAGE = "segments.html"
 
 
 def write_segments(
-    model: SurveySegments, answers: Any, folder: str | os.PathLike[str], *, ids: Any = None, id_name: str = "row"
+    model: SurveySegments,
+    answers: Any,
+    folder: str | os.PathLike[str],
+    *,
+    ids: Any = None,
+    id_name: str = "row",
+    render: Callable[[dict[str, Any]], str] | None = None,
 ) -> dict[str, Any]:
     """Write the files of ``deepsep segments`` to a folder, and return the summary.
 
@@ -39,7 +48,8 @@ def write_segments(
     profiles.csv           every answer of every segment: share, overall share, lift; the most telling first
     names.json             the names, for you to edit; see :func:`deepsep.survey.read_names`
     model/                 the fitted model, for :func:`deepsep.load`
-    summary.json           sizes, most telling answers, columns left out, and what "auto" compared
+    summary.json           sizes, most telling answers, columns left out, what "auto" compared, and why it chose its k
+    segments.html          the same as a page, if ``render`` is given
     =====================  ======================================================================================
 
     The folder is written completely or not at all; files of an earlier run are replaced, other files stay.
@@ -56,6 +66,8 @@ def write_segments(
         Unique identifiers of the respondents; by default the row numbers.
     id_name : str, default="row"
         Name of the column of identifiers.
+    render : callable, optional
+        Returns the page for a summary, such as :func:`deepsep.report.render_segments`.
 
     Returns
     -------
@@ -81,12 +93,14 @@ def write_segments(
         NAMES: dump_names(names.tolist()).encode(),
         SUMMARY: (json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
     }
+    if render is not None:
+        files[PAGE] = render(summary).encode()
     with tempfile.TemporaryDirectory() as place:
         save(model, Path(place) / MODEL)
         for file in sorted((Path(place) / MODEL).rglob("*")):
             if file.is_file():
                 files[f"{MODEL}/{file.relative_to(Path(place) / MODEL).as_posix()}"] = file.read_bytes()
-    install(files, target, own=(RESPONDENTS, PROFILES, NAMES, SUMMARY, MODEL))
+    install(files, target, own=(RESPONDENTS, PROFILES, NAMES, SUMMARY, PAGE, MODEL))
     return summary
 
 
@@ -167,4 +181,5 @@ def summarize_segments(model: SurveySegments) -> dict[str, Any]:
         "perplexity": model.perplexity_,
         "segments": segments,
         "compared": None if scores is None else scores.reset_index().to_dict("records"),
+        "reason": None if scores is None else reason_for_k(scores),
     }

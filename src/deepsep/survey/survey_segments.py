@@ -30,8 +30,10 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     """Find segments of respondents in their answers to a questionnaire, by latent Dirichlet allocation.
 
     Every answer becomes a column of zeros and ones, as in the paper; a respondent is a bag of answers. Latent Dirichlet
-    allocation (scikit-learn's) finds k segments, each a distribution over the answers, and describes each respondent as
-    a mixture of them. The segment of a respondent is the one with the largest proportion.
+    allocation finds k segments, each a distribution over the answers, and describes each respondent as a mixture of
+    them. The segment of a respondent is the one with the largest proportion. The model is that of scikit-learn's
+    ``LatentDirichletAllocation``; the fitting is deepsep's own in part, for speed: it starts from a clustering of the
+    respondents, and its E-step works on many rows at once.
 
     The columns of the table may be:
 
@@ -47,8 +49,8 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_segments : int or "auto", default=5
-        Number of segments. "auto" compares those in ``k_range`` and takes the most stable k that reaches 90 % of the
-        best gain in held-out perplexity; see :meth:`compare_k`.
+        Number of segments. "auto" compares those in ``k_range`` and takes the most stable k of those that predict
+        held-out answers about as well as the best one; see :meth:`compare_k`.
     k_range : tuple of two int, default=(2, 8)
         Smallest and largest number of segments for "auto" and :meth:`compare_k`.
     separator : "auto", str, None or dict, default="auto"
@@ -92,7 +94,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     n_iter_ : int
         Passes over the respondents.
     lda_ : LatentDirichletAllocation
-        The fitted model; its columns are the answers in the order of ``questions_``.
+        The fitted model, a subclass of scikit-learn's; its columns are the answers in the order of ``questions_``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : array of str

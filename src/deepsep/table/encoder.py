@@ -13,6 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 from sklearn.utils.validation import check_is_fitted
 from skrub import StringEncoder
 
+from deepsep.errors import DataError
 from deepsep.table.normal_scores import NormalScores
 
 Array = NDArray[Any]
@@ -76,7 +77,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]
         self.numbers_, self.dates_, self.categories_, self.texts_ = (np.array(at, int) for at in kinds.values())
-        self.with_time_ = np.array([j for j in self.dates_ if _has_time(X.iloc[:, j])], int)
+        self.date_parts_ = [_telling_parts(X.iloc[:, j], self.scale) for j in self.dates_]
         self.sizes_ = _unusual_sizes(self._numbers(X))
         self.number_scores_ = NormalScores() if self.scale else None
         self.date_scores_ = NormalScores() if self.scale else None
@@ -85,7 +86,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         blocks = list(self._blocks(X, "fit_transform"))
         columns = [
             *self.numbers_,
-            *(j for j in self.dates_ for _ in self._date_parts(j)),
+            *np.repeat(self.dates_, [len(parts) for parts in self.date_parts_]),
             *np.repeat(self.categories_, _n_levels(self.category_encoder_) if len(self.categories_) else 0),
             *(j for j, encoder in zip(self.texts_, self.text_encoders_, strict=True) for _ in encoder.all_outputs_),
         ]
@@ -106,7 +107,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         features = np.empty(len(self.sources_), dtype=object)
         features[self.places_] = [
             *names[self.numbers_],
-            *(f"{names[j]}_{part}" for j in self.dates_ for part in self._date_parts(j)),
+            *(f"{names[j]}_{part}" for j, part in self._dates()),
             *(self.category_encoder_.get_feature_names_out(names[self.categories_]) if len(self.categories_) else ()),
             *(name for encoder in self.text_encoders_ for name in encoder.get_feature_names_out()),
         ]
@@ -126,25 +127,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             numbers = np.clip(self._numbers(X) / self.sizes_, -LARGEST, LARGEST).astype(np.float32)
             yield numbers if self.number_scores_ is None else getattr(self.number_scores_, method)(numbers)
         if len(self.dates_):
-            parts = np.column_stack([_part(X.iloc[:, j], part) for j in self.dates_ for part in self._date_parts(j)])
+            parts = np.column_stack([_part(X.iloc[:, j], part) for j, part in self._dates()])
             yield parts if self.date_scores_ is None else getattr(self.date_scores_, method)(parts)
         if len(self.categories_):
             yield getattr(self.category_encoder_, method)(_cells(X, self.categories_))
         for j, encoder in zip(self.texts_, self.text_encoders_, strict=True):
-            yield np.asarray(getattr(encoder, method)(X.iloc[:, j]))
+            try:
+                yield np.asarray(getattr(encoder, method)(X.iloc[:, j]))
+            except ValueError as error:  # numbers that are not finite, in a saved model that was edited
+                name = self.feature_names_in_[j]
+                raise DataError(
+                    f"the text of column {name!r} cannot be encoded ({error}). Fit the model again."
+                ) from error
 
     def _numbers(self, X: pd.DataFrame) -> Array:
         return np.asarray(X.iloc[:, self.numbers_].to_numpy(np.float64))
 
-    def _date_parts(self, j: int) -> list[str]:
-        """Return the parts into which a column of dates is split."""
-        time = ["hour"] if j in self.with_time_ else []
-        return ["year", "month", "day", *time, "total_seconds", *(["weekday"] if self.scale else [])]
+    def _dates(self) -> Iterator[tuple[int, str]]:
+        """Yield the columns of dates with each of the parts into which they are split."""
+        for j, parts in zip(self.dates_, self.date_parts_, strict=True):
+            yield from ((int(j), part) for part in parts)
 
 
-def _has_time(dates: pd.Series[Any]) -> bool:
+def _telling_parts(dates: pd.Series[Any], weekday: bool) -> list[str]:
+    """Return the parts of dates that differ between rows."""
+    parts = ["year", "month", "day", "hour", "total_seconds", *(["weekday"] if weekday else [])]
     given = dates.dropna()
-    return bool((given.dt.normalize() != given).any())
+    return [part for part in parts if part == "total_seconds" or len(np.unique(_part(given, part))) > 1]
 
 
 def _part(dates: pd.Series[Any], part: str) -> Array:

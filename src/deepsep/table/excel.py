@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.errors import DataError, Setting, missing_package
-from deepsep.table.locations import GROWTH, check_memory
+from deepsep.table.locations import GROWTH, NAMELESS, check_memory
 from deepsep.table.text import check_unique
 
 UNPACKED_GROWTH = 3.0  # bytes of memory needed per byte of an unpacked workbook
@@ -43,7 +43,7 @@ def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int 
 
 
 def _name(value: Any, i: int) -> str:
-    return f"unnamed_{i}" if value is None else str(value).strip() or f"unnamed_{i}"
+    return f"{NAMELESS}{i}" if value is None else str(value).strip() or f"{NAMELESS}{i}"
 
 
 def _check_archive(path: Path, max_bytes: int | None) -> None:

@@ -47,6 +47,7 @@ UNZIPPED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile
 # Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
 GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
 UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+NAMELESS = "unnamed_"  # how the name of a column without one begins
 LONGEST_NAME = 200  # characters of a name in a message
 LIMIT = "DEEPSEP_MAX_BYTES"
 
@@ -183,9 +184,13 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, sett
     shown = ", ".join(repr(str(name)[:LONGEST_NAME]) for name in known[:12]) + (" ..." if len(known) > 12 else "")
     similar = closest(wanted, known)
     hint = f". The table has {shown}." if similar is None else f"; did you mean {similar!r}?"
+    if sum(str(name).startswith(NAMELESS) for name in known) >= len(known) / 2:
+        hint += " If there is a title above the names of the columns, skip it with {skip}."
     if setting is None:
-        raise DataError(f"{role} {wanted!r} not found{hint}")
-    raise DataError(f"{{setting}}: {role} {wanted!r} not found{hint}", setting=Setting(setting))
+        raise DataError(f"{role} {wanted!r} not found{hint}", skip=Setting("skip_rows", 1))
+    raise DataError(
+        f"{{setting}}: {role} {wanted!r} not found{hint}", setting=Setting(setting), skip=Setting("skip_rows", 1)
+    )
 
 
 def _similar(path: Path) -> str:

@@ -63,7 +63,8 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         out, start = np.empty(X.shape, np.float32), 0
         for k, end in enumerate(self.ends_):
             scores = np.interp(X[:, k], self.values_[start:end], self.scores_[start:end])
-            out[:, k] = np.where(np.isnan(X[:, k]), np.nan, scores)
+            # Scores are never farther out, unless someone has edited a saved model.
+            out[:, k] = np.where(np.isnan(X[:, k]), np.nan, np.clip(scores, -FARTHEST, FARTHEST))
             start = end
         return out
 

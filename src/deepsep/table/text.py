@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.table.locations import READABLE, compression_of, open_bytes, readable
+from deepsep.table.locations import NAMELESS, READABLE, compression_of, open_bytes, readable
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 UNUSUAL = "^~:#\x01 "  # delimiters suggested in messages but never assumed
@@ -312,7 +312,7 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 def _check_header(path: Path, header: list[str]) -> list[str]:
     names = [name.strip().lstrip("\ufeff") for name in header]
-    names = [name or f"unnamed_{i}" for i, name in enumerate(names, start=1)]
+    names = [name or f"{NAMELESS}{i}" for i, name in enumerate(names, start=1)]
     check_unique(path, names)
     return names
 
@@ -360,14 +360,18 @@ def _ragged(form: TextFormat, bad: list[int]) -> DataError:
     line, row = wrong[0]
     start = form.delimiter.join(row)[:60]
     many = f" ({len(wrong)}{' or more' if len(wrong) >= 1000 else ''} lines are like this)" if len(wrong) > 1 else ""
-    if len(wrong) >= min(rows - 1, 1000) and all(len(row) == width + 1 for _, row in wrong):
+    nearly_all = len(wrong) >= min(rows - 1, 1000)
+    if nearly_all and width > 1 and all(len(row) == width + 1 for _, row in wrong):
         advice = "Every row has one more value than the header: name the first column too (are these row names?)."
+    elif nearly_all and all(len(row) > width for _, row in wrong):
+        advice = "If there is a title above the names of the columns, skip it with {skip}."
     elif len(row) > width:
         advice = f"If a value contains {form.delimiter!r}, put it in double quotes; otherwise remove the extra values."
     else:
         advice = "Is the line cut off, or a note below the table? Complete it or remove it."
     return DataError(
-        f"{form.path}, line {line}: {len(row)} values, but the header has {width}{many}: {start!r}. {advice}"
+        f"{form.path}, line {line}: {len(row)} values, but the header has {width}{many}: {start!r}. {advice}",
+        skip=Setting("skip_rows", line - 1),
     )
 
 
