@@ -120,8 +120,9 @@ class Committee(Classifier):
     Parameters
     ----------
     members : list or dict, optional
-        Names of methods, estimators, or a dict of name to either. None: the members that suit the number of labels and
-        the effort; ``deepsep.committee_members()`` lists them.
+        Names of methods, estimators, or a dict of name to either. None: forests (random forest and extra trees) and
+        DeepSep; unless the effort is "fast", the in-context network in its two views as well, and LightGBM from 250
+        labels on.
     effort : {"fast", "normal", "best"}, default="normal"
         How much is computed: "fast" leaves out the in-context network and deals three folds, "normal" deals five,
         "best" ten, three times over where labels are few.
