@@ -90,9 +90,9 @@ class TSVM(Classifier):
         Of the RBF kernel exp(-gamma |x - z|²), as in scikit-learn's SVC.
     balance : bool, default=True
         Whether to fix the mean score over the unlabelled rows. False: a free bias; if a class collapses in the single
-        loop (below 0.2 % of the unlabelled rows are left on one side, and less than a tenth of those that the
-        supervised boundary has there), its problem is solved again with the mean score of the supervised boundary, or
-        of ``priors``, and a ``CollapseWarning``. "cccp" is left as it is.
+        loop (it gets less than a tenth of the unlabelled rows that the supervised boundaries give it), its problem is
+        solved again with the mean score of the supervised boundary, or of ``priors``, and a ``CollapseWarning``.
+        "cccp" is left as it is.
     priors : dict {class: share}, optional
         Class shares in the population, of which the unlabelled rows are a sample, where they are known to differ from
         those of the labelled rows. They sum to one. Probabilities and predictions are corrected for them, whether

@@ -178,7 +178,7 @@ def fit_and_measure(
     from deepsep.cli.outputs import REPORT, SUMMARY, as_file
     from deepsep.cli.progress import watching
     from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
-    from deepsep.report.checks import check_fit
+    from deepsep.report.findings import check_fit
     from deepsep.table import for_table
 
     n, labelled = len(data.X), data.labelled

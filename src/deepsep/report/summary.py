@@ -24,8 +24,8 @@ from deepsep.evaluation.intervals import (
 from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.report import sentences
-from deepsep.report.checks import check_model, too_different
 from deepsep.report.explanation import importance, tree
+from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import (
     BASELINES,
     FOLDS,

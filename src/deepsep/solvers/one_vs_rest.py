@@ -22,9 +22,9 @@ from deepsep.solvers.supervised_svm import supervised_svm
 Array = NDArray[Any]
 Algorithm = Literal["single-loop", "cccp", "supervised"]
 
-# A side has collapsed that has hardly any unlabelled row, and far fewer than the labels alone would give it. Its share
+# A class has collapsed that gets far fewer of the unlabelled rows than the supervised boundaries give it. Its share
 # among the labels is no measure: labels may fill quotas where the population has 1 % of a class.
-LOST, FAR_FEWER = 0.002, 0.1
+FAR_FEWER = 0.1
 SMALL = 1_000  # rows
 TO_ROUNDING = 1e-12
 
@@ -78,7 +78,7 @@ class Boundaries:
     balanced : array of bool
         Which problems have the balancing constraint.
     collapsed : array of int
-        Problems of the single loop that were solved again with a constraint, since without it one side was lost.
+        Problems of the single loop that were solved again with a constraint, since without it a class was lost.
     """
 
     separator: Separator
@@ -189,11 +189,18 @@ def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, Algo
 
 
 def _collapsed(problem: Problem, start: Result, result: Result) -> Array:
-    """Return the problems whose free bias lost one side that the supervised start had."""
-    weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
-    before, after = ((problem.unlabelled_scores(r.w, r.b) > 0) @ weight for r in (start, result))
-    lost = (after < np.minimum(LOST, FAR_FEWER * before), 1 - after < np.minimum(LOST, FAR_FEWER * (1 - before)))
-    return np.flatnonzero(lost[0] | lost[1])
+    """Return the problems of classes that lost the rows which the supervised start gave them."""
+    before, after = (_predicted_shares(problem, each) for each in (start, result))
+    lost = np.flatnonzero(after < FAR_FEWER * before)
+    return lost if len(problem.signs) > 1 else np.zeros(min(lost.size, 1), int)
+
+
+def _predicted_shares(problem: Problem, result: Result) -> Array:
+    """Return the share of the unlabelled rows that each class gets."""
+    scores = problem.unlabelled_scores(result.w, result.b)
+    scores = scores if len(scores) > 1 else np.vstack([-scores, scores])
+    counts = np.bincount(scores.argmax(axis=0), weights=problem.cost_unlabelled, minlength=len(scores))
+    return np.asarray(counts / counts.sum())
 
 
 def _mean_scores(problem: Problem, start: Result) -> Array:
