@@ -167,6 +167,7 @@ def test_probabilities_of_the_unlabelled_rows_have_the_known_shares():
     assert model.members_["tsvm"].priors == shares
 
 
+@pytest.mark.filterwarnings("ignore:only one labelled row")
 def test_one_label_a_class_means_equal_weights():
     X, _, truth = partly()
     y = np.full(len(X), None)
