@@ -296,6 +296,7 @@ def bomb() -> bytes:
         ("header.csv", b"x" * 140_000 + b",segment\n1,a\n2,b\n", "more than 131,072 characters"),
         ("table.sav", b"$FL2@(#) SPSS DATA FILE cut off", "table.sav"),
     ],
+    ids=lambda value: value if isinstance(value, str) and "." in value[-5:] else "",  # zip files hold the time of day
 )
 def test_broken_files_are_refused(tmp_path: Path, name: str, content: bytes, word: str) -> None:
     if name.endswith(".sav"):
