@@ -461,6 +461,7 @@ def test_the_names_at_the_top_are_the_promised_ones():
     promised = [
         "TSVM",
         "DeepSep",
+        "Committee",
         "InContext",
         "LabelledFold",
         "SurveySegments",
