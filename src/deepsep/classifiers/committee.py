@@ -165,7 +165,7 @@ class Committee(Classifier):
     >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
     >>> y = np.full(400, None)
     >>> y[:10], y[-10:] = "near", "far"
-    >>> model = Committee(["tsvm", "logistic-regression"], n_jobs=1, random_state=0).fit(X, y)
+    >>> model = Committee(members=["tsvm", "logistic-regression"], n_jobs=1, random_state=0).fit(X, y)
     >>> sorted(model.weights_)
     ['logistic-regression', 'tsvm']
     >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
