@@ -5,8 +5,8 @@ from itertools import product
 import networkx
 import numpy as np
 import pytest
+from rows import affinities, blobs, moons
 from scipy import sparse
-from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading as SklearnSpreading
@@ -19,7 +19,6 @@ from deepsep.classifiers.graph import (
     degrees,
     diffuse,
     distributions,
-    local_scale,
     neighbours,
     normalised,
     one_hot,
@@ -31,29 +30,6 @@ from deepsep.core.scaling import Scaling
 from deepsep.errors import LabelWarning, ParameterError
 
 GRAPH = [LabelSpreading, LabelPropagation, GraphMinCut, MarkovRandomWalk]
-
-
-def moons(n=200, labelled=5, seed=0):
-    X, truth = make_moons(n, noise=0.08, random_state=seed)
-    rng = np.random.default_rng(seed)
-    y = np.full(n, -1)
-    for k in range(2):
-        rows = rng.choice(np.flatnonzero(truth == k), labelled, replace=False)
-        y[rows] = k
-    return X, y, truth
-
-
-def blobs(n=150, labelled=4, seed=0):
-    X, truth = make_blobs(n, centers=3, n_features=4, cluster_std=2.0, random_state=seed)
-    y = np.full(n, -1)
-    for k in range(3):
-        y[np.flatnonzero(truth == k)[:labelled]] = k
-    return X, y, truth
-
-
-def affinities(X, k=10):
-    distance, index = neighbours(X, k)
-    return connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
 
 
 def graph_of(model, X):

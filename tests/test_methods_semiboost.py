@@ -2,39 +2,15 @@
 
 import numpy as np
 import pytest
+from rows import affinities, blobs, moons
 from scipy import sparse
-from sklearn.datasets import make_blobs, make_moons
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from deepsep.classifiers import SemiBoost
 from deepsep.classifiers import semiboost as boosting
-from deepsep.classifiers.graph import connect, local_scale, neighbours
 from deepsep.core.scaling import Scaling
 from deepsep.errors import ParameterError
-
-
-def moons(n=200, labelled=5, seed=0):
-    X, truth = make_moons(n, noise=0.08, random_state=seed)
-    rng = np.random.default_rng(seed)
-    y = np.full(n, -1)
-    for k in range(2):
-        rows = rng.choice(np.flatnonzero(truth == k), labelled, replace=False)
-        y[rows] = k
-    return X, y, truth
-
-
-def blobs(n=150, labelled=4, seed=0):
-    X, truth = make_blobs(n, centers=3, n_features=4, cluster_std=2.0, random_state=seed)
-    y = np.full(n, -1)
-    for k in range(3):
-        y[np.flatnonzero(truth == k)[:labelled]] = k
-    return X, y, truth
-
-
-def affinities(X, k=10):
-    distance, index = neighbours(X, k)
-    return connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
 
 
 def pairs(seed=0):
