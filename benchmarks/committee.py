@@ -92,7 +92,7 @@ def place_of(table, labels, seed):
 
 @dataclass
 class Cell:
-    """What the members said in one cell."""
+    """The predictions of the members in one cell."""
 
     table: str
     labels: int
@@ -145,7 +145,7 @@ def without_temperature(p, codes, weight):
     return Mixture(fit_mixture(p, codes, weight).weights)
 
 
-def told(cell, shares):
+def adjusted(cell, shares):
     p = cell.mix(cell.members)
     log_p = np.log(np.maximum(p, 1e-30))
     return shifted(p, log_shift_to_shares(log_p, shares, np.ones(len(p))))
@@ -154,26 +154,26 @@ def told(cell, shares):
 def variants():
     """Return functions of a cell to probabilities, by what they are called."""
     every = [seat.name for seat in MEMBERS]
-    found = {
+    by_name = {
         "committee": lambda cell: cell.mix(cell.members),
         "fast": lambda cell: cell.mix([seat.name for seat in MEMBERS if "fast" in seat.efforts]),
         "all members always": lambda cell: cell.mix(every),
         "plain average": lambda cell: cell.mix(cell.members, plain_average),
         "no temperature": lambda cell: cell.mix(cell.members, without_temperature),
         "no shrinkage": lambda cell: cell.mix(cell.members, fit_mixture, weight_penalty=1e-3, temperature_penalty=1e-3),
-        "told the shares": lambda cell: told(
+        "known shares": lambda cell: adjusted(
             cell, np.bincount(cell.truth, minlength=len(cell.shares)) / len(cell.truth)
         ),
-        "estimated shares": lambda cell: told(cell, cell.shares),
+        "estimated shares": lambda cell: adjusted(cell, cell.shares),
     }
     for penalty in (0.1, 1.0, 3.0):
-        found[f"weight penalty {penalty:g}"] = lambda cell, penalty=penalty: cell.mix(
+        by_name[f"weight penalty {penalty:g}"] = lambda cell, penalty=penalty: cell.mix(
             cell.members, fit_mixture, weight_penalty=penalty
         )
     for name in every:
-        found[f"without {name}"] = lambda cell, name=name: cell.mix([one for one in cell.members if one != name])
-        found[name] = lambda cell, name=name: cell.all.get(name)
-    return found
+        by_name[f"without {name}"] = lambda cell, name=name: cell.mix([one for one in cell.members if one != name])
+        by_name[name] = lambda cell, name=name: cell.all.get(name)
+    return by_name
 
 
 def measured():

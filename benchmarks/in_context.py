@@ -104,8 +104,8 @@ def run_table(X, codes, labelled, unlabelled, seed):
     """Yield (view, figures) for both views and each alone."""
     model, seconds = fit(X, codes, labelled, unlabelled, seed)
     truth = codes[unlabelled]
-    said = {"both": model.label_distributions_, **model.view_distributions_}
-    for view, p in said.items():
+    answers = {"both": model.label_distributions_, **model.view_distributions_}
+    for view, p in answers.items():
         figures = figures_of(p[len(labelled) :], truth) | {"seconds": f"{seconds:.2f}"}
         if view == "both":
             figures |= measure_shares(model, p[len(labelled) :], codes[labelled], truth)

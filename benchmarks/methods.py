@@ -41,8 +41,8 @@ COLUMNS = [*KEY, *FIGURES, "error"]
 
 def settings_of(name):
     """Return a short name of all settings of a method, so that results with others are not taken for these."""
-    said = {key: repr(value) for key, value in method(name).get_params().items() if "random_state" not in key}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:8]
+    given = {key: repr(value) for key, value in method(name).get_params().items() if "random_state" not in key}
+    return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def measure(cell, folder):
@@ -59,11 +59,11 @@ def measure(cell, folder):
         start = time.perf_counter()
         model.fit(X[rows], y)
         seconds = time.perf_counter() - start
-        said = getattr(model, "label_distributions_", None)
-        said = model.predict_proba(X[unlabelled]) if said is None else said[len(labelled) :]
-        if not np.isfinite(said).all():
+        p = getattr(model, "label_distributions_", None)
+        p = model.predict_proba(X[unlabelled]) if p is None else p[len(labelled) :]
+        if not np.isfinite(p).all():
             raise ValueError("probabilities are not finite")
-        figures = {name: f"{value:.6f}" for name, value in scores(said, codes[unlabelled]).items()}
+        figures = {name: f"{value:.6f}" for name, value in scores(p, codes[unlabelled]).items()}
         return {**cell, **figures, "seconds": f"{seconds:.3f}", "error": ""}
     except Exception as error:
         return {**cell, "error": f"{type(error).__name__}: {error}".replace("\n", " ")}

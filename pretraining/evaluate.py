@@ -101,8 +101,8 @@ def probabilities(
     spectrum = None
     if view == "components":
         both = torch.cat([context, asked])[None]
-        found, spectrum = principal_components(both, len(context), min(MOST_COMPONENTS, context.shape[1]))
-        context, asked = found[0, : len(context)], found[0, len(context) :]
+        components, spectrum = principal_components(both, len(context), min(MOST_COMPONENTS, context.shape[1]))
+        context, asked = components[0, : len(context)], components[0, len(context) :]
     total = torch.zeros(len(asked), n_classes, device=device)
     shares = torch.zeros(n_classes, device=device)
     count = torch.tensor([n_classes], device=device)
@@ -154,7 +154,7 @@ def evaluate(
         n_classes = int(table.classes.max()) + 1
         values = torch.from_numpy(table.values).to(device)
         for labels in protocol.labels:
-            found: dict[str, list[Score]] = {view: [] for view in (*VIEWS, "both")}
+            scores_by_view: dict[str, list[Score]] = {view: [] for view in (*VIEWS, "both")}
             for draw in range(protocol.draws):
                 labelled, rest = split(table.classes, labels, draw)
                 scored = rest[: protocol.most_asked]
@@ -178,11 +178,11 @@ def evaluate(
                         )
                     )
                 answers.append(((answers[0][0] + answers[1][0]) / 2, (answers[0][1] + answers[1][1]) / 2))
-                for view, (chances, shares) in zip(found, answers, strict=True):
-                    found[view].append(
+                for view, (chances, shares) in zip(scores_by_view, answers, strict=True):
+                    scores_by_view[view].append(
                         score(chances.cpu().numpy(), shares.cpu().numpy(), table.classes[scored], true_shares)
                     )
-            for view, each in found.items():
+            for view, each in scores_by_view.items():
                 scores[table.name, view, labels] = Score(*(statistics.fmean(part) for part in zip(*each, strict=True)))
     return scores
 

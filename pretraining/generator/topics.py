@@ -31,8 +31,8 @@ def topic_table(dice: Dice, rows: int, columns: int) -> tuple[Tensor, Tensor]:
     log_odds = (habits / (1 - habits)).clamp(1e-3, 1e3).log()
     evidence = given @ log_odds.transpose(1, 2) + (1 - habits).clamp(min=1e-3).log().sum(2)[:, None]
     common = mixture.mean(1, keepdim=True).clamp(min=1e-6).log()
-    found = (evidence + common).masked_fill(~first(n_topics, MAX_CLASSES)[:, None], -torch.inf).argmax(2)
-    segments = torch.where(dice.chance(0.5, 1), found, mixture.argmax(2))
+    likeliest = (evidence + common).masked_fill(~first(n_topics, MAX_CLASSES)[:, None], -torch.inf).argmax(2)
+    segments = torch.where(dice.chance(0.5, 1), likeliest, mixture.argmax(2))
 
     groups = OneHotGroups.draw(dice, columns)
     noise = dice.log_uniform(0.05, 1.0, 1, 1)

@@ -205,8 +205,8 @@ class InContext(Classifier):
         if self.view != "components":
             self._members["columns"] = [networks.draw_member(c, columns, identity, rng) for columns in self.columns_]
         if self.view != "columns":
-            found = np.arange(networks.components_of(self._scale(values)).axes.shape[2])
-            self._members["components"] = [networks.draw_member(c, found, identity, rng) for _ in range(n)]
+            every = np.arange(networks.components_of(self._scale(values)).axes.shape[2])
+            self._members["components"] = [networks.draw_member(c, every, identity, rng) for _ in range(n)]
 
     def _views(self) -> dict[str, ContextView]:
         """Return the context as the members of each view have read it; read again after a copy or from a file."""
@@ -251,7 +251,7 @@ class InContext(Classifier):
         context = self._scale(self._context.values)
         unlabelled = np.flatnonzero(codes < 0)
         unlabelled = unlabelled[np.linspace(0, len(unlabelled) - 1, min(len(unlabelled), FOLD_UNLABELLED)).astype(int)]
-        said = np.empty((len(names), len(truth)))
+        likelihoods = np.empty((len(names), len(truth)))
         for i, name in enumerate(names):
             # Of all rows: the labels have no part in them.
             components = networks.components_of(context) if name == "components" else None
@@ -264,8 +264,10 @@ class InContext(Classifier):
                     self._members[name][:FOLD_MEMBERS],
                     components,
                 )
-                said[i, test] = view.probabilities(context[labelled[first[test]]])[np.arange(len(test)), truth[test]]
-        weights = mixture_weights(said, copies.astype(float)) * [USUAL_WEIGHTS[name] for name in names]
+                likelihoods[i, test] = view.probabilities(context[labelled[first[test]]])[
+                    np.arange(len(test)), truth[test]
+                ]
+        weights = mixture_weights(likelihoods, copies.astype(float)) * [USUAL_WEIGHTS[name] for name in names]
         return dict(zip(names, (weights / weights.sum()).tolist(), strict=True))
 
     def _estimate_shares(self) -> None:
