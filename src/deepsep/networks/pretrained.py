@@ -10,7 +10,7 @@ from deepsep.errors import ModelFileError
 from deepsep.networks.in_context_network import InContextNetwork, load_network
 
 WEIGHTS = Path(__file__).with_name("in_context.safetensors")
-WEIGHTS_SHA256 = "b3280cd635361839ba374704d26f591d65c8d866831d3675a485acda6c210bde"
+WEIGHTS_SHA256 = "b43b78dab0ac0e55257740de996a156f7974f59bfb0d24845702aaf60911ca13"
 
 
 @cache
