@@ -31,6 +31,7 @@ from deepsep.errors import (
 )
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.population import to_population
+from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
@@ -394,6 +395,14 @@ class Committee(Classifier):
 
     # -- saving ----------------------------------------------------------------------------------------------
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder: short for ``deepsep.save(model, path)``.
+
+        If an in-context network is a member, the folder contains rows of the training table, those of its ``context_``,
+        with their labels: without them it could not predict. It also contains ``out_of_fold_``, without features.
+        """
+        super().save(path)
+
     def _saved_settings(self) -> dict[str, Any]:
         """Leave the settings of members that were given as estimators to the fitted ones."""
         members = self.members.values() if isinstance(self.members, Mapping) else self.members or ()
@@ -401,7 +410,11 @@ class Committee(Classifier):
         return super()._saved_settings() | ({} if named else {"members": GIVEN})
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {"weights_": self.weights_, "temperature_": self.temperature_, "failures_": self.failures_}
+        state: dict[str, Any] = {
+            "weights_": self.weights_,
+            "temperature_": self.temperature_,
+            "failures_": self.failures_,
+        }
         sections: list[dict[str, Any]] = []
         arrays: dict[str, Any] = {}
         for i, (name, member) in enumerate(self.members_.items()):
@@ -416,15 +429,17 @@ class Committee(Classifier):
             )
         if hasattr(self, "prior_shift_"):
             arrays["prior_shift_"] = self.prior_shift_
-        return {**state, "sections": sections}, arrays
+        state["sections"] = sections
+        if self.out_of_fold_ is not None:
+            state["held_out"], held_out = to_parts(self.out_of_fold_)
+            arrays |= {f"held_out.{name}": array for name, array in held_out.items()}
+        return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         c = len(self.classes_)
         self.members_, self.out_of_fold_ = {}, None
         for i, section in enumerate(state["sections"]):
-            prefix = f"member{i}."
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            member = put_together(section, own)
+            member = put_together(section, _own(arrays, f"member{i}."))
             if not np.array_equal(member.classes_, self.classes_) or member.n_features_in_ != self.n_features_in_:
                 raise ModelFileError(
                     f"the member {section['name']!r} has other classes or columns. Save the model again."
@@ -434,6 +449,11 @@ class Committee(Classifier):
         self.failures_ = state["failures_"]
         if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
             raise ModelFileError("weights and members do not fit together. Save the model again.")
+        if "held_out" in state:
+            codes = np.searchsorted(self.classes_, self.transduction_)
+            self.out_of_fold_ = from_parts(state["held_out"], _own(arrays, "held_out."), codes, self.classes_)
+            if not {COMMITTEE, *self.members_} <= set(self.out_of_fold_.p):
+                raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")
         self._shifts = {}
         if "shifts" in arrays:
             shifts = checked_array(arrays, "shifts", (len(self.members_), c), "f")
@@ -442,6 +462,11 @@ class Committee(Classifier):
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
         if self.members == GIVEN:
             self.members = {name: clone(member) for name, member in self.members_.items()}
+
+
+def _own(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _by_name(members: Iterable[Any]) -> dict[str, Any]:
