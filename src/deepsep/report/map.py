@@ -41,23 +41,40 @@ class Embedded:
     of: str
 
 
+ENCODED = "the encoded columns, since this method has no embedding"
+
+
 def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) -> Embedded:
     """Return at most 1,200 rows of a fold by its fitted model: unlabelled ones, and at most 400 held-out ones.
 
     ``training`` and ``held_out`` are the numbers of the fold's training and test rows.
     """
-    rng = np.random.default_rng(seed)
-    known = np.sort(rng.permutation(len(held_out))[:MOST_LABELLED])
-    unknown = rng.permutation(np.flatnonzero(fold.codes < 0))[: MOST_ROWS - len(known)]
-    parts, of = (
-        [take(fold.X, unknown), take(fold.X_test, known)],
-        "the encoded columns, since this method has no embedding",
-    )
+    unknown, known = _draw(np.flatnonzero(fold.codes < 0), len(held_out), seed)
+    parts, of = [take(fold.X, unknown), take(fold.X_test, known)], ENCODED
     parts = [part for part in parts if part.shape[0]]
     if hasattr(fitted, "transform"):
         parts, of = [fitted.transform(part) for part in parts], "the network's embedding"
-    X = np.concatenate([part.toarray() if hasattr(part, "toarray") else np.asarray(part, float) for part in parts])
+    X = np.concatenate([_dense(part) for part in parts])
     return Embedded(np.concatenate([training[unknown], held_out[known]]), X, of)
+
+
+def embed_columns(encoder: Any, table: Any, unlabelled: Array, held_out: Array, seed: int) -> Embedded:
+    """Return at most 1,200 rows as the columns have been encoded, without labels: unlabelled and held-out ones."""
+    unknown, known = _draw(unlabelled, len(held_out), seed)
+    rows = np.concatenate([unknown, held_out[known]])
+    X = take(table, rows)
+    return Embedded(rows, _dense(X if encoder is None else encoder.transform(X)), ENCODED)
+
+
+def _draw(unlabelled: Array, n_held_out: int, seed: int) -> tuple[Array, Array]:
+    """Return some of the unlabelled rows, and places of some of those held out."""
+    rng = np.random.default_rng(seed)
+    known = np.sort(rng.permutation(n_held_out)[:MOST_LABELLED])
+    return rng.permutation(unlabelled)[: MOST_ROWS - len(known)], known
+
+
+def _dense(rows: Any) -> Array:
+    return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, float)
 
 
 def positions(X: Array, seed: int) -> Array:
