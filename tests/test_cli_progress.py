@@ -72,6 +72,7 @@ def test_one_bar_shows_the_fits_of_a_committee_and_its_report(
     assert re.search(r" 90%\|.*8 of 8 fits", shown)
     assert re.search(r" 95%\|.*the map.*100%\|.*done", capsys.readouterr().err, re.S)
     assert "_on_work" not in vars(model)
+    assert not any(name.startswith("_") for name in model.get_params())
 
 
 def test_a_watched_fit_leaves_no_trace(slow_clock: None, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -216,8 +216,8 @@ class Committee(Classifier):
     n_jobs: int | None = None
     random_state: Any = None
 
-    # Called with (seconds of work done, in all, what is done) while a fit goes on. No setting, as in ``_on_step``.
-    _on_work: OnWork | None = None
+    # Called with (seconds of work done, in all, what is done) while a fit goes on. No setting, like ``_on_step``.
+    _on_work: ClassVar[OnWork | None] = None
 
     # -- fitting ---------------------------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ def fit_everything(
         interrupted = True
     fitted = {task.name: done[task] for task in tasks if task.fold is None}
     failures |= {name: str(result) for name, result in fitted.items() if isinstance(result, Exception)}
-    kept = {name: member for name, member in fitted.items() if name not in failures}
+    kept = {name: fitted[name] for name in members if name not in failures}
     held_out = None
     if fits is not None:
         results = [result for task, result in done.items() if task.fold is not None]
