@@ -15,6 +15,7 @@ from deepsep.report import explain, render, summarize
 from deepsep.report.committee_held_out import is_fitted_to
 from deepsep.report.explanation import as_text
 from deepsep.report.held_out import evaluate
+from deepsep.report.map import embed_members
 from deepsep.report.outcome import judge, looks_like_quotas, surest, what_helps
 
 MEMBERS = ["tsvm", "logistic-regression"]
@@ -129,6 +130,27 @@ def test_other_labels_are_not_those_of_the_fit(fitted):
     assert not is_fitted_to(model[-1], read_labels(other))
     assert not is_fitted_to(Committee(), read_labels(y))
     assert not is_fitted_to(TSVM(), read_labels(y))
+
+
+def test_rows_on_the_map_are_apart_by_what_the_members_say_of_them(fitted):
+    model, _, y = fitted
+    committee, unlabelled = model[-1], np.flatnonzero(y == None)  # noqa: E711
+    embedded, held_out = embed_members(committee, unlabelled, seed=0), committee.out_of_fold_
+    place = {row: i for i, row in enumerate(held_out.rows)}
+    assert sum(row in place for row in embedded.rows) == 20
+    said = {
+        name: [
+            held_out.p[name][place[row]] if row in place else member.label_distributions_[row]
+            for row in embedded.rows.tolist()
+        ]
+        for name, member in committee.members_.items()
+    }
+    a, b = 3, len(embedded.rows) - 2  # an unlabelled row and one held out
+    expected = sum(
+        committee.weights_[name] * (1 - np.sqrt(p[a] * p[b]).sum())  # the squared Hellinger distance
+        for name, p in said.items()
+    )
+    assert ((embedded.X[a] - embedded.X[b]) ** 2).sum() == pytest.approx(expected)
 
 
 def test_an_interrupted_committee_without_folds_says_so(fitted):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
 
 from deepsep.classifiers.base import Array, Classifier, settings
 from deepsep.classifiers.catalogue import method, record_of
-from deepsep.classifiers.committee_fits import OnWork, fit_everything, list_tasks, twin_of
+from deepsep.classifiers.committee_fits import fit_everything, list_tasks, twin_of
 from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, require
@@ -215,9 +215,6 @@ class Committee(Classifier):
     twins: bool = False
     n_jobs: int | None = None
     random_state: Any = None
-
-    # Called with (seconds of work done, in all, what is done) while a fit goes on. No setting, like ``_on_step``.
-    _on_work: ClassVar[OnWork | None] = None
 
     # -- fitting ---------------------------------------------------------------------------------------------
 

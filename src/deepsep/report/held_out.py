@@ -28,7 +28,7 @@ from deepsep.evaluation.population import (
     to_population,
 )
 from deepsep.report.committee_held_out import is_fitted_to, predictions, shuffle_columns
-from deepsep.report.map import Embedded, embed, embed_columns
+from deepsep.report.map import Embedded, embed, embed_members
 from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
@@ -165,7 +165,7 @@ def _of_committee(
     model: Any, table: Any, labels: Labels, seed: int, weight: Array | None, repeats: int, n_jobs: int | None
 ) -> Evaluation | str:
     """Return the evaluation of a committee by what it knows already: the predictions that it was weighted by."""
-    encoder, committee = split_model(model)
+    _, committee = split_model(model)
     held_out = committee.out_of_fold_
     if held_out is None:
         return "Accuracy cannot be estimated: the fit was interrupted before a fold was complete. Fit again."
@@ -187,7 +187,7 @@ def _of_committee(
         averages=None,
         curve=[],
         permuted=permuted,
-        embedded=embed_columns(encoder, table, np.flatnonzero(labels.codes < 0), rows, seed),
+        embedded=embed_members(committee, np.flatnonzero(labels.codes < 0), seed),
         n_folds=held_out.folds.n_splits,
         n_training=round(float(held_out.n_training.mean())),
         weighted=weighted,

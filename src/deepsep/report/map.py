@@ -31,14 +31,17 @@ class Embedded:
     rows : array (m,)
         Numbers of the rows.
     X : array (m, d)
-        Their embedding, or their encoded columns if the method has no embedding.
+        Their embedding, or their encoded columns if the method has no embedding; for a committee, what its members say.
     of : str
-        Which of the two it is.
+        What it is, in words.
+    standardize : bool
+        Whether all columns of X count alike.
     """
 
     rows: Array
     X: Array
     of: str
+    standardize: bool = True
 
 
 ENCODED = "the encoded columns, since this method has no embedding"
@@ -58,12 +61,20 @@ def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) 
     return Embedded(np.concatenate([training[unknown], held_out[known]]), X, of)
 
 
-def embed_columns(encoder: Any, table: Any, unlabelled: Array, held_out: Array, seed: int) -> Embedded:
-    """Return at most 1,200 rows as the columns have been encoded, without labels: unlabelled and held-out ones."""
-    unknown, known = _draw(unlabelled, len(held_out), seed)
-    rows = np.concatenate([unknown, held_out[known]])
-    X = take(table, rows)
-    return Embedded(rows, _dense(X if encoder is None else encoder.transform(X)), ENCODED)
+def embed_members(committee: Any, unlabelled: Array, seed: int) -> Embedded:
+    """Return at most 1,200 rows by what each member of a committee says: unlabelled ones, and held-out ones.
+
+    Squared distances are the means of the members' squared Hellinger distances, by their weights. Those held out are
+    the rows of the first repeat, predicted without their labels.
+    """
+    held_out = committee.out_of_fold_
+    unknown, known = _draw(unlabelled, len(held_out.rows) // held_out.folds.n_repeats, seed)
+    parts = []
+    for name, member in committee.members_.items():
+        p = np.concatenate([member.label_distributions_[unknown], held_out.p[name][known]])
+        parts.append(np.sqrt(committee.weights_[name] / 2 * np.maximum(p, 0)))
+    rows = np.concatenate([unknown, held_out.rows[known]])
+    return Embedded(rows, np.hstack(parts), "the probabilities by each member", standardize=False)
 
 
 def _draw(unlabelled: Array, n_held_out: int, seed: int) -> tuple[Array, Array]:
@@ -77,12 +88,14 @@ def _dense(rows: Any) -> Array:
     return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, float)
 
 
-def positions(X: Array, seed: int) -> Array:
+def positions(embedded: Embedded, seed: int) -> Array:
     """Return positions of the rows in the unit square, by t-SNE."""
     from sklearn.manifold import TSNE
 
-    spread = X.std(axis=0)
-    X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    X, spread = embedded.X, embedded.X.std(axis=0)
+    X = X - X.mean(axis=0)
+    if embedded.standardize:
+        X = X / np.where(spread > 0, spread, 1)
     if min(X.shape) < 3 or len(np.unique(X, axis=0)) < 10:
         flat = np.pad(X, ((0, 0), (0, 2)))[:, :2]
     else:

@@ -117,8 +117,9 @@ def calibration(own: dict[str, Any], confidence: float) -> dict[str, str]:
         word, how = "too unsure", "is underconfident"
     else:
         word, how = "sound", "is well calibrated, as far as these labels show"
+    who = with_article(own["name"])
     sentence = (
-        f"{own['name']} {how}: its mean confidence is {percent(confidence)}, and "
+        f"{who[:1].upper()}{who[1:]} {how}: its mean confidence is {percent(confidence)}, and "
         f"{percent(own['accuracy']['value'])} of its predictions are right."
     )
     return {"verdict": word, "sentence": sentence}

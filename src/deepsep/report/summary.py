@@ -386,7 +386,7 @@ def _map(
     held_out = dict(zip(evaluation.rows.tolist(), evaluation.p["model"], strict=True))
     for i in np.flatnonzero(known.labelled[rows]):
         p[i] = held_out[rows[i]]
-    at = positions(evaluation.embedded.X, seed)
+    at = positions(evaluation.embedded, seed)
     return {
         "of": evaluation.embedded.of,
         "rows": [
