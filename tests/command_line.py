@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from deepsep.cli import app
 
 PATIENCE = 60  # seconds to wait for output
-SHORT = ("--set", "rounds=1", "--set", "initial_epochs=5")
+SHORT = ("--method", "deepsep", "--set", "rounds=1", "--set", "initial_epochs=5")
 
 
 def run(*arguments: object):

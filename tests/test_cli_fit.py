@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +117,12 @@ def test_settings_reach_the_method(people: Path) -> None:
     ("options", "words"),
     [
         (("--method", "tvsm"), "did you mean 'tsvm'?"),
-        (("--set", "rouns=3"), "no setting 'rouns'"),
+        (("--method", "deepsep", "--set", "rouns=3"), "no setting 'rouns'"),
         (("--set", "rounds"), "write it as name=value"),
-        (("--set", "rounds=-3"), "rounds=-3"),
+        (("--method", "deepsep", "--set", "rounds=-3"), "rounds=-3"),
+        (("--set", "rounds=3"), "committee has no setting 'rounds'"),
+        (("--method", "tsvm", "--effort", "fast"), "--effort is for the committee"),
+        (("--effort", "fast", "--set", "effort=best"), "Leave one of them out"),
         (("--method", "knn", "--priors", "p.csv"), "knn takes no priors"),
         (("--method", "label-spreading", "--weight", "weight"), "takes no weights"),
         (("--on", "customer"), "--on belongs to --labels"),
@@ -230,6 +235,70 @@ def test_a_failure_in_the_report_leaves_nothing(people: Path, monkeypatch: pytes
     assert result.exit_code == 1
     assert "No space left on device" in result.stderr
     assert [item.name for item in people.parent.iterdir()] == [people.name]
+
+
+TOGETHER = ("--effort", "fast", "--set", "members=['tsvm','logistic-regression']", "--set", "n_jobs=1")
+
+
+def test_a_committee_is_the_default_and_says_what_it_will_do(people: Path) -> None:
+    folder = people.parent / "model"
+    result = run("fit", people, "--label", "segment", "-o", folder, "--no-report", *TOGETHER)
+    assert result.exit_code == 0, result.output
+    model = deepsep.load(folder)[-1]
+    assert isinstance(model, deepsep.Committee)
+    assert (model.effort, model.twins, list(model.members_)) == ("fast", False, ["tsvm", "logistic-regression"])
+    assert "It has 2 members, each fitted to all rows, and to the other rows in each of 3 folds:" in result.stderr
+    assert "In all 8 fits: less than a minute on 1 core" in result.stderr
+
+
+def test_a_committee_reports_what_it_has_measured(people: Path) -> None:
+    folder = people.parent / "model"
+    result = run("fit", people, "--label", "segment", "--id", "customer", "-o", folder, *TOGETHER)
+    assert result.exit_code == 0, result.output
+    summary = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    held_out = deepsep.load(folder)[-1].out_of_fold_
+    right = float((held_out.p["committee"].argmax(axis=1) == held_out.codes).mean())
+    assert summary["accuracy"]["methods"][0]["accuracy"]["value"] == right
+    assert all(sentence in result.stdout for sentence in summary["verdict"])
+    assert summary["verdict"][0].startswith("Usable: expect the committee to give about")
+    assert re.search(r"^logistic regression +0\.\d\d +\d+", result.stdout, re.M)
+    explained = run("explain", folder, people, "--json")
+    assert explained.exit_code == 0, explained.output
+    assert "five fits of a random forest" in explained.stderr
+    assert json.loads(explained.stdout)["importance"]["columns"][0]["column"] in ("age", "plan")
+
+
+@pytest.mark.parametrize(("after", "code"), [(1, 130), (5, 0)])
+def test_ctrl_c_keeps_a_committee_whose_members_are_all_fitted(
+    people: Path, monkeypatch: pytest.MonkeyPatch, after: int, code: int
+) -> None:
+    place = "deepsep.classifiers.committee_fits.in_parallel"
+    in_parallel = import_module("deepsep.classifiers.committee_fits").in_parallel
+
+    def interrupted(*arguments: Any) -> Iterator[Any]:
+        yield from islice(in_parallel(*arguments), after)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupted)
+    folder = people.parent / "model"
+    result = run("fit", people, "--label", "segment", "-o", folder, *TOGETHER, "--json")
+    assert result.exit_code == code
+    assert folder.exists() == (code == 0)
+    if code:
+        assert "Interrupted. Nothing was written." in result.stderr
+        return
+    content = json.loads(result.stdout)
+    assert content["accuracy"]["held_out"] == 10  # of 30 labels: one fold of three
+    assert "rest on 1 of 3 folds" in content["warnings"][-1]
+    assert "Ctrl-C again ends without one" in result.stderr
+
+
+def test_a_json_result_has_the_verdict_and_the_members(people: Path) -> None:
+    result = run("fit", people, "--label", "segment", "-o", people.parent / "m", *TOGETHER, "--json")
+    content = json.loads(result.stdout)
+    assert content["outcome"]["verdict"] == "usable"
+    assert [line["key"] for line in content["members"]["lines"]] == ["tsvm", "logistic-regression"]
+    assert content["rows_in_model"] == 0
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from command_line import open_terminal, read_terminal, run
 import deepsep
 from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.cli.console import Console
-from deepsep.cli.progress import watching
+from deepsep.cli.progress import watching, watching_committee
 from deepsep.survey import SurveySegments
 
 BAR = re.compile(r"\d%\|")
@@ -56,6 +56,23 @@ def test_networks_report_all_their_steps_and_forget_who_listened(name: str) -> N
     del model._on_step
     alone = deepsep.method(name, steps=120, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
+
+
+def test_one_bar_shows_the_fits_of_a_committee_and_its_report(
+    slow_clock: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(np.arange(60) < 30, (X[:, 0] > 0).astype(int), -1)
+    model = deepsep.Committee(members=["tsvm", "knn"], effort="fast", n_jobs=1, random_state=0)
+    with watching_committee(Console(as_json=False, quiet=False), model, report=True) as on_step:
+        model.fit(X, y)
+        shown = capsys.readouterr().err
+        on_step(1, 2, "the map")
+        on_step(2, 2, "done")
+    assert re.search(r" 90%\|.*8 of 8 fits", shown)
+    assert re.search(r" 95%\|.*the map.*100%\|.*done", capsys.readouterr().err, re.S)
+    assert "_on_work" not in vars(model)
+    assert not any(name.startswith("_") for name in model.get_params())
 
 
 def test_a_watched_fit_leaves_no_trace(slow_clock: None, capsys: pytest.CaptureFixture[str]) -> None:

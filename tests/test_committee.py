@@ -11,10 +11,16 @@ from sklearn.naive_bayes import GaussianNB
 
 from deepsep import TSVM, Committee, load, method
 from deepsep.classifiers import Supervised
+from deepsep.classifiers.committee import MEMBERS
+from deepsep.classifiers.committee_fits import list_tasks, twin_of
+from deepsep.core.labels import read_labels
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
 from deepsep.core.probability import temper
-from deepsep.errors import DeepSepWarning, LabelError, LabelWarning, ModelFileError, ParameterError
+from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning, ModelFileError, ParameterError
+from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.metrics import log_loss
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.report.provenance import rows_in_model
 
 CHEAP = ["logistic-regression", "tsvm"]
 
@@ -93,6 +99,109 @@ def test_a_label_has_no_part_in_the_mixture_of_its_own_row():
     alike = (before == after).all(axis=1)
     assert alike[[7, 37]].all()
     assert not alike.all()
+
+
+# -- the fits ------------------------------------------------------------------------------------------------
+
+
+def test_members_are_fitted_first_then_the_folds_and_the_longest_first():
+    members = {"tsvm": method("tsvm"), "in-context": method("in-context"), "random-forest": method("random-forest")}
+    tasks = list_tasks(members, True, n_rows=9_000, n_labelled=100, n_folds=2)
+    whole, folds = tasks[:3], [[task for task in tasks if task.fold == number] for number in (0, 1)]
+    assert [task.fold for task in tasks] == [None] * 3 + [0] * 5 + [1] * 5
+    for part in (whole, *folds):
+        assert sorted(part, key=lambda task: -task.seconds) == part
+    assert {task.name for task in folds[0]} == {*members, twin_of("tsvm"), twin_of("in-context")}
+
+
+def test_the_twin_of_a_member_sees_the_labelled_rows_alone():
+    X, y, _ = partly()
+    model = committee(["tsvm", "logistic-regression"], twins=True).fit(X, y)
+    held_out = model.out_of_fold_
+    assert set(held_out.p) == {*CHEAP, twin_of("tsvm"), "committee", twin_of("committee")}
+    labelled = np.array([label is not None for label in y])
+    for number, test in enumerate(held_out.folds.tests):
+        train = np.setdiff1d(np.flatnonzero(labelled), test)
+        with pytest.warns(LabelWarning, match="no unlabelled rows"):
+            alone = TSVM(random_state=model.members_["tsvm"].random_state).fit(X[train], y[train])
+        np.testing.assert_array_equal(
+            held_out.p[twin_of("tsvm")][held_out.fold == number], alone.predict_proba(X[test])
+        )
+    plain = committee(["tsvm", "logistic-regression"]).fit(X, y)
+    np.testing.assert_array_equal(plain.predict_proba(X), model.predict_proba(X))
+
+
+def test_the_plan_names_what_will_be_fitted():
+    labels = read_labels(partly(60, 30)[1])
+    plan = Committee(effort="fast").plan(60, labels)
+    assert list(plan.members) == ["random-forest", "extra-trees", "deepsep"]
+    assert (plan.n_folds, plan.n_fits) == (3, 3 + 3 * 3)
+    assert plan.left_out["lightgbm-few-labels"] == "from effort normal on and from 250 labels on"
+    assert set(plan.members) | set(plan.left_out) == {seat.name for seat in MEMBERS}
+    assert Committee(effort="fast", twins=True).plan(60, labels).n_fits == 3 + 3 * 4
+    assert committee(["knn"]).plan(60, labels).members == {"knn": "the vote of the nearest labelled rows"}
+
+
+class Interrupts(LogisticRegression):
+    """Ends like Ctrl-C, at its n-th fit."""
+
+    at, fits = 0, 0
+
+    def fit(self, X, y, sample_weight=None):
+        Interrupts.fits += 1
+        if Interrupts.fits == Interrupts.at:
+            raise KeyboardInterrupt
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize(("at", "kept"), [(2, 0), (3, 1), (4, 2)])
+def test_ctrl_c_in_the_folds_keeps_the_members_and_the_folds_that_are_complete(monkeypatch, at, kept):
+    monkeypatch.setattr(Interrupts, "at", at)
+    monkeypatch.setattr(Interrupts, "fits", 0)
+    X, y, _ = partly()
+    with pytest.warns(InterruptWarning, match=f"{kept} of 3 folds" if kept else "no fold was complete"):
+        model = committee({"stops": Supervised(Interrupts()), "tsvm": "tsvm"}).fit(X, y)
+    assert list(model.weights_) == ["stops", "tsvm"]
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
+    if not kept:
+        assert model.out_of_fold_ is None
+        assert set(model.weights_.values()) == {0.5}
+        return
+    held_out = model.out_of_fold_
+    assert len(held_out.folds.tests) == kept
+    monkeypatch.setattr(Interrupts, "at", 0)
+    whole = committee({"stops": Supervised(Interrupts()), "tsvm": "tsvm"}).fit(X, y).out_of_fold_
+    np.testing.assert_array_equal(held_out.p["tsvm"], whole.p["tsvm"][whole.fold < kept])
+
+
+def test_ctrl_c_before_all_members_are_fitted_leaves_no_model(monkeypatch):
+    monkeypatch.setattr(Interrupts, "at", 1)
+    monkeypatch.setattr(Interrupts, "fits", 0)
+    X, y, _ = partly()
+    model = committee({"stops": Supervised(Interrupts()), "tsvm": "tsvm"})
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "transduction_")
+
+
+def test_what_is_done_adds_up_to_all_there_is_to_do():
+    X, y, _ = partly()
+    model, heard = committee(), []
+    model._on_work = lambda *done: heard.append(done)
+    model.fit(X, y)
+    assert [what for *_, what in heard] == [f"{i} of 8 fits" for i in range(1, 9)]
+    assert heard[-1][0] == pytest.approx(heard[-1][1])
+    assert [done for done, *_ in heard] == sorted(done for done, *_ in heard)
+
+
+def test_an_in_context_network_is_not_asked_about_rows_beyond_its_context():
+    X, y, _ = partly(400, 30)
+    folds = deal_folds(read_labels(y), n_splits=2, seed=0)
+    asked = []
+    candidate = Candidate(method("tsvm"), most_unlabelled=50)
+    look = lambda name, fitted, fold: asked.append((fitted.n_labeled_, fitted.n_unlabeled_))  # noqa: E731
+    fit_folds({"one": candidate}, X, read_labels(y), folds, after_fit=look)
+    assert asked == [(15, 50), (15, 50)]
 
 
 # -- the estimator -------------------------------------------------------------------------------------------
@@ -202,6 +311,22 @@ def test_saved_and_loaded_it_gives_the_same_bits(tmp_path):
     assert again.fit(X, y).predict(X[:1]).tolist() == model.predict(X[:1]).tolist()
 
 
+def test_saved_and_loaded_it_knows_its_predictions_out_of_fold(tmp_path):
+    X, y, _ = partly()
+    model = committee(twins=True).fit(X, y, sample_weight=np.linspace(0.5, 1.5, len(y)))
+    model.save(tmp_path / "model")
+    before, after = model.out_of_fold_, load(tmp_path / "model").out_of_fold_
+    for name in ("rows", "fold", "codes", "classes", "weight", "n_training"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
+    assert list(after.p) == list(before.p)
+    for name, p in before.p.items():
+        np.testing.assert_allclose(after.p[name], p, atol=1e-6)
+    for name in ("n_repeats", "seed", "notes"):
+        assert getattr(after.folds, name) == getattr(before.folds, name)
+    np.testing.assert_array_equal(after.folds.rows, before.folds.rows)
+    assert [test.tolist() for test in after.folds.tests] == [test.tolist() for test in before.folds.tests]
+
+
 def test_an_edited_folder_is_refused(tmp_path):
     X, y, _ = partly()
     model = committee().fit(X, y)
@@ -209,6 +334,18 @@ def test_an_edited_folder_is_refused(tmp_path):
     model.save(tmp_path / "model")
     with pytest.raises(ModelFileError, match="weights and members do not fit together"):
         load(tmp_path / "model")
+
+
+def test_rows_in_the_model_are_those_of_all_contexts():
+    X, y, _ = partly()
+    small = {"n_members": 1, "context_size": 60}
+    members = {view: method("in-context", view=view, **small) for view in ("columns", "components")}
+    for seed, member in enumerate(members.values()):
+        member.set_params(random_state=seed)
+    model = committee({**members, "tsvm": "tsvm"}).fit(X, y)
+    contexts = [set(model.members_[view].context_.tolist()) for view in members]
+    assert len(contexts[0]) < rows_in_model(model) == len(contexts[0] | contexts[1])
+    assert rows_in_model(committee().fit(X, y)) == 0
 
 
 @pytest.mark.parametrize(

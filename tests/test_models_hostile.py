@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer, StandardScaler
 
-from deepsep import TSVM, DeepSep, for_table, method
+from deepsep import TSVM, Committee, DeepSep, for_table, method
 from deepsep.classifiers import Supervised
 from deepsep.errors import DeepSepError, ModelFileError
 from deepsep.files import packed
@@ -44,6 +44,9 @@ def make(kind):
         return make_pipeline(SplineTransformer(), TSVM()).fit(X, Y)
     if kind == "nested":
         return make_pipeline(make_pipeline(StandardScaler()), TSVM()).fit(X, Y)
+    if kind == "committee":
+        members = ["logistic-regression", "tsvm"]
+        return Committee(members=members, effort="fast", n_jobs=1, random_state=0).fit(X, Y)
     if kind == "deepsep":
         return DeepSep(rounds=1, initial_epochs=2, n_networks=1, random_state=0).fit(X, Y)
     if kind in ("lightgbm", "xgboost"):
@@ -431,6 +434,44 @@ def test_what_a_graph_spreads_are_probabilities(saved):
         spoilt["label_distributions_"][at] = value
         write(place, "arrays.safetensors", write_tensors(spoilt))
         refuse(place, "no probabilities")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("p", lambda p: p * np.nan),
+        ("p", lambda p: p[1:].copy()),
+        ("p", lambda p: p[:, :, ::-1] - 0.5),
+        ("rows", lambda rows: rows + 150),
+        ("rows", lambda rows: rows - 151),
+        ("rows", lambda rows: rows * 0),
+        ("rows", lambda rows: rows[1:].copy()),
+        ("sizes", lambda sizes: -sizes),
+        ("sizes", lambda sizes: sizes * 2**20),
+        ("sizes", lambda sizes: sizes[1:].copy()),
+        ("n_training", lambda n: n[1:].copy()),
+        ("taking_part", lambda rows: rows[:0].copy()),
+        ("taking_part", lambda rows: rows[:9].copy()),
+        ("taking_part", lambda rows: rows + 1),
+    ],
+)
+def test_predictions_out_of_fold_that_do_not_fit_are_refused(name, change, saved):
+    place = saved("committee")
+    arrays = read_tensors((place / "arrays.safetensors").read_bytes())
+    key = f"held_out.{name}"
+    arrays[key] = np.ascontiguousarray(change(arrays[key]).astype(arrays[key].dtype))
+    write(place, "arrays.safetensors", write_tensors(arrays))
+    refuse(place)
+
+
+@pytest.mark.parametrize("changes", [{"n_repeats": 0}, {"n_repeats": 2}, {"names": ["tsvm", "tsvm", "tsvm"]}])
+def test_predictions_out_of_fold_of_other_members_are_refused(changes, saved):
+    place = saved("committee")
+    manifest = json.loads((place / "manifest.json").read_bytes())
+    held_out = manifest["estimator"]["state"]["held_out"]
+    held_out.update(changes)
+    write(place, "arrays.safetensors", (place / "arrays.safetensors").read_bytes(), manifest)
+    refuse(place)
 
 
 @pytest.mark.parametrize("kind", ["deepsep", "tsvm", "entropy-logistic", "logistic-regression"])

@@ -206,8 +206,10 @@ def test_too_few_labels_give_a_reason_and_no_accuracy() -> None:
     model = for_table(DeepSep(**FAST)).fit(table, y)
     summary = summarize(model, table, y)
     assert summary["accuracy"] is None
+    assert summary["outcome"]["verdict"] == "not shown to beat guessing"
     assert summary["verdict"] == [
-        "Accuracy cannot be estimated: at least two classes need two labels or more. Label more rows."
+        "Not shown to beat guessing. Accuracy cannot be estimated: at least two classes need two labels or more. Label "
+        "more rows."
     ]
     page = render(summary)
     assert "kept their class" in page  # the rounds are shown by agreement instead
@@ -404,7 +406,7 @@ def test_methods_without_rounds_or_embedding_are_reported(data: tuple[pd.DataFra
     assert "learns from the labelled rows alone" in page
 
 
-def test_better_baseline_comes_first(summary: dict[str, Any]) -> None:
+def test_better_baseline_comes_right_after_the_verdict(summary: dict[str, Any]) -> None:
     from deepsep.report.sentences import verdict
 
     worse = json.loads(json.dumps(summary))
@@ -412,11 +414,12 @@ def test_better_baseline_comes_first(summary: dict[str, Any]) -> None:
     own = worse["accuracy"]["methods"][0]["accuracy"]
     own["value"], forest["accuracy"]["value"] = 0.6, 0.8
     forest["against_model"] |= {"difference": -0.2, "interval": [-0.3, -0.1]}
-    assert verdict(worse)[0].startswith("A random forest is better here, use it instead: 80\u00a0% against 60\u00a0%")
+    assert verdict(worse)[1].startswith("A random forest is better here, use it instead: 80\u00a0% against 60\u00a0%")
     forest["against_model"]["interval"] = [-0.45, 0.05]
-    assert "may be chance (+20.0 points, 95 % interval −5.0 to +45.0)" in verdict(worse)[0]
+    assert "may be chance (+20.0 points, 95 % interval −5.0 to +45.0)" in verdict(worse)[1]
     own["value"] = 0.95
-    assert verdict(worse)[0].startswith("Expect DeepSep to give about 95\u00a0%")
+    assert verdict(worse)[0].startswith("Usable: expect DeepSep to give about 95\u00a0%")
+    assert not any("a few more rows" in sentence for sentence in verdict(worse))
 
 
 def test_given_probabilities_are_used(data: tuple[pd.DataFrame, np.ndarray]) -> None:
@@ -515,7 +518,9 @@ def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray],
             summarize(TSVM(), table, y, comparison=wrong)  # type: ignore[arg-type]
 
 
-def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, Any], compared: dict[str, Any]) -> None:
+def test_method_that_is_clearly_better_comes_right_after_the_verdict(
+    with_comparison: dict[str, Any], compared: dict[str, Any]
+) -> None:
     from deepsep.report.ranking import beside_report
     from deepsep.report.sentences import verdict
 
@@ -528,12 +533,12 @@ def test_method_that_is_clearly_better_comes_first(with_comparison: dict[str, An
         return verdict({**with_comparison, "comparison": comparison})
 
     clear, noise = [-0.3, -0.1], [-0.45, 0.05]
-    better = sentences(["knn", "tsvm", "svm"], clear)[0]
+    better = sentences(["knn", "tsvm", "svm"], clear)[1]
     assert better.startswith("Of 3 methods compared on these labels, knn comes first, 20.0 points ahead of tsvm")
     assert "(95 % interval +10.0 to +30.0): more than noise, so use it instead." in better
     assert any(
         text.endswith("(95 % interval −5.0 to +45.0), which may be noise.")
-        for text in sentences(["knn", "tsvm", "svm"], noise)[1:]
+        for text in sentences(["knn", "tsvm", "svm"], noise)[2:]
     )
     assert any(
         "tsvm comes first, ahead of knn by more than noise." in text

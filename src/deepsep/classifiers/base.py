@@ -64,6 +64,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     _accept: ClassVar[dict[str, Any]] = {}  # for scikit-learn's validation, such as {"accept_sparse": "csr"}
     # Called with (steps since the last call, loss) while a fit goes on. No setting: clones and saved models have none.
     _on_step: Callable[[int, float], object] | None = None
+    # The same for a method that fits others: called with (seconds of work done, in all, what is done).
+    _on_work: Callable[[float, float, str], object] | None = None
 
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns

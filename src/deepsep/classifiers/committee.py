@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.base import Array, Classifier, settings
-from deepsep.classifiers.catalogue import method
+from deepsep.classifiers.catalogue import method, record_of
+from deepsep.classifiers.committee_fits import fit_everything, list_tasks, twin_of
 from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, require
@@ -21,10 +21,17 @@ from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
 from deepsep.core.notices import warn
 from deepsep.core.probability import prior_shift, shifted
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import DeepSepWarning, LabelError, LabelWarning, ModelFileError, ParameterError
-from deepsep.evaluation.folds import MAX_UNLABELED, deal_folds
-from deepsep.evaluation.out_of_fold import Candidate, OutOfFold, fit_copy, fit_folds, in_parallel, label_names
+from deepsep.errors import (
+    DeepSepWarning,
+    InterruptWarning,
+    LabelError,
+    LabelWarning,
+    ModelFileError,
+    ParameterError,
+)
+from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.population import to_population
+from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
@@ -101,6 +108,31 @@ class Effort:
         return self.n_repeats if n_labelled >= FEW_LABELS else self.n_repeats_few
 
 
+@dataclass(frozen=True)
+class Plan:
+    """What a committee will do with a table.
+
+    Attributes
+    ----------
+    members : dict of str to str
+        What each member is good at.
+    left_out : dict of str to str
+        What it would take for the others to take part.
+    n_folds : int
+        How many folds hold labelled rows out, over all repeats; 0 if there are too few labels.
+    n_fits : int
+        All fits: to all rows, and in the folds.
+    seconds : float
+        About how long they take together on one core.
+    """
+
+    members: dict[str, str]
+    left_out: dict[str, str]
+    n_folds: int
+    n_fits: int
+    seconds: float
+
+
 FEW_LABELS = 60
 EFFORTS = {"fast": Effort(3, 1, 1), "normal": Effort(5, 1, 1), "best": Effort(10, 1, 3)}
 
@@ -129,6 +161,10 @@ class Committee(Classifier):
     priors : dict {class: share}, optional
         How frequent the classes are in the population of which the unlabelled rows are a sample. They reach the members
         that have this setting, the probabilities of the others, and the weighting.
+    twins : bool, default=False
+        Whether to also fit each member that learns from unlabelled rows to the labelled ones alone, in the same folds,
+        to tell what the unlabelled rows are worth. ``out_of_fold_`` has the predictions of these twins, and of the
+        committee with them.
     n_jobs : int, optional
         Fits at the same time; None: one for each core.
     random_state : int, RandomState or None, default=None
@@ -152,8 +188,7 @@ class Committee(Classifier):
         The average p becomes p^(1/T), normalised: above one it is less sure, below one surer.
     out_of_fold_ : OutOfFold
         The probabilities of the labelled rows by each member and, as "committee", by all together, with weights and a
-        temperature from other rows. Not in a saved model. None if too few labels can be held out; the weights are then
-        equal.
+        temperature from other rows. None if too few labels can be held out; the weights are then equal.
     prior_shift_ : array (c,)
         Logarithms of the factors of the classes; only with ``priors``.
 
@@ -177,6 +212,7 @@ class Committee(Classifier):
     members: Any = None
     effort: Literal["fast", "normal", "best"] = "normal"
     priors: Mapping[Any, float] | None = None
+    twins: bool = False
     n_jobs: int | None = None
     random_state: Any = None
 
@@ -199,8 +235,7 @@ class Committee(Classifier):
         members = self._named_members(len(rows.labelled))
         for member in members.values():
             _adopt(member, seed, self.priors)
-        self.members_, self.failures_ = self._fit_members(members, rows)
-        self.out_of_fold_ = self._fit_out_of_fold(rows, seed)
+        self._fit_everything(members, rows, seed)
         distributions = {name: each.label_distributions_ for name, each in self.members_.items()}
         self._set_shifts(distributions, rows, shares)
         self._weigh(shares)
@@ -208,7 +243,24 @@ class Committee(Classifier):
         if shares is not None:
             self.prior_shift_ = _shift_to(shares, mixed, rows)
             mixed = shifted(mixed, self.prior_shift_)
+            self._shift_held_out()
         return mixed
+
+    def plan(self, n_rows: int, y: Labels) -> Plan:
+        """Return what a fit to so many rows with these labels will do: its members, its folds and its cost."""
+        n_labelled = int(y.labelled.sum())
+        members = self._named_members(n_labelled)
+        folds = self._deal(y, seed=0, weight=None)
+        n_folds = 0 if folds is None else len(folds.tests)
+        tasks = list_tasks(members, self.twins, n_rows, n_labelled, n_folds)
+        seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
+        return Plan(
+            {name: seats[name].why if name in seats else _what(each) for name, each in members.items()},
+            {name: _absence(seat, self.effort) for name, seat in seats.items() if name not in members},
+            n_folds,
+            len(tasks),
+            sum(task.seconds for task in tasks),
+        )
 
     def _named_members(self, n_labelled: int) -> dict[str, Any]:
         """Return copies of the members by name."""
@@ -228,60 +280,64 @@ class Committee(Classifier):
                 raise ParameterError(f"Committee: members: {member!r} is neither a method's name nor an estimator.")
         return {name: method(each) if isinstance(each, str) else clone(each) for name, each in named.items()}
 
-    def _fit_members(self, members: Mapping[str, Any], rows: TrainingRows) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the members, fitted to all rows, and why others were left out."""
-        failures = {}
-        if rows.weighted:
-            failures = {name: "it takes no weights" for name, m in members.items() if not _takes_weights(m)}
-        called = [name for name in members if name not in failures]
-        y = label_names(rows.codes, self.classes_)
-        weight = rows.weight if rows.weighted else None
-        tasks = ((members[name], rows.X, y, weight) for name in called)
-        fitted = {}
-        for name, result in zip(called, in_parallel(_fit_or_fail, tasks, self._jobs), strict=True):
-            if isinstance(result, Exception):
-                failures[name] = f"{result}"
-            else:
-                fitted[name] = result
-        if not fitted:
-            raise LabelError(f"Committee: no member could be fitted. {_reasons(failures)}")
-        return fitted, failures
-
     @property
     def _jobs(self) -> int:
         return int(self.n_jobs or os.cpu_count() or 1)
 
-    def _fit_out_of_fold(self, rows: TrainingRows, seed: int) -> OutOfFold | None:
-        """Return what the members say about labelled rows that they have not seen; removes members that fail."""
-        effort, labels = EFFORTS[self.effort], Labels(rows.codes, self.classes_)
-        weight = rows.weight if rows.weighted else None
+    def _deal(self, labels: Labels, seed: int, weight: Array | None) -> Folds | None:
+        """Return the folds, or None if there are too few labels."""
+        effort = EFFORTS[self.effort]
         try:
-            folds = deal_folds(
+            return deal_folds(
                 labels,
                 n_splits=effort.n_splits,
-                n_repeats=effort.repeats(len(rows.labelled)),
+                n_repeats=effort.repeats(int(labels.labelled.sum())),
                 seed=seed,
                 weight=weight,
                 max_unlabeled=MAX_UNLABELED,
             )
         except LabelError:
+            return None
+
+    def _fit_everything(self, members: Mapping[str, Any], rows: TrainingRows, seed: int) -> None:
+        """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
+        labels, weight = Labels(rows.codes, self.classes_), rows.weight if rows.weighted else None
+        folds = self._deal(labels, seed, weight)
+        fits = fit_everything(
+            members,
+            rows,
+            self.classes_,
+            folds,
+            twins=self.twins,
+            n_jobs=self._jobs,
+            on_work=self._on_work,
+        )
+        if fits.interrupted and self._is_part:
+            raise KeyboardInterrupt
+        self.members_, self.failures_, self.out_of_fold_ = fits.members, fits.failures, fits.held_out
+        if not self.members_:
+            raise LabelError(f"Committee: no member could be fitted. {_reasons(self.failures_)}")
+        if self.failures_:
+            warn(f"left out of the committee: {_reasons(self.failures_)}", DeepSepWarning)
+        if folds is None:
             warn(
                 "too few labels to hold any out: the members have equal weights, and nothing is known of the accuracy. "
                 "Label at least two rows of two classes.",
                 LabelWarning,
             )
-            return None
-        candidates = {name: Candidate(clone(each)) for name, each in self.members_.items()}
-        held_out = fit_folds(
-            candidates, rows.X, labels, folds, weight=weight, kept_failures=(Exception,), n_jobs=self._jobs
+        elif fits.interrupted:
+            self._warn_of_interruption(len(folds.tests))
+
+    def _warn_of_interruption(self, n_folds: int) -> None:
+        held_out = self.out_of_fold_
+        warn(
+            "interrupted: all members are fitted, but no fold was complete. They have equal weights, and nothing is "
+            "known of the accuracy."
+            if held_out is None
+            else "interrupted: all members are fitted, but their weights and the accuracy rest on "
+            f"{len(held_out.folds.tests)} of {n_folds} folds: {len(held_out.rows)} predictions of held-out labels.",
+            InterruptWarning,
         )
-        self.failures_ |= held_out.failures
-        self.members_ = {name: each for name, each in self.members_.items() if name in held_out.p}
-        if not self.members_:
-            raise LabelError(f"Committee: no member could be fitted in every fold. {_reasons(self.failures_)}")
-        if self.failures_:
-            warn(f"left out of the committee: {_reasons(self.failures_)}", DeepSepWarning)
-        return held_out
 
     def _set_shifts(self, p: Mapping[str, Array], rows: TrainingRows, shares: Array | None) -> None:
         """Set the factors that adjust to known shares the members that have no setting for them."""
@@ -297,14 +353,26 @@ class Committee(Classifier):
         if held_out is None:
             self.weights_, self.temperature_ = dict.fromkeys(self.members_, 1 / len(self.members_)), 1.0
             return
+        names, twins = list(self.members_), [twin_of(name) for name in self.members_]
         p = self._stack(held_out.p)
+        held_out.p.update(zip(names, p, strict=True))
         weight = to_population(held_out.codes, held_out.weight, shares)
         weight = np.ones(len(held_out.codes)) if weight is None else weight
         weight = weight / held_out.folds.n_repeats
         held_out.p[COMMITTEE] = mix_unseen(p, held_out.codes, weight, held_out.rows, held_out.fold)
+        if self.twins and not any(twin in held_out.failures for twin in twins):
+            alone = np.stack([held_out.p.get(twin, held_out.p[name]) for name, twin in zip(names, twins, strict=True)])
+            held_out.p[twin_of(COMMITTEE)] = mix_unseen(alone, held_out.codes, weight, held_out.rows, held_out.fold)
         mixture = fit_mixture(p, held_out.codes, weight)
         self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))
         self.temperature_ = mixture.temperature
+
+    def _shift_held_out(self) -> None:
+        """Adjust the predictions out of fold to known shares as those of other rows."""
+        if self.out_of_fold_ is not None:
+            p = self.out_of_fold_.p
+            both = [name for name in (COMMITTEE, twin_of(COMMITTEE)) if name in p]
+            p.update((name, shifted(p[name], self.prior_shift_)) for name in both)
 
     # -- predicting ------------------------------------------------------------------------------------------
 
@@ -324,6 +392,14 @@ class Committee(Classifier):
 
     # -- saving ----------------------------------------------------------------------------------------------
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder: short for ``deepsep.save(model, path)``.
+
+        If an in-context network is a member, the folder contains rows of the training table, those of its ``context_``,
+        with their labels: without them it could not predict. It also contains ``out_of_fold_``, without features.
+        """
+        super().save(path)
+
     def _saved_settings(self) -> dict[str, Any]:
         """Leave the settings of members that were given as estimators to the fitted ones."""
         members = self.members.values() if isinstance(self.members, Mapping) else self.members or ()
@@ -331,7 +407,11 @@ class Committee(Classifier):
         return super()._saved_settings() | ({} if named else {"members": GIVEN})
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {"weights_": self.weights_, "temperature_": self.temperature_, "failures_": self.failures_}
+        state: dict[str, Any] = {
+            "weights_": self.weights_,
+            "temperature_": self.temperature_,
+            "failures_": self.failures_,
+        }
         sections: list[dict[str, Any]] = []
         arrays: dict[str, Any] = {}
         for i, (name, member) in enumerate(self.members_.items()):
@@ -346,15 +426,17 @@ class Committee(Classifier):
             )
         if hasattr(self, "prior_shift_"):
             arrays["prior_shift_"] = self.prior_shift_
-        return {**state, "sections": sections}, arrays
+        state["sections"] = sections
+        if self.out_of_fold_ is not None:
+            state["held_out"], held_out = to_parts(self.out_of_fold_)
+            arrays |= {f"held_out.{name}": array for name, array in held_out.items()}
+        return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         c = len(self.classes_)
         self.members_, self.out_of_fold_ = {}, None
         for i, section in enumerate(state["sections"]):
-            prefix = f"member{i}."
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-            member = put_together(section, own)
+            member = put_together(section, _own(arrays, f"member{i}."))
             if not np.array_equal(member.classes_, self.classes_) or member.n_features_in_ != self.n_features_in_:
                 raise ModelFileError(
                     f"the member {section['name']!r} has other classes or columns. Save the model again."
@@ -364,6 +446,11 @@ class Committee(Classifier):
         self.failures_ = state["failures_"]
         if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
             raise ModelFileError("weights and members do not fit together. Save the model again.")
+        if "held_out" in state:
+            codes = np.searchsorted(self.classes_, self.transduction_)
+            self.out_of_fold_ = from_parts(state["held_out"], _own(arrays, "held_out."), codes, self.classes_)
+            if not {COMMITTEE, *self.members_} <= set(self.out_of_fold_.p):
+                raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")
         self._shifts = {}
         if "shifts" in arrays:
             shifts = checked_array(arrays, "shifts", (len(self.members_), c), "f")
@@ -372,6 +459,11 @@ class Committee(Classifier):
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
         if self.members == GIVEN:
             self.members = {name: clone(member) for name, member in self.members_.items()}
+
+
+def _own(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _by_name(members: Iterable[Any]) -> dict[str, Any]:
@@ -392,15 +484,16 @@ def _adopt(member: Any, seed: int, priors: Mapping[Any, float] | None) -> None:
     member.set_params(**{name: value for name, value in wanted.items() if own.get(name, 0) is None})
 
 
-def _takes_weights(member: Any) -> bool:
-    return bool(has_fit_parameter(member, "sample_weight"))
+def _what(member: Any) -> str:
+    record = record_of(member)
+    return type(member).__name__ if record is None else record.what
 
 
-def _fit_or_fail(member: Any, X: Array, y: Array, weight: Array | None) -> Any:
-    try:
-        return fit_copy(member, X, y, weight, seed=0)
-    except Exception as error:
-        return error
+def _absence(seat: Member, effort: str) -> str:
+    """Return why a member does not take part."""
+    more = [name for name in seat.efforts if list(EFFORTS).index(name) > list(EFFORTS).index(effort)]
+    words = [f"from effort {more[0]} on"] * (effort not in seat.efforts and bool(more))
+    return " and ".join([*words, *([f"from {seat.least_labels} labels on"] if seat.least_labels else [])])
 
 
 def _reasons(failures: Mapping[str, str]) -> str:

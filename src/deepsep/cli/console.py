@@ -65,13 +65,24 @@ class Console:
         elif not self.quiet:
             typer.echo(text)
 
-    def bar(self, doing: str, *, total: float) -> Any:
-        """Return a progress bar with the remaining time, which appears after two seconds, on a terminal only."""
+    def bar(self, doing: str, *, total: float, smoothing: float = 0.3) -> Any:
+        """Return a progress bar with the remaining time, which appears after two seconds, on a terminal only.
+
+        ``smoothing`` is from 0, the mean speed so far, to 1, the speed of the last step.
+        """
         from tqdm import tqdm
 
         from deepsep.core.history import BAR
 
-        return tqdm(total=total, desc=doing, bar_format=BAR, delay=2, disable=not self.shows_progress)
+        return tqdm(
+            total=total, desc=doing, bar_format=BAR, delay=2, smoothing=smoothing, disable=not self.shows_progress
+        )
+
+    def share_bar(self, doing: str) -> Any:
+        """Return a progress bar that counts from 0 to 1, with the remaining time by the mean speed so far."""
+        bar = self.bar(doing, total=1.0, smoothing=0)
+        bar.bar_format = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+        return bar
 
     @contextmanager
     def steps(self, doing: str) -> Iterator[Callable[[int, int, str], None]]:
@@ -88,8 +99,7 @@ class Console:
     @contextmanager
     def share(self, doing: str) -> Iterator[Callable[[int, float], None]]:
         """Yield a function that updates a progress bar, called with rows done and the share of all rows."""
-        with self.bar(doing, total=1.0) as bar:
-            bar.bar_format = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+        with self.share_bar(doing) as bar:
 
             def progress(rows: int, share: float) -> None:
                 bar.set_postfix_str(f"{rows:,} rows", refresh=False)

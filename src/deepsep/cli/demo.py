@@ -78,9 +78,9 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     out.note("3. The model.")
     fitted = fit_and_measure(
         out,
-        build("deepsep", {}, 0, weighted=False),
+        build("committee", {}, 0, weighted=False),
         data,
-        method="deepsep",
+        method="committee",
         keep=[],
         seed=0,
         report=True,
@@ -89,7 +89,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     save_model(fitted.model, fitted.files, folder / example.MODEL)
     hidden = ~data.labelled
     truth = story.segment.loc[data.ids].to_numpy()
-    accuracy = {"DeepSep": float((fitted.predictions.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
+    accuracy = {"committee": float((fitted.predictions.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
     out.note(f"4. The comparison. Other methods learn from the {example.LABELS} labels alone ...")
     with out.steps("Other methods") as on_step:
         accuracy |= example.score_supervised(data.X, data.y, truth, on_step=on_step)
@@ -121,8 +121,8 @@ def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
     ]
     lines += [f"  {name:<{width}}  {share:6.1%}" for name, share in sorted(accuracy.items(), key=lambda item: -item[1])]
     best = max(accuracy, key=lambda name: accuracy[name])
-    if best != "DeepSep":
-        gap = 100 * (accuracy[best] - accuracy["DeepSep"])
+    if best != "committee":
+        gap = 100 * (accuracy[best] - accuracy["committee"])
         who = best if best == "LightGBM" else f"the {best}"
         lines.append(f"Here {who} is better, by {gap:.1f} points. That happens often: always compare.")
     lines += [

@@ -31,11 +31,12 @@ def explain(
     """Show which columns drive each class.
 
     Also describes each class with a few rules. Some rows of the table need labels. By default --label is the column
-    that the model learned from.
+    that the model learned from. For a committee, a random forest on the same labels shows which columns matter.
 
     Example: deepsep explain model customers.csv
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from deepsep.classifiers.committee import Committee
         from deepsep.cli.training import read_training
         from deepsep.models import load
         from deepsep.report.explanation import as_text
@@ -47,7 +48,8 @@ def explain(
         data = read_training(out, training)
         X = _same_columns(fitted, data.X)
         _same_classes(fitted, data)
-        out.note(f"Shuffling each of {X.shape[1]} columns on held-out labelled rows: five fits ...")
+        fits = "five fits of a random forest" if isinstance(fitted[-1], Committee) else "five fits"
+        out.note(f"Shuffling each of {X.shape[1]} columns on held-out labelled rows: {fits} ...")
         with out.steps("Explaining") as on_step:
             explanation = explain_model(fitted, X, data.labels, seed=seed, sample_weight=data.weight, on_step=on_step)
         out.result(as_text(explanation).rstrip(), explanation)

@@ -6,8 +6,9 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,6 +18,7 @@ import typer
 from deepsep.cli.console import Console, console
 from deepsep.cli.options import (
     Debug,
+    Effort,
     Format,
     Json,
     Keep,
@@ -26,7 +28,7 @@ from deepsep.cli.options import (
     split_names,
     takes_training_options,
 )
-from deepsep.errors import DataError, ParameterError
+from deepsep.errors import DataError, InterruptWarning, ParameterError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +53,11 @@ def fit(
     method: Annotated[
         str,
         typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names),
-    ] = "deepsep",
+    ] = "committee",
+    effort: Annotated[
+        Effort | None,
+        typer.Option(help="How much the committee computes: fast, normal or best.", show_default="normal"),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated."),
@@ -84,13 +90,15 @@ def fit(
 
     It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
     unlabelled row; see --predictions) and report.html; an earlier model in it is replaced once the new one is complete.
-    DeepSep's probabilities are calibrated, with three more fits; --set calibrate=false leaves that out. Columns that
-    are given for labelled rows only are not used, unless named in --keep.
+    By default several methods decide together (see `deepsep methods`, committee), weighted by what each says about
+    labels held out, which is also the accuracy to expect; --effort fast takes a fraction of the time. Ctrl-C ends the
+    folds early, once all members are fitted. Columns that are given for labelled rows only are not used, unless named
+    in --keep.
 
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli.estimator import build, parse_settings, set_priors
+        from deepsep.cli.estimator import build, parse_settings, set_priors, with_effort
         from deepsep.cli.outputs import save_model
         from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder, describe_earlier
@@ -103,7 +111,8 @@ def fit(
         if comparison is not None and not report:
             raise ParameterError("--comparison is for the report: leave out --no-report.")
         weighted = bool(training.weight or training.label_weight)
-        estimator = build(method, parse_settings(settings or []), seed, weighted=weighted)
+        chosen = with_effort(parse_settings(settings or []), method, effort)
+        estimator = build(method, chosen, seed, weighted=weighted)
         data = read_training(out, training)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
@@ -174,18 +183,19 @@ def fit_and_measure(
 
     import pandas as pd
 
-    from deepsep.classifiers.catalogue import find_method
+    from deepsep.classifiers.committee import Committee
     from deepsep.cli.outputs import REPORT, SUMMARY, as_file
-    from deepsep.cli.progress import watching
+    from deepsep.cli.progress import watching, watching_committee
     from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
     from deepsep.report.findings import check_fit
     from deepsep.table import for_table
 
-    n, labelled = len(data.X), data.labelled
+    labelled = data.labelled
     check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label))
-    out.note(
-        f"Fitting {method} to {n:,} rows, {int(labelled.sum()):,} of them labelled ({find_method(method).cost}) ..."
-    )
+    together = isinstance(estimator, Committee)
+    if together:
+        estimator.set_params(twins=report)
+    out.note(_announcement(estimator, method, data))
     if data.X.shape[1] > WIDE and report:
         out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")
     began = time.perf_counter()
@@ -193,22 +203,30 @@ def fit_and_measure(
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
     columns = model[0].fit_transform(data.X, data.labels)
     findings = check_fit(columns, data.labels, estimator, data.weight, model[0].left_out_)
-    with watching(out, model[-1], method):
-        model[1:].fit(columns, data.labels, **weights)
-    model[0].label_ = data.label  # the predictions of ``deepsep score`` are written under this name too
-    seconds = time.perf_counter() - began
-    proba = model[-1].label_distributions_
-    predicted = prediction_columns(model.classes_, proba, data.label)
-    frame = pd.DataFrame({data.ids.name: data.ids.to_numpy(), **predicted})[~labelled]
-    files, summary = {predictions.file: as_file(frame, predictions)}, None
-    if report:
-        from joblib import cpu_count
+    on_step: Callable[[int, int, str], object] | None = None
+    with ExitStack() as stack:
+        stack.enter_context(_silent_workers())
+        if together:
+            on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
+            _fit_committee(out, model[1:], columns, data.labels, weights)
+        else:
+            with watching(out, model[-1], method):
+                model[1:].fit(columns, data.labels, **weights)
+            if report:
+                out.note("Evaluating it by cross-validation, next to other methods ...")
+                on_step = stack.enter_context(out.steps("Report"))
+        model[0].label_ = data.label  # the predictions of ``deepsep score`` are written under this name too
+        seconds = time.perf_counter() - began
+        proba = model[-1].label_distributions_
+        predicted = prediction_columns(model.classes_, proba, data.label)
+        frame = pd.DataFrame({data.ids.name: data.ids.to_numpy(), **predicted})[~labelled]
+        files, summary = {predictions.file: as_file(frame, predictions)}, None
+        if report:
+            from joblib import cpu_count
 
-        from deepsep.report import render, summarize
-        from deepsep.report.held_out import FOLDS
+            from deepsep.report import render, summarize
+            from deepsep.report.held_out import FOLDS
 
-        out.note("Evaluating it by cross-validation, next to other methods ...")
-        with _silent_workers(), out.steps("Report") as on_step:
             summary = summarize(
                 model,
                 data.X,
@@ -224,9 +242,41 @@ def fit_and_measure(
                 n_jobs=min(FOLDS, cpu_count()),
                 on_step=on_step,
             )
-        files[REPORT] = render(summary, data_file=SUMMARY).encode()
-        files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
+            files[REPORT] = render(summary, data_file=SUMMARY).encode()
+            files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
     return Fitted(model, frame, findings, summary, files, seconds)
+
+
+def _fit_committee(out: Console, pipeline: Any, columns: Any, labels: Any, weights: dict[str, Any]) -> None:
+    """Fit a committee; if Ctrl-C ends the folds, it is kept with what is known by then."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InterruptWarning)
+        pipeline.fit(columns, labels, **weights)
+    if any(text.startswith("interrupted") for text in out.warnings):
+        out.note("The model is written with what is known; Ctrl-C again ends without one.")
+
+
+def _announcement(estimator: Any, method: str, data: Training) -> str:
+    """Return what is going to be fitted, and about how long it takes."""
+    from deepsep.classifiers.catalogue import find_method
+    from deepsep.classifiers.committee import Committee
+
+    n, n_labelled = len(data.X), int(data.labelled.sum())
+    what = f"Fitting {method} to {n:,} rows, {n_labelled:,} of them labelled"
+    if not isinstance(estimator, Committee):
+        return f"{what} ({find_method(method).cost}) ..."
+    plan = estimator.plan(n, data.labels)
+    width = max(map(len, plan.members))
+    in_folds = f", and to the other rows in each of {plan.n_folds} folds" if plan.n_folds else ""
+    lines = [f"{what}. It has {len(plan.members)} members, each fitted to all rows{in_folds}:"]
+    lines += [f"  {name:<{width}}  {why}" for name, why in plan.members.items()]
+    if plan.left_out:
+        lines.append(f"Not in it: {'; '.join(f'{name} ({why})' for name, why in plan.left_out.items())}.")
+    cores = estimator.n_jobs or os.cpu_count() or 1
+    minutes = plan.seconds / cores / 60
+    time = "less than a minute" if minutes < 0.75 else f"about {round(minutes)} minute{'s' * (minutes >= 1.5)}"
+    lines.append(f"In all {plan.n_fits} fits: {time} on {cores} core{'s' * (cores > 1)} ...")
+    return "\n".join(lines)
 
 
 @contextmanager
@@ -264,6 +314,8 @@ def _print_result(
     if summary is not None:
         lines.append(f"With its evaluation, the report and the files, it took {total_seconds:.1f} s.")
         lines += ["", *summary["verdict"]]
+        if summary["members"] is not None and summary["accuracy"] is not None:
+            lines += ["", *_member_lines(summary)]
     if len(frame):
         lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
         width = max(len(str(name)) for name in shares.index)
@@ -289,7 +341,9 @@ def _print_result(
             "classes": fitted.model.classes_,
             "predicted_shares": dict(shares.items()),
             "findings": fitted.findings,
+            "outcome": None if summary is None else summary["outcome"],
             "verdict": None if summary is None else summary["verdict"],
+            "members": None if summary is None else summary["members"],
             "accuracy": None if summary is None else summary["accuracy"],
             "seconds": round(fitted.seconds, 2),
             "total_seconds": round(total_seconds, 2),
@@ -300,3 +354,26 @@ def _print_result(
             "report": None if summary is None else output / REPORT,
         },
     )
+
+
+def _member_lines(summary: dict[str, Any]) -> list[str]:
+    """Return a table of the members: weight, accuracy with its interval, and log loss on held-out rows."""
+    from deepsep.report.wording import percent, span
+
+    scores = {line["key"]: line for line in summary["accuracy"]["methods"]}
+    weights = {line["key"]: f"{line['weight']:.2f}" for line in summary["members"]["lines"]}
+    rows = [
+        (
+            scores[key]["name"],
+            weights.get(key, ""),
+            f"{percent(scores[key]['accuracy']['value'])} ({span(scores[key]['accuracy']['interval'])})",
+            f"{scores[key]['log_loss']['value']:.2f}",
+        )
+        for key in ("model", *sorted(weights, key=lambda key: -float(weights[key])), "majority")
+    ]
+    head = ("On held-out rows", "weight", "right", "log loss")
+    first, *others = (max(len(cell) for cell in column) for column in zip(head, *rows, strict=True))
+    return [
+        "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))])
+        for name, *cells in (head, *rows)
+    ]

@@ -119,6 +119,14 @@ class Format(StrEnum):
         return f"predictions.{self.value}"
 
 
+class Effort(StrEnum):
+    """How much a committee computes."""
+
+    fast = "fast"
+    normal = "normal"
+    best = "best"
+
+
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]

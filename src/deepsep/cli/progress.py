@@ -1,13 +1,17 @@
-"""Progress bars for fits of methods that train a network."""
+"""Progress bars for fits: of methods that train a network, and of a committee with its report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
+
+OnStep = Callable[[float, float, str], None]
+
+REPORT = 0.1  # about what a report adds to the fits of a committee
 
 
 @contextmanager
@@ -27,3 +31,20 @@ def watching(out: Console, estimator: Any, name: str) -> Iterator[None]:
                 del estimator._on_step
     else:
         yield
+
+
+@contextmanager
+def watching_committee(out: Console, committee: Any, *, report: bool) -> Iterator[OnStep]:
+    """Show one progress bar for all fits of a committee and its report; yields what the report calls at each step."""
+    of_fits = 1 - REPORT if report else 1.0
+    with out.share_bar("committee") as bar:
+
+        def move(share: float, what: str) -> None:
+            bar.set_postfix_str(what, refresh=False)
+            bar.update(share - bar.n)
+
+        committee._on_work = lambda done, total, what: move(of_fits * done / total, what)
+        try:
+            yield lambda done, total, what: move(of_fits + (1 - of_fits) * done / total, what)
+        finally:
+            del committee._on_work

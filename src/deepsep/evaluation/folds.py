@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -140,6 +140,20 @@ class Folds:
     def n_splits(self) -> int:
         """The number of folds in a repeat."""
         return len(self.tests) // self.n_repeats
+
+    def complete(self, done: Set[tuple[int, str]], names: Iterable[str]) -> tuple[list[int], Folds]:
+        """Return the folds in which all of these names are done, as numbers and as folds.
+
+        They are whole repeats or, if none is complete, folds of the first.
+        """
+        numbers = [i for i in range(len(self.tests)) if all((i, name) in done for name in names)]
+        if len(numbers) == len(self.tests):
+            return numbers, self
+        whole = 0
+        while set(range(whole * self.n_splits, (whole + 1) * self.n_splits)) <= set(numbers):
+            whole += 1
+        numbers = [i for i in numbers if i < max(whole, 1) * self.n_splits]
+        return numbers, replace(self, tests=tuple(self.tests[i] for i in numbers), n_repeats=max(whole, 1))
 
 
 def deal_folds(

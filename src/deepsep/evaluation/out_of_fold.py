@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 import warnings
@@ -44,12 +43,15 @@ class Candidate:
         The share of the training labels that it gets; other labelled rows are unlabelled for it.
     class_shares : array (c,), optional
         Shares of the classes to which the labelled rows are weighted.
+    most_unlabelled : int, optional
+        The most unlabelled rows that it gets, drawn at random, for an estimator that would not read more.
     """
 
     estimator: Any
     labelled_only: bool = False
     label_share: float = 1.0
     class_shares: Array | None = None
+    most_unlabelled: int | None = None
 
 
 @dataclass(frozen=True)
@@ -216,21 +218,6 @@ def split_model(model: Any) -> tuple[Any, Any]:
     return None, model
 
 
-@dataclass(frozen=True)
-class _Job:
-    """The arguments of :func:`fit_folds`, shared by all folds."""
-
-    candidates: Mapping[str, Candidate]
-    table: Any
-    labels: Labels
-    folds: Folds
-    weight: Array | None
-    encoder: Any
-    ask: Callable[[Any, Any], Array]
-    after_fit: Callable[[str, Any, Fold], Any] | None
-    kept_failures: tuple[type[Exception], ...]
-
-
 def predict_proba(fitted: Any, X: Any) -> Array:
     """Return the class probabilities of rows by a fitted estimator."""
     return np.asarray(fitted.predict_proba(X))
@@ -280,34 +267,22 @@ def fit_folds(
     """
     if weight is not None and (weight == 1).all():
         weight = None
-    job = _Job(candidates, table, labels, folds, weight, encoder, ask, after_fit, kept_failures)
+    fits = FoldFits(candidates, table, labels, folds, weight, encoder, ask, after_fit, kept_failures)
+    tasks = fits.tasks()
+    per_fold = len(tasks) // len(folds.tests)
     results = []
-    for result in _run(job, n_jobs):
+    for _, result in in_parallel([(fits.run, task) for task in tasks], n_jobs):
         results.append(result)
-        if on_fold is not None:
-            on_fold(len(results))
-    rows = np.concatenate(folds.tests)
-    failures = {name: why for result in results for name, why in result.failures.items()}
-    names = [name for name in candidates if name not in failures]
-    return OutOfFold(
-        rows=rows,
-        fold=np.repeat(np.arange(len(folds.tests)), [len(test) for test in folds.tests]),
-        codes=labels.codes[rows],
-        classes=labels.classes,
-        weight=None if weight is None else weight[rows],
-        p={name: np.concatenate([result.p[name] for result in results]) for name in names},
-        seconds={name: float(np.mean([result.seconds[name] for result in results])) for name in names},
-        failures=failures,
-        n_training=np.array([result.n_training for result in results]),
-        extras=[result.extras for result in results],
-        folds=folds,
-    )
+        if on_fold is not None and len(results) % per_fold == 0:
+            on_fold(len(results) // per_fold)
+    return fits.gather(results)
 
 
 @dataclass(frozen=True)
-class _Result:
-    """The results of one fold."""
+class FoldResult:
+    """The results of some candidates in one fold."""
 
+    number: int
     n_training: int
     p: dict[str, Array]
     seconds: dict[str, float]
@@ -315,62 +290,111 @@ class _Result:
     extras: dict[str, Any]
 
 
-def _run(job: _Job, n_jobs: int | None) -> Iterator[_Result]:
-    """Yield the result of each fold.
+@dataclass(frozen=True)
+class FoldFits:
+    """The fits of a cross-validation as tasks, which can run in any order and in other processes.
 
-    Candidates of a fold share an encoder and are fitted one after the other; without one, each is a task of its own.
+    The attributes are the arguments of :func:`fit_folds`.
     """
-    numbers = range(len(job.folds.tests))
-    groups = [[name] for name in job.candidates] if job.encoder is None else [list(job.candidates)]
-    tasks = ((job, number, names) for number in numbers for names in groups)
-    done = in_parallel(_fit_fold, tasks, n_jobs)
-    for _ in numbers:
-        first, *others = itertools.islice(done, len(groups))
-        for other in others:
-            for field in ("p", "seconds", "failures", "extras"):
-                getattr(first, field).update(getattr(other, field))
-        yield first
+
+    candidates: Mapping[str, Candidate]
+    table: Any
+    labels: Labels
+    folds: Folds
+    weight: Array | None = None
+    encoder: Any = None
+    ask: Callable[[Any, Any], Array] = predict_proba
+    after_fit: Callable[[str, Any, Fold], Any] | None = None
+    kept_failures: tuple[type[Exception], ...] = ()
+
+    def tasks(self) -> list[tuple[int, tuple[str, ...]]]:
+        """Return the arguments of :meth:`run`, fold by fold.
+
+        Candidates of a fold share an encoder and are fitted one after the other; without one, each is a task of its
+        own.
+        """
+        groups = [(name,) for name in self.candidates] if self.encoder is None else [tuple(self.candidates)]
+        return [(number, names) for number in range(len(self.folds.tests)) for names in groups]
+
+    def run(self, number: int, names: Sequence[str]) -> FoldResult:
+        """Fit these candidates to the other rows of a fold, and predict the rows of the fold."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeepSepWarning)  # a fit to all rows says what there is to say
+            fold = _encoded(self, number)
+            result = FoldResult(number, int((fold.codes >= 0).sum()), {}, {}, {}, {})
+            for name in names:
+                began = time.perf_counter()
+                try:
+                    fitted = _fit(self.candidates[name], fold, self.labels.classes, self.folds.seed)
+                    result.p[name] = self.ask(fitted, fold.X_test)
+                except self.kept_failures as error:
+                    result.failures[name] = str(error)
+                    continue
+                result.seconds[name] = time.perf_counter() - began
+                if self.after_fit is not None:
+                    result.extras[name] = self.after_fit(name, fitted, fold)
+        return result
+
+    def gather(self, results: Iterable[FoldResult]) -> OutOfFold:
+        """Join the results of tasks. Where some are missing, it is those of the folds that are complete."""
+        results = list(results)
+        failures = {name: why for r in results for name, why in r.failures.items() if name in self.candidates}
+        names = [name for name in self.candidates if name not in failures]
+        numbers, folds = self.folds.complete({(r.number, name) for r in results for name in r.p}, names)
+        by_fold = [_merged([result for result in results if result.number == number]) for number in numbers]
+        rows = np.concatenate([np.zeros(0, int), *folds.tests])
+        return OutOfFold(
+            rows=rows,
+            fold=np.repeat(np.arange(len(folds.tests)), [len(test) for test in folds.tests]),
+            codes=self.labels.codes[rows],
+            classes=self.labels.classes,
+            weight=None if self.weight is None else self.weight[rows],
+            p={name: np.concatenate([each.p[name] for each in by_fold]) for name in names if by_fold},
+            seconds={name: float(np.mean([each.seconds[name] for each in by_fold])) for name in names if by_fold},
+            failures=failures,
+            n_training=np.array([each.n_training for each in by_fold]),
+            extras=[each.extras for each in by_fold],
+            folds=folds,
+        )
 
 
-def in_parallel(function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None) -> Iterator[T]:
-    """Yield ``function(*task)`` for each task, in their order; in several processes if ``n_jobs`` is above one."""
+def _merged(parts: Sequence[FoldResult]) -> FoldResult:
+    """Return the results of a fold's tasks as one."""
+    merged = FoldResult(parts[0].number, parts[0].n_training, {}, {}, {}, {})
+    for part in parts:
+        for field in ("p", "seconds", "failures", "extras"):
+            getattr(merged, field).update(getattr(part, field))
+    return merged
+
+
+def in_parallel(
+    tasks: Sequence[tuple[Callable[..., T], tuple[Any, ...]]], n_jobs: int | None
+) -> Iterator[tuple[int, T]]:
+    """Yield the number and the result of each task, (function, arguments), as it is done.
+
+    Tasks begin in their order, in several processes if ``n_jobs`` is above one.
+    """
     if n_jobs in (None, 1):
-        yield from itertools.starmap(function, tasks)
+        for number, (function, arguments) in enumerate(tasks):
+            yield number, function(*arguments)
         return
     from joblib import Parallel, delayed, parallel_config
 
     with parallel_config("loky", n_jobs=n_jobs, inner_max_num_threads=1):
         parent = os.getpid()
         with without_interrupts():
-            results = Parallel(return_as="generator")(delayed(_run_task)(parent, function, task) for task in tasks)
+            results = Parallel(return_as="generator_unordered", batch_size=1)(
+                delayed(_run_task)(parent, number, *task) for number, task in enumerate(tasks)
+            )
         yield from results
 
 
-def _run_task(parent: int, function: Callable[..., T], task: tuple[Any, ...]) -> T:
+def _run_task(parent: int, number: int, function: Callable[..., T], arguments: tuple[Any, ...]) -> tuple[int, T]:
     end_with(parent)
-    return function(*task)
+    return number, function(*arguments)
 
 
-def _fit_fold(job: _Job, number: int, names: Sequence[str]) -> _Result:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeepSepWarning)  # a fit to all rows says what there is to say
-        fold = _encoded(job, number)
-        result = _Result(int((fold.codes >= 0).sum()), {}, {}, {}, {})
-        for name in names:
-            began = time.perf_counter()
-            try:
-                fitted = _fit(job.candidates[name], fold, job.labels.classes, job.folds.seed)
-                result.p[name] = job.ask(fitted, fold.X_test)
-            except job.kept_failures as error:
-                result.failures[name] = str(error)
-                continue
-            result.seconds[name] = time.perf_counter() - began
-            if job.after_fit is not None:
-                result.extras[name] = job.after_fit(name, fitted, fold)
-    return result
-
-
-def _encoded(job: _Job, number: int) -> Fold:
+def _encoded(job: FoldFits, number: int) -> Fold:
     test = job.folds.tests[number]
     train = np.setdiff1d(job.folds.rows, test)
     codes = job.labels.codes[train]
@@ -387,6 +411,12 @@ def _encoded(job: _Job, number: int) -> Fold:
 def _fit(candidate: Candidate, fold: Fold, classes: Array, seed: int) -> Any:
     """Return a copy of the candidate's estimator, fitted to its part of the fold's training rows."""
     X, codes, weight = fold.X, fold.codes, fold.weight
+    unlabelled = np.flatnonzero(codes < 0)
+    if candidate.most_unlabelled is not None and len(unlabelled) > candidate.most_unlabelled:
+        rng = np.random.default_rng([seed, fold.number])
+        drawn = rng.choice(unlabelled, candidate.most_unlabelled, replace=False)
+        at = np.sort(np.concatenate([np.flatnonzero(codes >= 0), drawn]))
+        X, codes, weight = take(X, at), codes[at], None if weight is None else weight[at]
     if candidate.label_share < 1:
         order = spread_over_classes(codes, np.random.default_rng([seed, fold.number]))
         codes = codes.copy()

@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.classifiers.committee import Committee
 from deepsep.core.labels import as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns
 from deepsep.evaluation.importance import Permuted, permute
 from deepsep.evaluation.intervals import Z
+from deepsep.evaluation.out_of_fold import split_model
+from deepsep.evaluation.population import read_weights
+from deepsep.report.committee_held_out import shuffle_columns
 from deepsep.report.held_out import OnStep, evaluate, predict_all
 from deepsep.report.tree import MOST_ROWS, imitate
 from deepsep.report.wording import join_words, percent, span
@@ -48,8 +52,8 @@ def explain(
     labels : array-like of shape (n,)
         Labels of the rows; None for unlabelled ones.
     held_out : bool, default=True
-        Whether to measure importance on held-out labelled rows, which refits the model for each fold. False uses the
-        model as it is, which is faster, but the importances are then too large.
+        Whether to measure importance on held-out labelled rows, which refits the model for each fold; for a committee,
+        a random forest in its place. False uses the model as it is, and the importances are then too large.
     depth : int, default=4
         Depth of the tree: the most conditions in a rule.
     repeats : int, default=5
@@ -90,7 +94,19 @@ def explain(
     if len(table) != len(known.codes):
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
     permuted, note = None, None
-    if held_out:
+    by_forest = isinstance(split_model(model)[1], Committee)
+    if held_out and by_forest:
+        shuffled = shuffle_columns(
+            model,
+            table,
+            known,
+            repeats=repeats,
+            seed=seed,
+            sample_weight=read_weights(sample_weight, known),
+            n_jobs=n_jobs,
+        )
+        permuted, note = (None, shuffled) if isinstance(shuffled, str) else (shuffled, None)
+    elif held_out:
         evaluation = evaluate(
             model,
             table,
@@ -108,14 +124,14 @@ def explain(
             permuted = evaluation.permuted
     if permuted is None:
         rows = np.flatnonzero(known.labelled)
-        held_out = False
+        held_out = by_forest = False
         permuted = permute(
             model.predict_proba, take(table, rows), known.codes[rows], repeats, np.random.default_rng(seed)
         )
     classes = [str(name) for name in known.classes]
     result = {
         "classes": classes,
-        "importance": importance(permuted, column_names(table), classes, held_out=held_out),
+        "importance": importance(permuted, column_names(table), classes, held_out=held_out, by_forest=by_forest),
         "tree": tree(model, table, classes, depth=depth, seed=seed),
     }
     if note is not None:
@@ -123,13 +139,19 @@ def explain(
     return result
 
 
-def importance(permuted: Permuted, columns: list[str], classes: list[str], *, held_out: bool) -> dict[str, Any]:
-    """Return the columns by importance, the most important first, over all classes and for each class."""
+def importance(
+    permuted: Permuted, columns: list[str], classes: list[str], *, held_out: bool, by_forest: bool = False
+) -> dict[str, Any]:
+    """Return the columns by importance, the most important first, over all classes and for each class.
+
+    ``by_forest`` says that it is the importance to a random forest on the same labels, which stands for a committee.
+    """
     n = permuted.loss.shape[1]
     overall = _ranked(permuted.loss, columns)
     lost = dict(zip(columns, permuted.accuracy.mean(axis=1), strict=True))
     return {
         "held_out": held_out,
+        "by_forest": by_forest,
         "rows": n,
         "columns": [{**line, "accuracy": float(lost[line["column"]])} for line in overall],
         "classes": [
@@ -190,6 +212,8 @@ NO_RULE = "No rule of the tree leads to this class: it takes more than a few con
 def how(importances: dict[str, Any]) -> str:
     """Return how the importance was measured."""
     rows = f"{importances['rows']:,} labelled rows"
+    if importances["by_forest"]:
+        return f"by a random forest in the committee's place, on {rows}, held out"
     return f"on {rows}, held out" if importances["held_out"] else f"on the {rows} that the model was trained on"
 
 

@@ -27,7 +27,8 @@ from deepsep.evaluation.population import (
     tempered,
     to_population,
 )
-from deepsep.report.map import Embedded, embed
+from deepsep.report.committee_held_out import is_fitted_to, predictions, shuffle_columns
+from deepsep.report.map import Embedded, embed, embed_members
 from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
@@ -54,7 +55,7 @@ class Evaluation:
     weight : array (m,) or None
         Their weights; None if all are equal. With ``priors``, they give the classes those shares.
     p : dict of str to array (m, c)
-        Probabilities by method: "model", "majority", "start", and the baselines by name.
+        Probabilities by method: "model", "majority", "start", and the baselines, or members, by name.
     networks, averages : array (rounds + 1, m, c) or None
         Probabilities by each round's network, and by the moving average up to it; round 0 is the start.
     curve : list of dict
@@ -137,6 +138,8 @@ def evaluate(
     except LabelError as error:
         return str(error)
     encoder, estimator = split_model(model)
+    if is_fitted_to(estimator, labels):
+        return _of_committee(model, table, labels, seed, sample_weight, repeats, n_jobs)
     shares = given_shares(estimator, labels.classes)
     n_folds = len(dealt.tests)
 
@@ -156,6 +159,41 @@ def evaluate(
         on_fold=on_fold,
     )
     return _evaluation(fits, estimator, shares, baselines)
+
+
+def _of_committee(
+    model: Any, table: Any, labels: Labels, seed: int, weight: Array | None, repeats: int, n_jobs: int | None
+) -> Evaluation | str:
+    """Return the evaluation of a committee by what it knows already: the predictions that it was weighted by."""
+    _, committee = split_model(model)
+    held_out = committee.out_of_fold_
+    if held_out is None:
+        return "Accuracy cannot be estimated: the fit was interrupted before a fold was complete. Fit again."
+    permuted = None
+    if repeats:
+        shuffled = shuffle_columns(
+            model, table, labels, repeats=repeats, seed=seed, sample_weight=weight, n_jobs=n_jobs
+        )
+        permuted = None if isinstance(shuffled, str) else shuffled
+    rows, codes = (held_out.by_repeat(each)[0] for each in (held_out.rows, held_out.codes))
+    own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0]
+    given, weighted, by_shares = _row_weights(codes, own, given_shares(committee, labels.classes))
+    return Evaluation(
+        rows=rows,
+        codes=codes,
+        weight=given,
+        p=predictions(committee, labels, held_out, weight),
+        networks=None,
+        averages=None,
+        curve=[],
+        permuted=permuted,
+        embedded=embed_members(committee, np.flatnonzero(labels.codes < 0), seed),
+        n_folds=held_out.folds.n_splits,
+        n_training=round(float(held_out.n_training.mean())),
+        weighted=weighted,
+        by_shares=by_shares,
+        notes=held_out.folds.notes,
+    )
 
 
 def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | None) -> dict[str, Candidate]:
@@ -188,7 +226,7 @@ def _with_fewer_labels(name: str, part: float) -> str:
 
 def _quiet(estimator: Any) -> Any:
     """Return a silent, uncalibrated copy: :func:`tempered` calibrates it by the other folds, without further fits."""
-    quiet = {"verbose": 0, "callback": None, "calibrate": False}
+    quiet = {"verbose": 0, "callback": None, "calibrate": False, "twins": False}
     settings = estimator.get_params(deep=False)
     return clone(estimator).set_params(**{name: value for name, value in quiet.items() if name in settings})
 
@@ -225,9 +263,7 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:
     codes, p = fits.codes, {name: fits.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in fits.p}
-    weight = to_population(codes, fits.weight, shares)
-    weighted, by_shares = _differ(fits.weight), weight is not fits.weight and _differ(weight)
-    weight = weight if weighted or by_shares else None
+    weight, weighted, by_shares = _row_weights(codes, fits.weight, shares)
     each_fold = [extra[MODEL] for extra in fits.extras]
     has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
     calibrate = bool(getattr(estimator, "calibrate", False))
@@ -282,6 +318,13 @@ def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
         whole = {name: p[name].argmax(axis=1) == fits.codes for name in points[0]["right"]}
         points.append({"labels": round(float(fits.n_training.mean())), "right": whole})
     return points
+
+
+def _row_weights(codes: Array, given: Array | None, shares: Array | None) -> tuple[Array | None, bool, bool]:
+    """Return the weights of held-out rows, None if all are equal, and whether those given and the shares differ."""
+    weight = to_population(codes, given, shares)
+    weighted, by_shares = _differ(given), weight is not given and _differ(weight)
+    return (weight if weighted or by_shares else None), weighted, by_shares
 
 
 def _differ(weight: Array | None) -> bool:

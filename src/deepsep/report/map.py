@@ -31,14 +31,20 @@ class Embedded:
     rows : array (m,)
         Numbers of the rows.
     X : array (m, d)
-        Their embedding, or their encoded columns if the method has no embedding.
+        Their embedding, or their encoded columns if the method has no embedding; for a committee, what its members say.
     of : str
-        Which of the two it is.
+        What it is, in words.
+    standardize : bool
+        Whether all columns of X count alike.
     """
 
     rows: Array
     X: Array
     of: str
+    standardize: bool = True
+
+
+ENCODED = "the encoded columns, since this method has no embedding"
 
 
 def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) -> Embedded:
@@ -46,26 +52,50 @@ def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) 
 
     ``training`` and ``held_out`` are the numbers of the fold's training and test rows.
     """
-    rng = np.random.default_rng(seed)
-    known = np.sort(rng.permutation(len(held_out))[:MOST_LABELLED])
-    unknown = rng.permutation(np.flatnonzero(fold.codes < 0))[: MOST_ROWS - len(known)]
-    parts, of = (
-        [take(fold.X, unknown), take(fold.X_test, known)],
-        "the encoded columns, since this method has no embedding",
-    )
+    unknown, known = _draw(np.flatnonzero(fold.codes < 0), len(held_out), seed)
+    parts, of = [take(fold.X, unknown), take(fold.X_test, known)], ENCODED
     parts = [part for part in parts if part.shape[0]]
     if hasattr(fitted, "transform"):
         parts, of = [fitted.transform(part) for part in parts], "the network's embedding"
-    X = np.concatenate([part.toarray() if hasattr(part, "toarray") else np.asarray(part, float) for part in parts])
+    X = np.concatenate([_dense(part) for part in parts])
     return Embedded(np.concatenate([training[unknown], held_out[known]]), X, of)
 
 
-def positions(X: Array, seed: int) -> Array:
+def embed_members(committee: Any, unlabelled: Array, seed: int) -> Embedded:
+    """Return at most 1,200 rows by what each member of a committee says: unlabelled ones, and held-out ones.
+
+    Squared distances are the means of the members' squared Hellinger distances, by their weights. Those held out are
+    the rows of the first repeat, predicted without their labels.
+    """
+    held_out = committee.out_of_fold_
+    unknown, known = _draw(unlabelled, len(held_out.rows) // held_out.folds.n_repeats, seed)
+    parts = []
+    for name, member in committee.members_.items():
+        p = np.concatenate([member.label_distributions_[unknown], held_out.p[name][known]])
+        parts.append(np.sqrt(committee.weights_[name] / 2 * np.maximum(p, 0)))
+    rows = np.concatenate([unknown, held_out.rows[known]])
+    return Embedded(rows, np.hstack(parts), "the probabilities by each member", standardize=False)
+
+
+def _draw(unlabelled: Array, n_held_out: int, seed: int) -> tuple[Array, Array]:
+    """Return some of the unlabelled rows, and places of some of those held out."""
+    rng = np.random.default_rng(seed)
+    known = np.sort(rng.permutation(n_held_out)[:MOST_LABELLED])
+    return rng.permutation(unlabelled)[: MOST_ROWS - len(known)], known
+
+
+def _dense(rows: Any) -> Array:
+    return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows, float)
+
+
+def positions(embedded: Embedded, seed: int) -> Array:
     """Return positions of the rows in the unit square, by t-SNE."""
     from sklearn.manifold import TSNE
 
-    spread = X.std(axis=0)
-    X = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    X, spread = embedded.X, embedded.X.std(axis=0)
+    X = X - X.mean(axis=0)
+    if embedded.standardize:
+        X = X / np.where(spread > 0, spread, 1)
     if min(X.shape) < 3 or len(np.unique(X, axis=0)) < 10:
         flat = np.pad(X, ((0, 0), (0, 2)))[:, :2]
     else:

@@ -42,6 +42,7 @@ def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
             "data_file": data_file,
             "drawn": draw(summary),
             "segments": _segments(summary),
+            "weights": {line["key"]: line["weight"] for line in (summary["members"] or {"lines": []})["lines"]},
             "key": figures.key,
             "difference": figures.difference,
             "how": explanation.how,

@@ -14,8 +14,10 @@ LIBRARIES = ("numpy", "scikit-learn", "torch", "skrub", "pandas", "lightgbm")
 
 
 def rows_in_model(model: Any) -> int:
-    """Return how many rows of the training table a saved model contains, where it says so: those of its context."""
-    return len(set(getattr(split_model(model)[1], "context_", ())))
+    """Return how many rows of the training table a saved model contains: those in the contexts of its networks."""
+    estimator = split_model(model)[1]
+    holders = [estimator, *getattr(estimator, "members_", {}).values()]
+    return len({row for holder in holders for row in getattr(holder, "context_", ())})
 
 
 def made(command: str | None, seconds: float | None = None, model: Any = None) -> dict[str, Any]:

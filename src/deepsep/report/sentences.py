@@ -4,54 +4,65 @@ from __future__ import annotations
 
 from typing import Any
 
+from deepsep.report.outcome import surest_sentence
 from deepsep.report.ranking import place_of_method
-from deepsep.report.wording import join_words, percent, points, span
+from deepsep.report.wording import join_words, percent, points, span, with_article
 
 APART = 0.15  # total variation distance between labelled and predicted shares from which the report mentions it
 
-NO_ESTIMATE = "Accuracy on the unlabelled rows cannot be estimated: they differ too much from the labelled ones."
+NO_ESTIMATE = (
+    "Not shown to beat guessing: the unlabelled rows differ too much from the labelled ones to estimate the accuracy "
+    "on them."
+)
 
 
 def verdict(summary: dict[str, Any]) -> list[str]:
-    """Return the main results in a few sentences; a better baseline comes first."""
-    accuracy = summary["accuracy"]
+    """Return the main results in a few sentences; the first has the verdict, and a better baseline comes next."""
+    accuracy, outcome, members = summary["accuracy"], summary["outcome"], summary["members"]
+    word = f"{outcome['verdict'][:1].upper()}{outcome['verdict'][1:]}"
     if accuracy is None:
-        return list(summary["notes"])
+        return [f"{word}. {summary['notes'][0]}", *summary["notes"][1:]]
     methods = {line["key"]: line for line in accuracy["methods"]}
     own, label = methods["model"], summary["asked"]["label"]
-    better = best_baseline(accuracy)
-    sentences = []
-    place, instead = place_of_method(summary["comparison"]) if summary["comparison"] is not None else (None, False)
-    if place is not None and instead:
-        sentences.append(place)
-    if better is not None and better["accuracy"]["value"] > own["accuracy"]["value"]:
-        sentences.append(_baseline_is_better(own, better))
     whom = "of the unlabelled rows" if summary["asked"]["unlabelled"] else "of rows like these"
     counted = ["counted by their weights"] * accuracy["weighted"] + ["if the shares given hold"] * accuracy["by_shares"]
     whom += f", {' and '.join(counted)}," if counted else ""
-    who = own["name"] if own["name"][0].isupper() else f"the {own['name']}"
+    who = with_article(own["name"])
     share = f"{percent(own['accuracy']['value'])} ({span(own['accuracy']['interval'])})"
     if accuracy["holds_for_unlabelled"]:
-        sentences.append(f"Expect {who} to give about {share} {whom} the right {label}.")
+        sentences = [f"{word}: expect {who} to give about {share} {whom} the right {label}."]
     else:
-        sentences.insert(0, NO_ESTIMATE)
-        sentences.append(f"Of rows like the labelled ones, {who} gives {share} the right {label}.")
-    others = [
-        f"{line['name']} {percent(line['accuracy']['value'])}"
-        for key, line in methods.items()
-        if key not in ("model", "majority", "start")
-    ]
-    beside = f"Always guessing the most frequent class gets {percent(methods['majority']['accuracy']['value'])}"
-    if others:
-        beside += f"; on the same labels, {join_words([f'a {text}' if text[0] == 'r' else text for text in others])}"
-    sentences.append(beside + ".")
+        sentences = [NO_ESTIMATE, f"Of rows like the labelled ones, {who} gives {share} the right {label}."]
+    place, instead = place_of_method(summary["comparison"]) if summary["comparison"] is not None else (None, False)
+    if place is not None and instead:
+        sentences.append(place)
+    better = best_baseline(accuracy) if members is None else None
+    if better is not None and better["accuracy"]["value"] > own["accuracy"]["value"]:
+        sentences.append(_baseline_is_better(own, better))
+    if outcome["surest"] is not None:
+        sentences.append(surest_sentence(outcome["surest"], who, summary["asked"]["unlabelled"]))
+    sentences.append(_beside(methods, members is not None))
+    if members is not None:
+        sentences.append(members["sentence"])
     if place is not None and not instead:
         sentences.append(place)
     if summary["unlabelled_rows"]["verdict"] is not None:
         sentences.append(summary["unlabelled_rows"]["sentence"])
     if summary["reliability"]["verdict"] != "sound":
         sentences.append(summary["reliability"]["sentence"])
-    return sentences
+    return [*sentences, *outcome["what_helps"]]
+
+
+def _beside(methods: dict[str, dict[str, Any]], are_members: bool) -> str:
+    """Return how accurate guessing and the other methods are."""
+    beside = f"Always guessing the most frequent class gets {percent(methods['majority']['accuracy']['value'])}"
+    others = [line for key, line in methods.items() if key not in ("model", "majority", "start")]
+    shares = [line["accuracy"]["value"] for line in others]
+    if are_members and len(others) > 1:
+        return f"{beside}; the members alone get {percent(min(shares))} to {percent(max(shares))}."
+    names = [f"a {line['name']}" if line["name"][0] == "r" else line["name"] for line in others]
+    texts = [f"{name} {percent(share)}" for name, share in zip(names, shares, strict=True)]
+    return f"{beside}; on the same labels, {join_words(texts)}." if texts else f"{beside}."
 
 
 def best_baseline(accuracy: dict[str, Any]) -> dict[str, Any] | None:
@@ -106,8 +117,9 @@ def calibration(own: dict[str, Any], confidence: float) -> dict[str, str]:
         word, how = "too unsure", "is underconfident"
     else:
         word, how = "sound", "is well calibrated, as far as these labels show"
+    who = with_article(own["name"])
     sentence = (
-        f"{own['name']} {how}: its mean confidence is {percent(confidence)}, and "
+        f"{who[:1].upper()}{who[1:]} {how}: its mean confidence is {percent(confidence)}, and "
         f"{percent(own['accuracy']['value'])} of its predictions are right."
     )
     return {"verdict": word, "sentence": sentence}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
+from deepsep.classifiers.committee import Committee
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns
@@ -23,7 +24,8 @@ from deepsep.evaluation.intervals import (
 )
 from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
-from deepsep.report import sentences
+from deepsep.report import outcome, sentences
+from deepsep.report.committee_held_out import is_fitted_to, member_titles, members
 from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import (
@@ -166,6 +168,8 @@ def summarize(
     summary |= _accuracy(evaluation, model, known, seed)
     if summary["accuracy"] is not None:
         summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
+    summary["members"] = _members(split_model(model)[1], known)
+    summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model)
     step.report(folds + 1, "the map")
     beats_guessing = evaluation is not None and _beats_guessing(summary["accuracy"])
     summary["map"] = _map(model, table, known, ids, proba, evaluation, seed) if evaluation and beats_guessing else None
@@ -229,7 +233,7 @@ def _settings(estimator: Any) -> dict[str, Any]:
     except TypeError:  # an adapter, whose estimator is a setting
         usual = {}
     own = clone(estimator).get_params(deep=False)
-    skipped = ("random_state", "verbose", "callback")
+    skipped = ("random_state", "verbose", "callback", "twins", "n_jobs")
     return {k: _plain(v) for k, v in own.items() if k not in skipped and repr(v) != repr(usual.get(k, "–"))}
 
 
@@ -289,8 +293,38 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
     }
 
 
+def _members(estimator: Any, known: Labels) -> dict[str, Any] | None:
+    return members(estimator) if is_fitted_to(estimator, known) else None
+
+
+def _outcome(
+    evaluation: Evaluation | None, summary: dict[str, Any], known: Labels, unlabelled: Array, model: Any
+) -> dict[str, Any]:
+    """Return the verdict of the report, the surest rows, and what would help most."""
+    accuracy = summary["accuracy"]
+    verdict = outcome.judge(accuracy)
+    if evaluation is None:
+        return {"verdict": verdict, "surest": None, "what_helps": []}
+    part = None
+    if verdict != outcome.NOT_SHOWN:
+        part = outcome.surest(evaluation.p["model"], evaluation.codes, evaluation.weight, unlabelled)
+    counts = np.bincount(known.codes[known.labelled], minlength=len(known.classes))
+    priors = split_model(model)[1].get_params(deep=False).get("priors")
+    interval = accuracy["methods"][0]["accuracy"]["interval"]
+    helps = outcome.what_helps(verdict, counts, interval, priors_given=priors is not None)
+    return {"verdict": verdict, "surest": part, "what_helps": helps}
+
+
 def _names(estimator: Any) -> dict[str, str]:
     """Return the names of the methods in the order of the table."""
+    if isinstance(estimator, Committee) and hasattr(estimator, "members_"):
+        start = "the same (labelled rows alone)"
+        return {
+            "model": title_of(estimator),
+            START: start,
+            **member_titles(estimator),
+            "majority": "most frequent class",
+        }
     start = (
         "its first network (labelled rows alone)"
         if hasattr(estimator, "round_proba")
@@ -352,7 +386,7 @@ def _map(
     held_out = dict(zip(evaluation.rows.tolist(), evaluation.p["model"], strict=True))
     for i in np.flatnonzero(known.labelled[rows]):
         p[i] = held_out[rows[i]]
-    at = positions(evaluation.embedded.X, seed)
+    at = positions(evaluation.embedded, seed)
     return {
         "of": evaluation.embedded.of,
         "rows": [
@@ -395,5 +429,6 @@ def _explanation(
 ) -> dict[str, Any] | None:
     importances = None
     if evaluation is not None and evaluation.permuted is not None:
-        importances = importance(evaluation.permuted, column_names(table), classes, held_out=True)
+        by_forest = isinstance(split_model(model)[1], Committee)
+        importances = importance(evaluation.permuted, column_names(table), classes, held_out=True, by_forest=by_forest)
     return {"importance": importances, "tree": tree(model, table, classes, proba=proba, seed=seed)}

@@ -117,3 +117,14 @@ def join_words(words: list[str], last: str = "and") -> str:
     'a, b and c'
     """
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}" if words else ""
+
+
+def with_article(name: str) -> str:
+    """Return the name of a method with an article, unless it is a proper name.
+
+    Examples
+    --------
+    >>> with_article("random forest"), with_article("LightGBM")
+    ('the random forest', 'LightGBM')
+    """
+    return name if name[0].isupper() else f"the {name}"

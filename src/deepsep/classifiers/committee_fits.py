@@ -1,0 +1,202 @@
+"""All fits of a committee as one pool of tasks: each member to all rows, and in each fold."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.utils.validation import has_fit_parameter
+
+from deepsep.classifiers.catalogue import uses_unlabelled
+from deepsep.core.labels import Labels
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import DeepSepWarning
+from deepsep.evaluation.folds import MAX_UNLABELED, Folds
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits, OutOfFold, fit_copy, in_parallel, label_names
+
+Array = NDArray[Any]
+OnWork = Callable[[float, float, str], object]
+
+# Seconds that a fit takes on one core of a small server: to begin with, and for each thousand rows. They order the fits
+# and move a progress bar, so that ratios matter more than the numbers.
+COSTS = {
+    "random-forest": (0.7, 0.1),
+    "extra-trees": (0.6, 0.1),
+    "lightgbm-few-labels": (0.6, 0.1),
+    "deepsep": (0.4, 1.3),
+    "in-context": (6.0, 4.5),
+}
+USUAL_COST = (0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A fit of a member, or of its twin, and about how long it takes.
+
+    Attributes
+    ----------
+    name : str
+        The member, or its twin.
+    fold : int or None
+        The fold that is held out; None: the fit is to all rows.
+    seconds : float
+        On one core.
+    """
+
+    name: str
+    fold: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CommitteeFits:
+    """What came of all fits.
+
+    Attributes
+    ----------
+    members : dict of str to estimator
+        The members, fitted to all rows.
+    failures : dict of str to str
+        Why a member was left out.
+    held_out : OutOfFold or None
+        Predictions by the members, and by their twins, of the rows that each fold held out; None if no fold is
+        complete.
+    interrupted : bool
+        Whether Ctrl-C ended the fits in the folds.
+    """
+
+    members: dict[str, Any]
+    failures: dict[str, str]
+    held_out: OutOfFold | None
+    interrupted: bool
+
+
+def twin_of(name: str) -> str:
+    """Return the name of the twin of a member, or of the committee, which learns from the labelled rows alone."""
+    return f"{name}, labelled rows alone"
+
+
+def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labelled: int, n_folds: int) -> list[Task]:
+    """Return all fits in the order in which they begin: to all rows, then fold by fold; of each, the longest first.
+
+    Short fits thus come last, which keeps all cores busy to the end. An interruption finds all members fitted early,
+    and some folds complete.
+    """
+    whole = [Task(name, None, _seconds(member, n_rows)) for name, member in members.items()]
+    n_unlabelled = min(n_rows - n_labelled, MAX_UNLABELED)
+    in_fold = []
+    for name, candidate in _candidates(members, twins).items():
+        most = n_unlabelled if candidate.most_unlabelled is None else candidate.most_unlabelled
+        read = 0 if candidate.labelled_only else min(n_unlabelled, most)
+        in_fold.append(Task(name, 0, _seconds(candidate.estimator, n_labelled + read)))
+    parts = [whole, *([replace(task, fold=number) for task in in_fold] for number in range(n_folds))]
+    return [task for part in parts for task in sorted(part, key=lambda task: -task.seconds)]
+
+
+def fit_everything(
+    members: Mapping[str, Any],
+    rows: TrainingRows,
+    classes: Array,
+    folds: Folds | None,
+    *,
+    twins: bool,
+    n_jobs: int,
+    on_work: OnWork | None = None,
+) -> CommitteeFits:
+    """Fit all members to all rows and in each fold, and return what is done when all are, or when Ctrl-C ends them.
+
+    Parameters
+    ----------
+    members : dict of str to estimator
+        They are copied.
+    rows : TrainingRows
+        All rows.
+    classes : array (c,)
+        The labels.
+    folds : Folds or None
+        None: there are too few labels.
+    twins : bool
+        Whether members that learn from unlabelled rows are also fitted to the labelled ones alone, in each fold.
+    n_jobs : int
+        Fits at the same time.
+    on_work : callable, optional
+        Called with (seconds of work done, in all, what is done).
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If Ctrl-C comes before all members are fitted to all rows.
+    """
+    failures = {}
+    if rows.weighted:
+        failures = {name: "it takes no weights" for name, each in members.items() if not _takes_weights(each)}
+    members = {name: each for name, each in members.items() if name not in failures}
+    y, weight = label_names(rows.codes, classes), rows.weight if rows.weighted else None
+    n_folds = 0 if folds is None else len(folds.tests)
+    fits = None
+    if folds is not None:
+        of_fold = _candidates(members, twins)
+        fits = FoldFits(of_fold, rows.X, Labels(rows.codes, classes), folds, weight, kept_failures=(Exception,))
+    tasks = list_tasks(members, twins, len(rows.codes), len(rows.labelled), n_folds)
+    calls: list[Any] = [
+        (_fit_or_fail, (members[task.name], rows.X, y, weight))
+        if fits is None or task.fold is None
+        else (fits.run, (task.fold, (task.name,)))
+        for task in tasks
+    ]
+    done: dict[Task, Any] = {}
+    interrupted = False
+    try:
+        for number, result in in_parallel(calls, n_jobs):
+            done[tasks[number]] = result
+            if on_work is not None:
+                seconds = sum(task.seconds for task in done)
+                on_work(seconds, sum(task.seconds for task in tasks), f"{len(done)} of {len(tasks)} fits")
+    except KeyboardInterrupt:
+        if any(task.fold is None and task not in done for task in tasks):
+            raise
+        interrupted = True
+    fitted = {task.name: done[task] for task in tasks if task.fold is None}
+    failures |= {name: str(result) for name, result in fitted.items() if isinstance(result, Exception)}
+    kept = {name: fitted[name] for name in members if name not in failures}
+    held_out = None
+    if fits is not None:
+        results = [result for task, result in done.items() if task.fold is not None]
+        held_out = replace(fits, candidates=_candidates(kept, twins)).gather(results)
+        failures |= {name: why for name, why in held_out.failures.items() if name in kept}
+        kept = {name: member for name, member in kept.items() if name not in failures}
+        if not len(held_out.rows):
+            held_out = None
+    return CommitteeFits(kept, failures, held_out, interrupted)
+
+
+def _candidates(members: Mapping[str, Any], twins: bool) -> dict[str, Candidate]:
+    """Return what is fitted in each fold: the members and, if asked for, their twins."""
+    # An in-context network reads no more rows than its context holds.
+    most = {name: getattr(member, "context_size", None) for name, member in members.items()}
+    candidates = {name: Candidate(member, most_unlabelled=most[name]) for name, member in members.items()}
+    if twins:
+        learners = {name: member for name, member in members.items() if uses_unlabelled(member)}
+        candidates |= {twin_of(name): Candidate(member, labelled_only=True) for name, member in learners.items()}
+    return candidates
+
+
+def _seconds(member: Any, n_rows: int) -> float:
+    fixed, per_thousand = COSTS.get(getattr(member, "method_name", ""), USUAL_COST)
+    return fixed + per_thousand * n_rows / 1000
+
+
+def _takes_weights(member: Any) -> bool:
+    return bool(has_fit_parameter(member, "sample_weight"))
+
+
+def _fit_or_fail(member: Any, X: Array, y: Array, weight: Array | None) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeepSepWarning)  # the committee says what concerns all members
+        try:
+            return fit_copy(member, X, y, weight, seed=0)
+        except Exception as error:
+            return error

@@ -1,0 +1,158 @@
+"""Evaluate a committee on the predictions out of fold that it was weighted by: nothing is fitted again but a forest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.catalogue import method, record_of, title_of
+from deepsep.classifiers.committee import COMMITTEE, Committee
+from deepsep.classifiers.committee_fits import twin_of
+from deepsep.core.labels import Labels
+from deepsep.errors import LabelError
+from deepsep.evaluation.folds import Folds, deal_folds
+from deepsep.evaluation.frames import column_names, take
+from deepsep.evaluation.importance import Permuted, join, permute
+from deepsep.evaluation.intervals import paired_difference
+from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
+from deepsep.evaluation.population import given_shares, to_population
+from deepsep.report.wording import join_words, with_article
+from deepsep.table.pipeline import source_columns
+
+Array = NDArray[Any]
+
+FOREST = "random-forest"
+TREES = 200  # of the forest whose columns are shuffled
+FOLDS = 5
+MOSTLY = 0.6  # of the weight: what an answer rests on
+
+
+def is_fitted_to(estimator: Any, labels: Labels) -> bool:
+    """Return whether an estimator is a committee that was fitted to rows with these labels."""
+    if not isinstance(estimator, Committee) or not hasattr(estimator, "members_"):
+        return False
+    if len(estimator.transduction_) != len(labels.codes) or not np.array_equal(estimator.classes_, labels.classes):
+        return False
+    at = labels.labelled
+    return np.array_equal(estimator.transduction_[at], labels.classes[labels.codes[at]])
+
+
+def predictions(committee: Committee, labels: Labels, held_out: OutOfFold, weight: Array | None) -> dict[str, Array]:
+    """Return the probabilities of the rows of the first repeat by the committee, its members, and guessing.
+
+    The same committee without the unlabelled rows is there if it was fitted with ``twins``.
+    """
+    first = {name: held_out.by_repeat(p)[0] for name, p in held_out.p.items()}
+    p = {MODEL: first[COMMITTEE]}
+    if twin_of(COMMITTEE) in first:
+        p["start"] = first[twin_of(COMMITTEE)]
+    p |= {name: first[name] for name in committee.members_}
+    return p | {"majority": _guess(labels, held_out, weight, given_shares(committee, labels.classes))}
+
+
+def _guess(labels: Labels, held_out: OutOfFold, weight: Array | None, shares: Array | None) -> Array:
+    """Return the shares of the classes among the other labels of each fold, or the known ones, for each row."""
+    w = np.ones(len(labels.codes)) if weight is None else weight
+    at, guesses = np.flatnonzero(labels.labelled), []
+    for test in held_out.folds.tests[: held_out.folds.n_splits]:
+        train = np.setdiff1d(at, test)
+        counts = np.bincount(labels.codes[train], w[train], len(labels.classes)) if shares is None else shares
+        guesses.append(np.tile(counts / counts.sum(), (len(test), 1)))
+    return np.concatenate(guesses)
+
+
+def members(committee: Committee) -> dict[str, Any]:
+    """Return the weight of each member, what the unlabelled rows are worth to it, and what the answer rests on."""
+    names = member_titles(committee)
+    lines = [
+        {"key": name, "name": names[name], "weight": weight, "unlabelled_rows": _gain(committee, name)}
+        for name, weight in committee.weights_.items()
+    ]
+    return {
+        "lines": lines,
+        "left_out": dict(committee.failures_),
+        "temperature": committee.temperature_,
+        "sentence": _rests_on(lines),
+    }
+
+
+def _gain(committee: Committee, name: str) -> dict[str, Any] | None:
+    """Return how much more accurate a member is than its twin; None if it has none."""
+    held_out = committee.out_of_fold_
+    if held_out is None or twin_of(name) not in held_out.p:
+        return None
+    weight = to_population(held_out.codes, held_out.weight, given_shares(committee, committee.classes_))
+    at = slice(0, len(held_out.rows) // held_out.folds.n_repeats)
+    right, other = (held_out.p[each][at].argmax(axis=1) == held_out.codes[at] for each in (name, twin_of(name)))
+    return paired_difference(right, other, None if weight is None else weight[at])
+
+
+def member_titles(committee: Committee) -> dict[str, str]:
+    """Return what the members are called in sentences: the method, and what sets it apart where the name says it."""
+    titles = {}
+    for name, member in committee.members_.items():
+        record = record_of(member)
+        apart = name if record is None else name.removeprefix(record.name).strip("-")
+        titles[name] = title_of(member) + (f" ({apart})" if apart else "")
+    return titles
+
+
+def _rests_on(lines: Sequence[dict[str, Any]]) -> str:
+    """Return which members have most of the weight."""
+    ordered = sorted(lines, key=lambda line: -line["weight"])
+    if len(ordered) == 1:
+        return f"The answer rests on {with_article(ordered[0]['name'])} alone."
+    if ordered[0]["weight"] < 1.5 / len(ordered):
+        return f"The answer rests on all {len(ordered)} members about equally."
+    some, total = [], 0.0
+    for line in ordered:
+        some.append(f"{with_article(line['name'])} ({line['weight']:.2f})")
+        total += line["weight"]
+        if total >= MOSTLY:
+            break
+    return f"The answer rests mostly on {join_words(some)}."
+
+
+def shuffle_columns(
+    model: Any,
+    table: Any,
+    labels: Labels,
+    *,
+    repeats: int,
+    seed: int,
+    sample_weight: Array | None = None,
+    n_jobs: int | None = None,
+) -> Permuted | str:
+    """Return the effect of shuffling each column on a random forest in five folds, or why there is none.
+
+    To shuffle every column and ask all members would take longer than to fit them. The forest reads the labelled rows
+    as the model encodes them.
+    """
+    encoder, _ = split_model(model)
+    rows = np.flatnonzero(labels.labelled)
+    known, weight = Labels(labels.codes[rows], labels.classes), None if sample_weight is None else sample_weight[rows]
+    try:
+        dealt = deal_folds(known, n_splits=FOLDS, seed=seed, weight=weight)
+    except LabelError as error:
+        return str(error)
+    given = take(table, rows)
+    look = partial(_shuffle, encoder, given, dealt, repeats, seed)
+    forest = method(FOREST, n_estimators=TREES, random_state=seed)
+    X = given if encoder is None else encoder.transform(given)
+    fits = fit_folds({FOREST: Candidate(forest)}, X, known, dealt, weight=weight, after_fit=look, n_jobs=n_jobs)
+    return join([extra[FOREST] for extra in fits.extras])
+
+
+def _shuffle(
+    encoder: Any, given: Any, dealt: Folds, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
+) -> Permuted:
+    rng = np.random.default_rng([seed, fold.number])
+    groups = None if encoder is None else source_columns(encoder, column_names(given))
+    if encoder is None or groups is not None:
+        return permute(fitted.predict_proba, fold.X_test, fold.test_codes, repeats, rng, groups)
+    ask = lambda rows: fitted.predict_proba(encoder.transform(rows))  # noqa: E731
+    return permute(ask, take(given, dealt.tests[fold.number]), fold.test_codes, repeats, rng)
