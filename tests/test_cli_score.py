@@ -83,7 +83,7 @@ def test_the_student_scores_if_asked_or_if_rows_are_many(people: Path, committee
         result = run("score", committee, people, "-o", target, "--json", *options)
         assert result.exit_code == 0, result.output
         done = json.loads(result.stdout)
-        assert done["agreement"] == (student.agreement_ if done["scored_by"] == "student" else None)
+        assert done["student"] == {"agreement": student.agreement_, "accuracy_loss": student.accuracy_loss_}
         return done["scored_by"]
 
     assert by() == by("--exact") == "committee"
@@ -91,9 +91,11 @@ def test_the_student_scores_if_asked_or_if_rows_are_many(people: Path, committee
     monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 199)
     assert by() == "student"
     assert by("--exact") == "committee"
-    result = run("score", committee, people, "-o", target)
-    assert f"the committee's label to {student.agreement_:.1%} of the rows held out" in result.stderr
-    assert "--exact" in result.stderr
+    for options, said, other in (((), "student", "--exact"), (("--exact",), "committee", "--fast")):
+        result = run("score", committee, people, "-o", target, *options)
+        assert f"Scored by the {said}." in result.stderr
+        assert f"agree in {student.agreement_:.1%}" in result.stderr
+        assert f"{other} takes the other one" in result.stderr
 
 
 def test_fast_and_exact_exclude_each_other(people: Path, committee: Path, model: Path) -> None:

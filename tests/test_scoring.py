@@ -380,8 +380,7 @@ def test_many_rows_go_to_the_student_as_a_whole(committee, table, by_both, tmp_p
     assert not by_both["student"].equals(by_both["committee"])
     assert done["scored_by"] == by
     student = committee[-1].student_
-    measured = (student.agreement_, student.accuracy_loss_) if by == "student" else (None, None)
-    assert (done["agreement"], done["accuracy_loss"]) == measured
+    assert done["student"] == {"agreement": student.agreement_, "accuracy_loss": student.accuracy_loss_}
 
 
 @pytest.mark.parametrize(("most", "fast", "by"), [(2, False, "committee"), (10_000, True, "student")])
@@ -393,10 +392,19 @@ def test_the_user_may_choose(committee, table, by_both, tmp_path, monkeypatch, m
     pd.testing.assert_frame_equal(scored, by_both[by], check_exact=True, check_dtype=False)
 
 
+def test_a_student_that_differs_much_scores_only_if_asked(committee, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 2)
+    monkeypatch.setattr(committee[-1].student_, "accuracy_loss_", 0.03)
+    place = write(table, tmp_path / "t.parquet")
+    assert score_file(committee, place, tmp_path / "out.parquet")["scored_by"] == "committee"
+    assert score_file(committee, place, tmp_path / "out.parquet", fast=True)["scored_by"] == "student"
+
+
 def test_without_a_student_the_model_scores_any_number_of_rows(fitted, table, tmp_path, monkeypatch):
     monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 2)
     place = write(table[:50], tmp_path / "t.csv")
-    assert score_file(fitted, place, tmp_path / "out.csv")["scored_by"] == "deepsep"
+    done = score_file(fitted, place, tmp_path / "out.csv")
+    assert (done["scored_by"], done["student"]) == ("deepsep", None)
     (tmp_path / "out.csv").unlink()
     with pytest.raises(ParameterError, match="fast=True: the model has no student"):
         score_file(fitted, place, tmp_path / "out.csv", fast=True)

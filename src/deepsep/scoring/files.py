@@ -72,7 +72,8 @@ def score_file(
         Number of rows in memory at a time.
     fast : bool, optional
         Whether the student of a :class:`deepsep.Committee` scores, or the committee itself. None: the student if there
-        are more than 100,000 rows, and the committee has one. One of the two scores the whole source.
+        is one, it is expected to cost at most two points of accuracy, and there are more than 100,000 rows. One of the
+        two scores the whole source.
     encoding, delimiter : str, optional
         Encoding and delimiter of a text file. None: detected.
     sheet : str or int, default=0
@@ -89,8 +90,9 @@ def score_file(
     -------
     dict
         ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``;
-        ``scored_by``, the name of the method, which is "student" if the student scored, and then ``agreement``, how
-        often it agrees with its committee, and ``accuracy_loss``, what the differences cost (both None otherwise).
+        ``scored_by``, the name of the method, "student" if it was the student; and ``student``, None if the model has
+        none, else a dict: ``agreement``, how often it agrees with its committee on rows that were held out from it, and
+        ``accuracy_loss``, what the differences are expected to cost.
 
     Raises
     ------
@@ -130,13 +132,13 @@ def score_file(
     scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
     files = part_files(place) if folder else [place]
     parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
-    model = choose(model, parts, fast)
+    scorer = choose(model, parts, fast)
     report = _Report(parts, progress)
     try:
         if engine == "ray":
-            counts = ray_engine.score_parts(model, parts, options, report, address=address)
+            counts = ray_engine.score_parts(scorer, parts, options, report, address=address)
         else:
-            counts = local.score_parts(model, parts, options, report)
+            counts = local.score_parts(scorer, parts, options, report)
         _move(scratch, goal)
     finally:
         shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
@@ -147,7 +149,7 @@ def score_file(
         "labels": {name: labels[name] for name in np.asarray(model.classes_).tolist()},
         "ignored": ignored,
         "target": str(goal),
-        **describe(model),
+        **describe(model, scorer),
     }
 
 
