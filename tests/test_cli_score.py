@@ -8,6 +8,7 @@ import pytest
 from command_line import run
 
 import deepsep
+import deepsep.scoring.student
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -63,3 +64,46 @@ def test_the_identifier_is_not_among_the_unexpected_columns(people: Path, model:
     result = run("score", model, people, "--id", "who", "-o", people.parent / "scored.csv")
     assert result.exit_code == 2
     assert "unexpected: 'Plan', 'segment'\n" in result.stderr
+
+
+@pytest.fixture
+def committee(people: Path) -> Path:
+    """The folder of a committee fitted to ``people``, next to it."""
+    folder = people.parent / "committee"
+    frame = pd.read_csv(people)
+    model = deepsep.Committee(members=["logistic-regression", "tsvm"], effort="fast", n_jobs=1, random_state=0)
+    deepsep.save(deepsep.for_table(model).fit(frame.drop(columns=["customer", "segment"]), frame["segment"]), folder)
+    return folder
+
+
+def test_the_student_scores_if_asked_or_if_rows_are_many(people: Path, committee: Path, monkeypatch) -> None:
+    target, student = people.parent / "scored.parquet", deepsep.load(committee)[-1].student_
+
+    def by(*options: str) -> str:
+        result = run("score", committee, people, "-o", target, "--json", *options)
+        assert result.exit_code == 0, result.output
+        done = json.loads(result.stdout)
+        assert done["student"] == {"agreement": student.agreement_, "accuracy_loss": student.accuracy_loss_}
+        return done["scored_by"]
+
+    assert by() == by("--exact") == "committee"
+    assert by("--fast") == "student"
+    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 199)
+    assert by() == "student"
+    assert by("--exact") == "committee"
+    for options, said, other in (((), "student", "--exact"), (("--exact",), "committee", "--fast")):
+        result = run("score", committee, people, "-o", target, *options)
+        assert f"Scored by the {said}." in result.stderr
+        assert f"agree in {student.agreement_:.1%}" in result.stderr
+        assert f"{other} takes the other one" in result.stderr
+
+
+def test_fast_and_exact_exclude_each_other(people: Path, committee: Path, model: Path) -> None:
+    target = people.parent / "scored.csv"
+    result = run("score", committee, people, "-o", target, "--fast", "--exact")
+    assert result.exit_code == 2
+    assert "--fast and --exact exclude each other" in result.stderr
+    result = run("score", model, people, "-o", target, "--fast")
+    assert result.exit_code == 2
+    assert "--fast: the model has no student" in result.stderr
+    assert not target.exists()

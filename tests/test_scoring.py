@@ -7,7 +7,8 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import deepsep.scoring.local
-from deepsep import TSVM, DeepSep, for_table, load, save
+import deepsep.scoring.student
+from deepsep import TSVM, Committee, DeepSep, for_table, load, save
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring import score_file, score_frame
 
@@ -342,6 +343,74 @@ def test_predictions_for_excel(fitted, tmp_path):
     text = pd.read_csv(tmp_path / "out.csv", keep_default_na=False)
     assert sheet["user"].tolist() == frame["user"].tolist()  # text, not formulas
     pd.testing.assert_frame_equal(sheet, text, check_dtype=False)
+
+
+# -- the student of a committee ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def committee():
+    frame, y = people()
+    model = Committee(members=["logistic-regression", "tsvm"], effort="fast", n_jobs=1, random_state=0)
+    return for_table(model).fit(frame.drop(columns="user"), y)
+
+
+@pytest.fixture(scope="module")
+def by_both(committee, table):
+    """The scores of the table by the committee, and by its student."""
+    student = deepsep.scoring.student.with_student(committee)
+    return {"committee": score_frame(committee, table, id="user"), "student": score_frame(student, table, id="user")}
+
+
+def test_the_student_stands_behind_the_same_encoding(committee, table):
+    student = deepsep.scoring.student.with_student(committee)
+    matrix = committee[:-1].transform(table)
+    np.testing.assert_array_equal(student.predict_proba(table), committee[-1].student_.predict_proba(matrix))
+    assert deepsep.scoring.student.with_student(committee[-1]) is committee[-1].student_
+
+
+@pytest.mark.parametrize("source", ["t.csv", "t.csv.gz", "t.parquet", "t.feather", "parts"])
+@pytest.mark.parametrize(("most", "by"), [(2_499, "student"), (2_500, "committee")])
+def test_many_rows_go_to_the_student_as_a_whole(committee, table, by_both, tmp_path, monkeypatch, source, most, by):
+    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", most)
+    place = write(table, tmp_path / source)
+    done = score_file(committee, place, tmp_path / "out.parquet", id="user", batch_rows=900)
+    scored = pd.read_parquet(tmp_path / "out.parquet")
+    pd.testing.assert_frame_equal(scored, by_both[by], check_exact=True, check_dtype=False)
+    assert not by_both["student"].equals(by_both["committee"])
+    assert done["scored_by"] == by
+    student = committee[-1].student_
+    assert done["student"] == {"agreement": student.agreement_, "accuracy_loss": student.accuracy_loss_}
+
+
+@pytest.mark.parametrize(("most", "fast", "by"), [(2, False, "committee"), (10_000, True, "student")])
+def test_the_user_may_choose(committee, table, by_both, tmp_path, monkeypatch, most, fast, by):
+    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", most)
+    done = score_file(committee, write(table, tmp_path / "parts"), tmp_path / "out.parquet", id="user", fast=fast)
+    assert done["scored_by"] == by
+    scored = pd.read_parquet(tmp_path / "out.parquet")
+    pd.testing.assert_frame_equal(scored, by_both[by], check_exact=True, check_dtype=False)
+
+
+def test_a_student_that_differs_much_scores_only_if_asked(committee, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 2)
+    monkeypatch.setattr(committee[-1].student_, "accuracy_loss_", 0.03)
+    place = write(table, tmp_path / "t.parquet")
+    assert score_file(committee, place, tmp_path / "out.parquet")["scored_by"] == "committee"
+    assert score_file(committee, place, tmp_path / "out.parquet", fast=True)["scored_by"] == "student"
+
+
+def test_without_a_student_the_model_scores_any_number_of_rows(fitted, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 2)
+    place = write(table[:50], tmp_path / "t.csv")
+    done = score_file(fitted, place, tmp_path / "out.csv")
+    assert (done["scored_by"], done["student"]) == ("deepsep", None)
+    (tmp_path / "out.csv").unlink()
+    with pytest.raises(ParameterError, match="fast=True: the model has no student"):
+        score_file(fitted, place, tmp_path / "out.csv", fast=True)
+    with pytest.raises(ParameterError, match="fast='yes'"):
+        score_file(fitted, place, tmp_path / "out.csv", fast="yes")
+    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
 
 
 def test_predictions_have_the_name_of_the_labels(tmp_path):

@@ -44,6 +44,12 @@ def score(
     ],
     id: Id = None,
     batch_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows in memory at a time.", min=1)] = 20_000,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Score with the student of a committee, however few the rows.")
+    ] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Score with the committee itself, however many the rows.")
+    ] = False,
     engine: Annotated[Engine, typer.Option(help="ray: score the parts of a folder on a Ray cluster.")] = Engine.local,
     address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
@@ -56,16 +62,20 @@ def score(
 ) -> None:
     """Predict the label of every row of a table, with probabilities.
 
-    Works on files of any size: rows are read, scored and written batch by batch.
+    Works on files of any size: rows are read, scored and written batch by batch. More than 100,000 rows are scored by
+    the student of a committee, a network that is much faster, if it costs at most two points of accuracy.
 
     Example: deepsep score model customers.csv --id customer -o scored.parquet
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         import time
 
+        from deepsep.errors import ParameterError
         from deepsep.models import load
         from deepsep.scoring import score_file
 
+        if fast and exact:
+            raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
         fitted = load(model)
         out.note(f"Scoring {table} ...")
         began = time.perf_counter()
@@ -78,6 +88,7 @@ def score(
                 engine=engine.value,
                 address=address,
                 batch_rows=batch_size,
+                fast=True if fast else False if exact else None,
                 progress=progress,
                 **reading.for_reader(),
             )
@@ -85,6 +96,13 @@ def score(
         if done["ignored"]:
             names, more = done["ignored"][:5], len(done["ignored"]) - 5
             out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
+        if done["student"]:
+            other = "--exact" if done["scored_by"] == "student" else "--fast"
+            out.note(
+                f"Scored by the {done['scored_by']}. On rows held out, student and committee agree in "
+                f"{done['student']['agreement']:.1%}; the rest costs the student about "
+                f"{100 * done['student']['accuracy_loss']:.1f} points of accuracy. {other} takes the other one."
+            )
         width = max(len(str(name)) for name in done["labels"])
         lines = [f"Scored {done['rows']:,} rows in {seconds:.1f} s: {done['target']}"]
         lines += [

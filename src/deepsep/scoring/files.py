@@ -19,6 +19,7 @@ from deepsep.scoring import local, ray_engine
 from deepsep.scoring.frame import schema_of
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
+from deepsep.scoring.student import choose, describe
 from deepsep.table.batches import TableFile
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column, kind_of, part_files
@@ -36,6 +37,7 @@ def score_file(
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
     batch_rows: int = 20_000,
+    fast: bool | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
     sheet: str | int = 0,
@@ -68,6 +70,10 @@ def score_file(
         Address of the Ray cluster. None: one is started on this machine.
     batch_rows : int, default=20_000
         Number of rows in memory at a time.
+    fast : bool, optional
+        Whether the student of a :class:`deepsep.Committee` scores, or the committee itself. None: the student if there
+        is one, it is expected to cost at most two points of accuracy, and there are more than 100,000 rows. One of the
+        two scores the whole source.
     encoding, delimiter : str, optional
         Encoding and delimiter of a text file. None: detected.
     sheet : str or int, default=0
@@ -83,7 +89,10 @@ def score_file(
     Returns
     -------
     dict
-        ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``.
+        ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``;
+        ``scored_by``, the name of the method, "student" if it was the student; and ``student``, None if the model has
+        none, else a dict: ``agreement``, how often it agrees with its committee on rows that were held out from it, and
+        ``accuracy_loss``, what the differences are expected to cost.
 
     Raises
     ------
@@ -92,6 +101,8 @@ def score_file(
     """
     if not (isinstance(batch_rows, int) and batch_rows >= 1):
         raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("batch_rows", batch_rows))
+    if fast not in (None, True, False):
+        raise ParameterError("{fast}; pass True, False or None.", fast=Setting("fast", fast))
     if engine not in ("local", "ray"):
         raise ParameterError("{engine}; pass 'local' or 'ray'.", engine=Setting("engine", engine))
     if isinstance(model, str | os.PathLike):
@@ -121,12 +132,13 @@ def score_file(
     scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
     files = part_files(place) if folder else [place]
     parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
+    scorer = choose(model, parts, fast)
     report = _Report(parts, progress)
     try:
         if engine == "ray":
-            counts = ray_engine.score_parts(model, parts, options, report, address=address)
+            counts = ray_engine.score_parts(scorer, parts, options, report, address=address)
         else:
-            counts = local.score_parts(model, parts, options, report)
+            counts = local.score_parts(scorer, parts, options, report)
         _move(scratch, goal)
     finally:
         shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
@@ -137,6 +149,7 @@ def score_file(
         "labels": {name: labels[name] for name in np.asarray(model.classes_).tolist()},
         "ignored": ignored,
         "target": str(goal),
+        **describe(model, scorer),
     }
 
 

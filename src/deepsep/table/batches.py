@@ -16,7 +16,7 @@ from deepsep.table.dates import DateColumn
 from deepsep.table.locations import Kind, kind_of, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading import damaged, read_table, text_frame, to_frame, without_dictionary
-from deepsep.table.text import TextFormat, check_unique, stream_text
+from deepsep.table.text import TextFormat, check_unique, has_more_lines, stream_text
 
 PIECE = 100_000  # most rows examined at a time
 CELLS = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
@@ -96,6 +96,10 @@ class TableFile:
                     yield frame, min(done / self._counted, 1.0) if self._counted else share
             except pa.ArrowException as error:
                 raise damaged(self.path, error) from error
+
+    def has_more_rows(self, rows: int) -> bool:
+        """Whether there are more rows than this; of a text file, the lines below the header are counted so far."""
+        return self.n_rows > rows if self.n_rows is not None else has_more_lines(self.path, rows + 1)
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers, which holds for the whole file, not only its first rows."""

@@ -382,6 +382,16 @@ def _unparsed(form: TextFormat, error: Exception) -> DataError:
     )
 
 
+def has_more_lines(path: Path, lines: int) -> bool:
+    """Whether a text file has more lines than this: it is read no further than that, and quotes are not heeded."""
+    with readable(path):
+        for chunk in _chunks(path):
+            lines -= chunk.count(b"\n")
+            if lines < 0:
+                return True
+    return False
+
+
 def load_bytes(path: Path, most: float) -> bytes | None:
     """Return the whole file, decompressed; None if that is more than ``most`` bytes."""
     parts, total = [], 0

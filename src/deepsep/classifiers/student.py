@@ -1,0 +1,156 @@
+"""One network that has learned what a committee says: nearly its answers, in a fraction of its time."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from deepsep.classifiers.base import Array, Classifier, settings
+from deepsep.core.arrays import checked_array
+from deepsep.core.checks import is_number
+from deepsep.core.probability import smooth_labels
+from deepsep.core.scaling import ScaledRows, Scaling
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import ModelFileError, ParameterError
+from deepsep.files.saving import COMMON
+from deepsep.networks import NetworkAverage, NumpyNetwork
+
+LEAST_ROWS = 100  # unlabelled rows below which there is too little to learn from
+MOST_ROWS = 100_000  # unlabelled rows beyond which more make no difference
+HELD_OUT, MOST_HELD_OUT = 0.2, 2_000  # share of the unlabelled rows to measure the agreement, and the most of them
+
+HIDDEN = (128, 32)
+L2, L2_ROWS = 1e-3, 2_400  # penalty of the weights, which falls with the rows beyond so many
+BATCH = 64
+VISITS, EPOCHS = 300_000, (12, 300)  # rows met in training; the fewest and the most epochs
+FAST, SLOW = 1e-3, 1e-4  # learning rates; the slow one for the last sixth of the epochs
+SMOOTHING = 1e-3  # of labels, as in DeepSep
+
+MEASURED = ("agreement_", "accuracy_loss_", "n_held_out_")
+
+
+@settings
+class Student(Classifier):
+    """The network that a committee teaches: ``Committee(student=True).fit(X, y).student_``.
+
+    It is trained in two phases, after the paper: on the committee's class probabilities of the unlabelled rows, then
+    more slowly on these and the labels. A fifth of the unlabelled rows, at most 2,000, are held out to measure how far
+    it differs from the committee.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The classes.
+    agreement_ : float
+        Share of the rows held out whose class is the same by the student and by the committee.
+    accuracy_loss_ : float
+        The accuracy that the differences cost, if the committee's probabilities are right: the mean over the rows held
+        out of the probability of the committee's class minus that of the student's.
+    n_held_out_ : int
+        The rows held out.
+    transduction_ : array (n,)
+        Labels of the training rows: those given, and the student's predictions for the others.
+    network_weights_ : dict
+        The weights of the network, by torch's names.
+    """
+
+    method_name = "student"
+
+    def _check_parameters(self) -> None:
+        raise ParameterError("Student: a committee teaches it. Fit a Committee and take its student_.")
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, teacher: Classifier, rows: TrainingRows, p: Array, rng: np.random.Generator) -> Self | None:
+        """Return the student of a classifier; None if there are too few unlabelled rows.
+
+        Parameters
+        ----------
+        teacher : Classifier
+            Has read the rows.
+        rows : TrainingRows
+            As the teacher got them.
+        p : array (n, c)
+            The teacher's probabilities for all rows.
+        rng : numpy.random.Generator
+            Source of the rows held out, of the weights and of the order of the rows.
+        """
+        n = len(rows.unlabelled)
+        if n < LEAST_ROWS:
+            return None
+        student = cls()
+        read = (*COMMON, "_exponents")
+        student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
+        student.n_held_out_ = min(int(HELD_OUT * n), MOST_HELD_OUT)
+        held_out, pool = np.split(rng.permutation(rows.unlabelled), [student.n_held_out_])
+        student._train(rows, pool[:MOST_ROWS], p, rng)
+        codes = student._probabilities(rows.X).argmax(axis=1)
+        student._set_transduction(np.where(rows.codes >= 0, rows.codes, codes))
+        student._compare(p[held_out], codes[held_out], rows.weight[held_out])
+        return student
+
+    def _train(self, rows: TrainingRows, pool: Array, p: Array, rng: np.random.Generator) -> None:
+        self._scaling = Scaling.of(rows.X, rows.weight)
+        l2 = L2 * min(1.0, L2_ROWS / len(pool))
+        network = NumpyNetwork(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
+
+        # A labelled row counts as its class is frequent, which the teacher knows: labels may fill quotas.
+        mass, labelled = rows.weight.copy(), rows.labelled
+        shares = np.average(p[pool], axis=0, weights=mass[pool])
+        given = np.bincount(rows.codes[labelled], weights=mass[labelled], minlength=rows.n_classes)
+        mass[labelled] *= (shares / given * given.sum())[rows.codes[labelled]]
+        targets = p.copy()
+        targets[labelled] = smooth_labels(rows.codes[labelled], rows.n_classes, min(SMOOTHING, 0.1 / rows.n_classes))
+
+        def train(index: Array, epochs: int, rate: float) -> None:
+            X: Any = ScaledRows(rows.X, self._scaling, index)
+            network.train(
+                X,
+                targets[index],
+                loss="kl",
+                epochs=epochs,
+                lr=rate,
+                batch_size=BATCH,
+                rng=rng,
+                weight=mass[index] / mass[index].max(),
+            )
+
+        epochs = int(np.clip(VISITS // len(pool), *EPOCHS))
+        train(pool, epochs - epochs // 6, FAST)
+        train(np.concatenate([labelled, pool]), epochs // 6, SLOW)
+        self._keep(network)
+
+    def _keep(self, network: NumpyNetwork) -> None:
+        self.network_weights_, self._hidden = network.state(), network.widths[1:-1]
+        one = np.ones(1)
+        self._network = NetworkAverage([self.network_weights_], one, self._scaling.centre, self._scaling.scale)
+
+    def _compare(self, p: Array, codes: Array, weight: Array) -> None:
+        """Set how far the student differs from its teacher on rows held out."""
+        row, teachers = np.arange(len(p)), p.argmax(axis=1)
+        self.agreement_ = float(np.average(codes == teachers, weights=weight))
+        self.accuracy_loss_ = float(np.average(p[row, teachers] - p[row, codes], weights=weight))
+
+    # -- predicting and saving -------------------------------------------------------------------------------
+
+    def _probabilities(self, X: Array) -> Array:
+        return self._network.predict_proba(X)
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state: dict[str, Any] = {name: getattr(self, name) for name in MEASURED} | {"hidden": list(self._hidden)}
+        network = {f"network/{name}": value for name, value in self.network_weights_.items()}
+        return state, {**network, "centre": self._scaling.centre, "scale": self._scaling.scale}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        d, c, hidden = self.n_features_in_, len(self.classes_), tuple(state["hidden"])
+        self.__dict__.update({name: state[name] for name in MEASURED})
+        if not (is_number(self.agreement_) and 0 <= self.agreement_ <= 1 and is_number(self.accuracy_loss_)):
+            raise ModelFileError("the student has no agreement with its committee. Save the model again.")
+        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+        # Raises where the weights are not those of such a network.
+        network = NumpyNetwork(d, c, hidden=hidden, rng=np.random.default_rng(0))
+        network.load_state(saved)
+        self._keep(network)

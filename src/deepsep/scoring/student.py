@@ -1,0 +1,62 @@
+"""Which model scores a table: a committee, or its student where there are many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from deepsep.errors import ParameterError, Setting
+from deepsep.scoring.parts import Part
+
+MANY_ROWS = 100_000  # rows above which a student scores in place of its committee,
+MOST_LOSS = 0.02  # if that is expected to cost no more accuracy
+
+
+def student_of(model: Any) -> Any:
+    """Return the student of a committee, be it behind an encoding; None if the model has none."""
+    return getattr(_last(model), "student_", None)
+
+
+def with_student(model: Any) -> Any:
+    """Return the model with the student in place of its committee."""
+    student = student_of(model)
+    if not isinstance(model, Pipeline):
+        return student
+    return Pipeline([*model.steps[:-1], ("student", student)], transform_input=model.transform_input)
+
+
+def choose(model: Any, parts: Sequence[Part], fast: bool | None) -> Any:
+    """Return the model, or the same with the student in place of its committee; None: by the number of rows."""
+    student = student_of(model)
+    if fast and student is None:
+        raise ParameterError(
+            "{fast}: the model has no student. Only a committee has one, fitted with at least 100 unlabelled rows and "
+            "without student=False; leave out {fast}, or fit it again.",
+            fast=Setting("fast", True),
+        )
+    if fast is None:
+        fast = student is not None and student.accuracy_loss_ <= MOST_LOSS and has_many_rows(parts)
+    return with_student(model) if fast else model
+
+
+def has_many_rows(parts: Sequence[Part]) -> bool:
+    """Whether the parts have more rows together than a committee should score."""
+    known = [part.n_rows for part in parts if part.n_rows is not None]
+    if len(known) == len(parts):
+        return sum(known) > MANY_ROWS
+    return any(part.source.has_more_rows(MANY_ROWS) for part in parts)
+
+
+def describe(model: Any, scored_by: Any) -> dict[str, Any]:
+    """Return which method scores, and how the model's student, if it has one, differs from its committee."""
+    student, method = student_of(model), _last(scored_by)
+    return {
+        "scored_by": getattr(method, "method_name", type(method).__name__),
+        "student": student and {"agreement": student.agreement_, "accuracy_loss": student.accuracy_loss_},
+    }
+
+
+def _last(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model
