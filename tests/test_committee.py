@@ -54,24 +54,26 @@ def test_evidence_grows_with_the_rows():
     good = []
     for n in (5, 50, 2000):
         codes = rng.integers(3, size=n)
-        p = np.stack([confident(codes, 0.95, rng), confident(codes, 0.3, rng)])
+        p = np.stack([confident(codes, 0.95, rng), confident(codes, 0.0, rng)])
         good.append(fit_mixture(p, codes, np.ones(n)).weights[0])
     assert 0.5 < good[0] < good[1] < good[2]
     assert good[2] > 0.95
 
 
-def test_weights_have_the_lowest_penalised_loss():
+def test_exponents_have_the_lowest_penalised_loss():
     rng = np.random.default_rng(2)
-    codes, weight = rng.integers(3, size=80), rng.uniform(0.5, 2, 80)
+    codes, weight, usual = rng.integers(3, size=80), rng.uniform(0.5, 2, 80), np.array([0.5, 0.3, 0.3])
     p = np.stack([confident(codes, share, rng) for share in (0.8, 0.6, 0.4)])
 
-    def loss(a):
-        return -(weight @ np.log(softmax(a) @ p[:, np.arange(80), codes])) + 0.3 * a @ a
+    def loss(v):
+        mix = np.prod([(0.995 * each + 0.005 / 3) ** power for each, power in zip(p, v, strict=True)], axis=0)
+        own = (mix / mix.sum(axis=1, keepdims=True))[np.arange(80), codes]
+        return -(weight @ np.log(own)) + 4 * ((v - usual) ** 2).sum()
 
-    best = fit_mixture(p, codes, weight).weights
-    a = np.log(best) - np.log(best).mean()  # the penalty makes the sum of the numbers zero
-    for other in rng.normal(0, 0.05, (200, 3)):
-        assert loss(a) <= loss(a + other) + 1e-6
+    best = fit_mixture(p, codes, weight, usual=usual, penalty=4)
+    v = best.weights / best.temperature
+    for other in rng.normal(0, 0.02, (200, 3)):
+        assert loss(v) <= loss(np.maximum(v + other, 0)) + 1e-6
 
 
 @pytest.mark.parametrize("true", [0.6, 1.0, 1.8])
@@ -82,9 +84,28 @@ def test_the_temperature_that_made_the_rows_is_found(true):
     assert fit_mixture(p[None], codes, np.ones(len(p))).temperature == pytest.approx(true, rel=0.03)
 
 
-def test_a_few_rows_hardly_move_the_temperature():
-    p = np.full((3, 2), [0.7, 0.3])
-    assert 0.6 < fit_mixture(p[None], np.zeros(3, int), np.ones(3)).temperature < 1
+def test_a_few_rows_hardly_move_the_mixture():
+    p = np.stack([np.full((3, 2), [0.7, 0.3]), np.full((3, 2), [0.4, 0.6])])
+    usual = np.array([0.6, 0.4])
+    few = fit_mixture(p, np.zeros(3, int), np.ones(3), usual=usual)
+    np.testing.assert_allclose(few.weights, usual, atol=0.05)
+    assert few.temperature == pytest.approx(1, abs=0.05)
+    none = fit_mixture(p[:, :0], np.zeros(0, int), np.ones(0), usual=usual)
+    np.testing.assert_allclose(none.weights, usual)
+
+
+def test_no_model_can_rule_out_a_class_alone():
+    sure = np.array([[1.0, 0.0]])
+    mixed = Mixture(np.array([0.5, 0.5]))(np.stack([sure, sure[:, ::-1]]))
+    np.testing.assert_allclose(mixed, 0.5)
+
+
+def test_models_that_all_mislead_leave_no_certainty():
+    codes = np.zeros(4000, int)
+    wrong = np.full((4000, 2), [0.01, 0.99])
+    mixture = fit_mixture(np.stack([wrong, wrong]), codes, np.ones(4000))
+    assert mixture.temperature == pytest.approx(100)
+    np.testing.assert_allclose(mixture.weights, 0.5)
 
 
 def test_a_label_has_no_part_in_the_mixture_of_its_own_row():
@@ -277,7 +298,7 @@ def test_probabilities_of_the_unlabelled_rows_have_the_known_shares():
 
 
 @pytest.mark.filterwarnings("ignore:only one labelled row")
-def test_one_label_a_class_means_equal_weights():
+def test_one_label_a_class_means_the_usual_weights():
     X, _, truth = partly()
     y = np.full(len(X), None)
     for name in sorted(set(truth)):

@@ -30,7 +30,9 @@ from deepsep.errors import (
     ModelFileError,
     ParameterError,
 )
+from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, expected_accuracy
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
+from deepsep.evaluation.out_of_fold import OutOfFold
 from deepsep.evaluation.population import to_population
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
@@ -52,6 +54,8 @@ class Member:
         The method, by its name in the catalogue.
     why : str
         What it is good at.
+    weight : float
+        Its weight without evidence, beside those of the others.
     settings : mapping
         Of the method, where they are not its defaults.
     efforts : tuple of str
@@ -63,19 +67,21 @@ class Member:
     name: str
     method: str
     why: str
+    weight: float
     settings: Mapping[str, Any] = field(default_factory=dict)
     efforts: tuple[str, ...] = ("fast", "normal", "best")
     least_labels: int = 0
 
 
 MEMBERS = (
-    Member("random-forest", "random-forest", "columns of any kind and scale, most of them irrelevant"),
-    Member("extra-trees", "extra-trees", "the same, with smoother boundaries"),
-    Member("deepsep", "deepsep", "classes with few rows between them"),
+    Member("random-forest", "random-forest", "columns of any kind and scale, most of them irrelevant", 0.15),
+    Member("extra-trees", "extra-trees", "the same, with smoother boundaries", 0.15),
+    Member("deepsep", "deepsep", "classes with few rows between them", 0.05),
     Member(
         "in-context",
         "in-context",
         "few labels, many categories, tables as companies have them",
+        0.5,
         {"view": "columns"},
         ("normal", "best"),
     ),
@@ -83,6 +89,7 @@ MEMBERS = (
         "in-context-components",
         "in-context",
         "many correlated numbers: spectra, images, sensors",
+        0.25,
         {"view": "components"},
         ("normal", "best"),
     ),
@@ -90,6 +97,7 @@ MEMBERS = (
         "lightgbm-few-labels",
         "lightgbm-few-labels",
         "interactions of columns, given labels enough",
+        0.05,
         efforts=("normal", "best"),
         least_labels=MANY_LABELS,
     ),
@@ -143,12 +151,15 @@ class Committee(Classifier):
     r"""Several methods that decide together.
 
     No method is best on every table. The labelled rows are dealt into folds, and each member predicts the rows of a
-    fold after a fit to all others, labelled and unlabelled. These predictions decide the members' weights: those with
-    which the average of their probabilities has the lowest log loss. A temperature for the average comes from the same
-    rows. Both are shrunk, to equal weights and to one, so that few labels cannot decide much. All members are then
-    fitted to all rows.
+    fold after a fit to all others, labelled and unlabelled. These predictions decide the members' weights and a
+    temperature: those with which the geometric mean of their probabilities has the lowest log loss. Both are shrunk
+    towards what was best on other tables, so that few labels cannot decide much. All members are then fitted to all
+    rows.
 
-    The predictions out of fold are also an estimate of the accuracy to expect: ``out_of_fold_``.
+    Labels that fill quotas do not have the shares of the population. The held-out rows are therefore weighted to
+    ``priors`` or, without them, to the shares that the committee finds among the unlabelled rows.
+
+    The predictions out of fold also tell the accuracy to expect: ``expected_accuracy_``.
 
     Parameters
     ----------
@@ -189,10 +200,15 @@ class Committee(Classifier):
     weights_ : dict of str to float
         The weight of each member.
     temperature_ : float
-        The average p becomes p^(1/T), normalised: above one it is less sure, below one surer.
+        The geometric mean p becomes p^(1/T), normalised: above one it is less sure, below one surer.
+    shares_ : array (c,) or None
+        Shares of the classes in the population: ``priors``, or the mean probabilities of the unlabelled rows.
+    expected_accuracy_ : ExpectedAccuracy or None
+        The share of the unlabelled rows that should be right, as ``value``, ``low`` and ``high``, an interval of 90 %.
+        It holds for labels drawn at random and, with ``priors``, for quotas. None without ``out_of_fold_``.
     out_of_fold_ : OutOfFold
         The probabilities of the labelled rows by each member and, as "committee", by all together, with weights and a
-        temperature from other rows. None if too few labels can be held out; the weights are then equal.
+        temperature from other rows. None if too few labels can be held out; the weights are then the usual ones.
     prior_shift_ : array (c,)
         Logarithms of the factors of the classes; only with ``priors``.
     student_ : Student or None
@@ -248,7 +264,7 @@ class Committee(Classifier):
         self._fit_everything(members, rows, seed)
         distributions = {name: each.label_distributions_ for name, each in self.members_.items()}
         self._set_shifts(distributions, rows, shares)
-        self._weigh(shares)
+        self._weigh(distributions, rows)
         mixed = self._mix(distributions)
         if shares is not None:
             self.prior_shift_ = _shift_to(shares, mixed, rows)
@@ -338,8 +354,8 @@ class Committee(Classifier):
             warn(f"left out of the committee: {_reasons(self.failures_)}", DeepSepWarning)
         if folds is None:
             warn(
-                "too few labels to hold any out: the members have equal weights, and nothing is known of the accuracy. "
-                "Label at least two rows of two classes.",
+                "too few labels to hold any out: the members have their usual weights, and nothing is known of the "
+                "accuracy. Label at least two rows of two classes.",
                 LabelWarning,
             )
         elif fits.interrupted:
@@ -348,8 +364,8 @@ class Committee(Classifier):
     def _warn_of_interruption(self, n_folds: int) -> None:
         held_out = self.out_of_fold_
         warn(
-            "interrupted: all members are fitted, but no fold was complete. They have equal weights, and nothing is "
-            "known of the accuracy."
+            "interrupted: all members are fitted, but no fold was complete. They have their usual weights, and nothing "
+            "is known of the accuracy."
             if held_out is None
             else "interrupted: all members are fitted, but their weights and the accuracy rest on "
             f"{len(held_out.folds.tests)} of {n_folds} folds: {len(held_out.rows)} predictions of held-out labels.",
@@ -364,23 +380,53 @@ class Committee(Classifier):
                 if "priors" not in member.get_params(deep=False):
                     self._shifts[name] = _shift_to(shares, p[name], rows)
 
-    def _weigh(self, p: Mapping[str, Array], rows: TrainingRows, shares: Array | None) -> None:
-        """Set the weights and the temperature, and add to the predictions out of fold those by all together."""
-        usual, held_out = self._usual_weights(), self.out_of_fold_
-        mixture = Mixture(usual)
+    def _usual_weights(self) -> Array:
+        """Return the weights of the members without evidence."""
+        seats = {seat.name: seat.weight for seat in MEMBERS} if self.members is None else {}
+        weights = np.array([seats.get(name, 1.0) for name in self.members_])
+        return np.asarray(weights / weights.sum())
+
+    def _weigh(self, p: Mapping[str, Array], rows: TrainingRows) -> None:
+        """Set weights, temperature and shares, and add to the predictions out of fold those by all together."""
+        usual, held_out, given = self._usual_weights(), self.out_of_fold_, self._shares()
+        self._set_mixture(Mixture(usual))
         if held_out is not None:
-            names, unseen = list(self.members_), self._stack(held_out.p)
-            held_out.p.update(zip(names, unseen, strict=True))
-            for self.shares_ in self._better_shares(p, rows, shares):
-                weight = self._evidence(held_out)
-                mixture = fit_mixture(unseen, held_out.codes, weight, usual=usual)
-                self._set_mixture(mixture)
-            mix = partial(mix_unseen, codes=held_out.codes, weight=weight, rows=held_out.rows, fold=held_out.fold)
-            held_out.p[COMMITTEE] = mix(unseen, usual=usual)
-            twins = [twin_of(name) for name in names]
-            if self.twins and not any(twin in held_out.failures for twin in twins):
-                alone = [held_out.p.get(twin, held_out.p[name]) for name, twin in zip(names, twins, strict=True)]
-                held_out.p[twin_of(COMMITTEE)] = mix(np.stack(alone), usual=usual)
+            unseen = self._stack(held_out.p)
+            held_out.p.update(zip(self.members_, unseen, strict=True))
+            if given is None:
+                by_labels = _evidence(held_out, None)
+                self._set_mixture(fit_mixture(unseen, held_out.codes, by_labels, usual=usual))
+        self.shares_ = _mean(self._mix(p), rows) if given is None else given
+        if held_out is not None:
+            weight = _evidence(held_out, self.shares_)
+            self._set_mixture(fit_mixture(unseen, held_out.codes, weight, usual=usual))
+            held_out.p[COMMITTEE] = mix_unseen(
+                unseen, held_out.codes, weight, held_out.rows, held_out.fold, usual=usual
+            )
+            self._weigh_twins(held_out, weight, usual)
+
+    def _weigh_twins(self, held_out: OutOfFold, weight: Array, usual: Array) -> None:
+        """Add to the predictions out of fold those by all members that saw labelled rows alone."""
+        twins = {name: twin_of(name) for name in self.members_}
+        if self.twins and not any(twin in held_out.failures for twin in twins.values()):
+            alone = np.stack([held_out.p.get(twin, held_out.p[name]) for name, twin in twins.items()])
+            held_out.p[twin_of(COMMITTEE)] = mix_unseen(
+                alone, held_out.codes, weight, held_out.rows, held_out.fold, usual=usual
+            )
+
+    def _set_mixture(self, mixture: Mixture) -> None:
+        self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))
+        self.temperature_ = mixture.temperature
+
+    def _expect(self, p: Array, rows: TrainingRows) -> None:
+        """Set how many of the unlabelled rows should be right."""
+        held_out, pool = self.out_of_fold_, rows.unlabelled
+        self.expected_accuracy_ = None
+        if held_out is not None and len(pool):
+            unseen, weight = held_out.p[COMMITTEE], _evidence(held_out, self.shares_)
+            self.expected_accuracy_ = expected_accuracy(
+                p[pool], rows.weight[pool], unseen, held_out.codes, weight, repeats=held_out.folds.n_repeats
+            )
 
     def _shift_held_out(self) -> None:
         """Adjust the predictions out of fold to known shares as those of other rows."""
@@ -426,6 +472,8 @@ class Committee(Classifier):
             "weights_": self.weights_,
             "temperature_": self.temperature_,
             "failures_": self.failures_,
+            "shares_": None if self.shares_ is None else self.shares_.tolist(),
+            "expected_accuracy_": None if self.expected_accuracy_ is None else list(self.expected_accuracy_),
         }
         sections: list[dict[str, Any]] = []
         arrays: dict[str, Any] = {}
@@ -461,7 +509,9 @@ class Committee(Classifier):
         if self.student_ is not None and type(self.student_) is not Student:
             raise ModelFileError("the student is another model. Save the model again.")
         self.weights_, self.temperature_ = state["weights_"], float(state["temperature_"])
-        self.failures_ = state["failures_"]
+        self.failures_, expected = state["failures_"], state["expected_accuracy_"]
+        self.shares_ = None if state["shares_"] is None else np.array(state["shares_"], float)
+        self.expected_accuracy_ = None if expected is None else ExpectedAccuracy(*map(float, expected))
         if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
             raise ModelFileError("weights and members do not fit together. Save the model again.")
         if "held_out" in state:
@@ -523,6 +573,19 @@ def _absence(seat: Member, effort: str) -> str:
 
 def _reasons(failures: Mapping[str, str]) -> str:
     return "; ".join(f"{name} ({why.rstrip('.')})" for name, why in failures.items()) + "."
+
+
+def _evidence(held_out: OutOfFold, shares: Array | None) -> Array:
+    """Return the weights of the held-out rows, with the shares of the population; they sum to the rows' worth."""
+    weight = to_population(held_out.codes, held_out.weight, shares)
+    weight = np.ones(len(held_out.codes)) if weight is None else weight
+    return np.asarray(weight * weight.sum() / (weight @ weight) / held_out.folds.n_repeats)
+
+
+def _mean(p: Array, rows: TrainingRows) -> Array | None:
+    """Return the mean probabilities of the unlabelled rows, if there are any."""
+    pool = rows.unlabelled
+    return np.average(p[pool], axis=0, weights=rows.weight[pool]) if len(pool) else None
 
 
 def _shift_to(shares: Array, p: Array, rows: TrainingRows) -> Array:

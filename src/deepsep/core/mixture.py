@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 
 Array = NDArray[Any]
 
-# Chosen with WEIGHT of the committee's members on two draws of 18 tables that no result is of (benchmarks/committee.py).
+# Chosen, with the usual weights of a committee's members, on two draws of 18 tables that no published figure is of.
 PENALTY = 30.0
 DOUBT = 0.005  # of every model: a forest may say that a class is impossible, which no row may rest on
 LEAST_EXPONENT = 0.01  # of all models together, lest the temperature be infinite
