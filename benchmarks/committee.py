@@ -1,90 +1,49 @@
-"""The committee on real tables: its members' predictions are kept, so that every ablation is a sum over them.
+"""The committee on real tables, made of what `committee_members.py` kept: accuracy, calibration, intervals, ablations.
 
-    python benchmarks/committee.py run FOLDER --jobs 2       # fits the members: minutes for each table and draw
-    python benchmarks/committee.py summary                   # accuracy, calibration error and log loss of every variant
-    python benchmarks/committee.py tables                    # the committee beside its best single method, by table
+    python benchmarks/committee.py measure       # figures of every variant in every cell, into results/committee.csv
+    python benchmarks/committee.py summary       # means over tables
+    python benchmarks/committee.py tables        # the committee beside single methods, by table
 
-FOLDER holds Parquet files with a `label` column; `tables.py` says how they are split. A cell is one table, number of
-labels and draw. Its file in `results/committee/` has the probabilities of the labelled rows by every member out of
-fold, and of the unlabelled rows by every member fitted to all labels. Cells whose file exists are not run again, so
-that a run can be killed and resumed.
+A variant is a way to weigh the members, or a part of them; none of them needs a fit. Draws of the labels from 100 on
+were used to choose settings, and are in no result. "quota" labels are as many of each class, "random" ones a random
+sample.
 """
 
-import os
-
-os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
-
 import argparse
-import sys
-import time
-import warnings
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed
-from tables import load, split, table_names
+import pandas as pd
+from committee_members import PLACE
 
-from deepsep import Committee, method
 from deepsep.classifiers.committee import MEMBERS
-from deepsep.core.mixture import Mixture, fit_mixture
+from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
 from deepsep.core.probability import log_shift_to_shares, shifted
+from deepsep.evaluation.expected_accuracy import expected_accuracy
 from deepsep.evaluation.metrics import scores
+from deepsep.evaluation.population import to_population
 
-PLACE = Path(__file__).parent / "results" / "committee"
-LABELS = (35, 125, 500)
+RESULT = Path(__file__).parent / "results" / "committee.csv"
+CHOOSING = range(100, 200)  # draws on which settings were chosen
 FIGURES = ("accuracy", "ece", "log_loss")
-
-
-# -- running -------------------------------------------------------------------------------------------------
-
-
-def every_member():
-    """Return all members that any committee has, whatever the number of labels."""
-    return {seat.name: method(seat.method, **seat.settings) for seat in MEMBERS}
-
-
-def run_cell(folder, place, table, labels, seed):
-    """Fit every member to one split, in and out of folds, and keep what they say."""
-    warnings.simplefilter("ignore")
-    if place.exists():
-        return
-    X, codes = load(table, folder)
-    labelled, unlabelled = split(codes, labels, seed)
-    y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
-    start = time.perf_counter()
-    model = Committee(members=every_member(), n_jobs=1, random_state=seed)
-    model.fit(X[np.concatenate([labelled, unlabelled])], y)
-    held_out = model.out_of_fold_
-    kept = {"truth": codes[unlabelled], "codes": held_out.codes, "rows": held_out.rows, "fold": held_out.fold}
-    kept |= {"seconds": time.perf_counter() - start, "repeats": held_out.folds.n_repeats}
-    for name, member in model.members_.items():
-        kept[f"unseen/{name}"] = held_out.p[name].astype(np.float32)
-        kept[f"all/{name}"] = member.label_distributions_[len(labelled) :].astype(np.float16)
-    kept["shares"] = model.members_["in-context"].estimated_shares_
-    place.parent.mkdir(parents=True, exist_ok=True)
-    part = place.with_suffix(f".{os.getpid()}.part.npz")
-    np.savez_compressed(part, **kept)
-    part.replace(place)
-
-
-def run(a):
-    cells = [
-        (table, labels, seed)
-        for seed in range(a.first_seed, a.first_seed + a.seeds)
-        for labels in map(int, a.labels.split(","))
-        for table in table_names(a.folder)
-        if table != "digits"
-    ]
-    todo = [cell for cell in cells if not place_of(*cell).exists()]
-    print(f"{len(todo)} of {len(cells)} cells to do", file=sys.stderr)
-    jobs = (delayed(run_cell)(a.folder, place_of(*cell), *cell) for cell in todo)
-    for i, _ in enumerate(Parallel(a.jobs, return_as="generator_unordered")(jobs), 1):
-        print(f"{i}/{len(todo)}", file=sys.stderr, flush=True)
-
-
-def place_of(table, labels, seed):
-    return PLACE / f"{table}-{labels}-{seed}.npz"
+COLUMNS = (
+    "how",
+    "table",
+    "labels",
+    "seed",
+    "variant",
+    *FIGURES,
+    "expected",
+    "low",
+    "high",
+    "plain",
+    "plain_low",
+    "plain_high",
+)
+EVERY = tuple(seat.name for seat in MEMBERS)
+FOREST, BOOSTING, LINE = "random-forest", "lightgbm-few-labels", "logistic-regression"
 
 
 # -- what was kept -------------------------------------------------------------------------------------------
@@ -92,147 +51,233 @@ def place_of(table, labels, seed):
 
 @dataclass
 class Cell:
-    """The predictions of the members in one cell."""
+    """The predictions of the members in one cell.
 
+    Attributes
+    ----------
+    unseen, all : dict of str to array
+        Probabilities of the labelled rows out of fold (empty if none could be held out), and of the unlabelled rows.
+    codes, rows, fold : array (m,)
+        Of the labelled rows, in the order of ``unseen``.
+    truth : array (n,)
+        Classes of the unlabelled rows, as columns of the probabilities; -1 for a class without labels.
+    """
+
+    how: str
     table: str
     labels: int
     seed: int
-    truth: np.ndarray
-    codes: np.ndarray
-    weight: np.ndarray
     unseen: dict[str, np.ndarray]
     all: dict[str, np.ndarray]
-    shares: np.ndarray
+    codes: np.ndarray
+    rows: np.ndarray
+    fold: np.ndarray
+    truth: np.ndarray
 
     @classmethod
-    def read(cls, place):
-        table, labels, seed = place.stem.rsplit("-", 2)
-        with np.load(place) as kept:
-            names = [name.removeprefix("all/") for name in kept if name.startswith("all/")]
-            unseen = {name: kept[f"unseen/{name}"].astype(float) for name in names}
-            everyone = {name: kept[f"all/{name}"].astype(float) for name in names}
-            everyone = {name: p / p.sum(1, keepdims=True) for name, p in everyone.items()}
-            weight = np.full(len(kept["codes"]), 1 / float(kept["repeats"]))
-            return cls(
-                table,
-                int(labels),
-                int(seed),
-                kept["truth"],
-                kept["codes"],
-                weight,
-                unseen,
-                everyone,
-                kept["shares"],
-            )
-
-    def mix(self, names, weigh=fit_mixture, **settings):
-        """Return the probabilities of the unlabelled rows by a committee of these members."""
-        names = [name for name in names if name in self.all]
-        unseen, everyone = (np.stack([p[name] for name in names]) for p in (self.unseen, self.all))
-        return weigh(unseen, self.codes, self.weight, **settings)(everyone)
+    def read(cls, how, name):
+        """Return the cell with this file name, of all members that have it."""
+        table, labels, seed = name.removesuffix(".npz").rsplit("-", 2)
+        unseen, everyone = {}, {}
+        for place in sorted((PLACE / f"{how}-5").glob(f"*/{name}")):
+            with np.load(place) as kept:
+                member, classes = place.parent.name, kept["classes"]
+                everyone[member] = _normalised(kept["all"])
+                truth = np.where(np.isin(kept["truth"], classes), np.searchsorted(classes, kept["truth"]), -1)
+                some = "unseen" in kept
+                codes, rows, fold = (
+                    kept[part].astype(int) if some else np.zeros(0, int) for part in ("codes", "rows", "fold")
+                )
+                unseen[member] = _normalised(kept["unseen"]) if some else np.zeros((0, len(classes)))
+        return cls(how, table, int(labels), int(seed), unseen, everyone, codes, rows, fold, truth)
 
     @property
     def members(self):
         """The members that a committee of normal effort has."""
         return [seat.name for seat in MEMBERS if "normal" in seat.efforts and self.labels >= seat.least_labels]
 
+    @property
+    def true_shares(self):
+        """The shares of the classes among the unlabelled rows; no share is zero."""
+        c = next(iter(self.all.values())).shape[1]
+        count = np.bincount(self.truth[self.truth >= 0], minlength=c) + 1e-3
+        return count / count.sum()
 
-def plain_average(p, codes, weight):
-    return Mixture(np.full(len(p), 1 / len(p)))
+
+def _normalised(p):
+    return p.astype(float) / p.astype(float).sum(axis=1, keepdims=True)
 
 
-def without_temperature(p, codes, weight):
-    return Mixture(fit_mixture(p, codes, weight).weights)
+# -- committees ----------------------------------------------------------------------------------------------
 
 
-def adjusted(cell, shares):
-    p = cell.mix(cell.members)
-    log_p = np.log(np.maximum(p, 1e-30))
-    return shifted(p, log_shift_to_shares(log_p, shares, np.ones(len(p))))
+@dataclass
+class Committee:
+    """A committee as `deepsep.Committee` makes it, from kept predictions."""
+
+    cell: Cell
+    names: list[str]
+    priors: bool = False
+    usual: bool = True
+    by_population: bool = True
+    penalty: float = 30.0
+    evidence: bool = True
+    temperature: bool = True
+
+    def answer(self):
+        """Return probabilities of the unlabelled rows, and of the labelled ones out of fold with their weights."""
+        cell, shares = self.cell, None
+        everyone, unseen = (np.stack([p[name] for name in self.names]) for p in (cell.all, cell.unseen))
+        weights = {seat.name: seat.weight for seat in MEMBERS} if self.usual else {}
+        usual = np.array([weights.get(name, 1.0) for name in self.names])
+        how = {"usual": usual / usual.sum(), "penalty": self.penalty}
+        mixture = Mixture(how["usual"])
+        if self.priors:
+            shares = cell.true_shares
+            everyone, unseen = self._adjusted(everyone, unseen, shares)
+        elif self.by_population:
+            if self.evidence and len(cell.codes):
+                mixture = fit_mixture(unseen, cell.codes, _evidence(cell, None), **how)
+            shares = mixture(everyone).mean(axis=0)
+        weight = _evidence(cell, shares)
+        if self.evidence and len(cell.codes):
+            mixture = fit_mixture(unseen, cell.codes, weight, **how)
+        if not self.temperature:
+            mixture = Mixture(mixture.weights)
+        p = mixture(everyone)
+        held_out = mix_unseen(unseen, cell.codes, weight, cell.rows, cell.fold, **how)
+        if self.priors:
+            shift = log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p)))
+            p, held_out = shifted(p, shift), shifted(held_out, shift)
+        return p, held_out, weight
+
+    def _adjusted(self, everyone, unseen, shares):
+        pairs = []
+        for p, own in zip(everyone, unseen, strict=True):
+            shift = log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p)))
+            pairs.append((shifted(p, shift), shifted(own, shift)))
+        return (np.stack(each) for each in zip(*pairs, strict=True))
+
+
+def _evidence(cell, shares):
+    weight = to_population(cell.codes, None, shares) if len(cell.codes) else None
+    weight = np.ones(len(cell.codes)) if weight is None else weight
+    return weight * weight.sum() / max(weight @ weight, 1e-12)
 
 
 def variants():
-    """Return functions of a cell to probabilities, by what they are called."""
-    every = [seat.name for seat in MEMBERS]
+    """Return functions of a cell to a committee, by their names."""
     by_name = {
-        "committee": lambda cell: cell.mix(cell.members),
-        "fast": lambda cell: cell.mix([seat.name for seat in MEMBERS if "fast" in seat.efforts]),
-        "all members always": lambda cell: cell.mix(every),
-        "plain average": lambda cell: cell.mix(cell.members, plain_average),
-        "no temperature": lambda cell: cell.mix(cell.members, without_temperature),
-        "no shrinkage": lambda cell: cell.mix(cell.members, fit_mixture, weight_penalty=1e-3, temperature_penalty=1e-3),
-        "known shares": lambda cell: adjusted(
-            cell, np.bincount(cell.truth, minlength=len(cell.shares)) / len(cell.truth)
-        ),
-        "estimated shares": lambda cell: adjusted(cell, cell.shares),
+        "committee": lambda cell: Committee(cell, cell.members),
+        "committee, known shares": lambda cell: Committee(cell, cell.members, priors=True),
+        "fast": lambda cell: Committee(cell, [seat.name for seat in MEMBERS if "fast" in seat.efforts]),
+        "plain average": lambda cell: Committee(cell, cell.members, usual=False, evidence=False),
+        "usual weights alone": lambda cell: Committee(cell, cell.members, evidence=False),
+        "from equal weights": lambda cell: Committee(cell, cell.members, usual=False),
+        "no temperature": lambda cell: Committee(cell, cell.members, temperature=False),
+        "no shrinkage": lambda cell: Committee(cell, cell.members, penalty=1e-3),
+        "labels as they come": lambda cell: Committee(cell, cell.members, by_population=False),
     }
-    for penalty in (0.1, 1.0, 3.0):
-        by_name[f"weight penalty {penalty:g}"] = lambda cell, penalty=penalty: cell.mix(
-            cell.members, fit_mixture, weight_penalty=penalty
-        )
-    for name in every:
-        by_name[f"without {name}"] = lambda cell, name=name: cell.mix([one for one in cell.members if one != name])
-        by_name[name] = lambda cell, name=name: cell.all.get(name)
+    for name in EVERY:
+        by_name[f"without {name}"] = lambda cell, name=name: Committee(cell, [m for m in cell.members if m != name])
+    by_name["without forests"] = lambda cell: Committee(
+        cell, [m for m in cell.members if m not in ("random-forest", "extra-trees")]
+    )
+    by_name["without in-context"] = lambda cell: Committee(cell, [m for m in cell.members if "in-context" not in m])
     return by_name
 
 
-def measured():
-    """Return {variant: {(table, labels, seed): figures}}."""
-    cells = [Cell.read(place) for place in sorted(PLACE.glob("*.npz")) if ".part" not in place.name]
-    figures = {}
-    for name, ask in variants().items():
-        answers = {(cell.table, cell.labels, cell.seed): (ask(cell), cell.truth) for cell in cells}
-        figures[name] = {key: scores(p, truth) for key, (p, truth) in answers.items() if p is not None}
-    return figures
+def measure_cell(cell):
+    """Yield a line of figures for every variant and every single member."""
+    key = {"how": cell.how, "table": cell.table, "labels": cell.labels, "seed": cell.seed}
+    for name, p in cell.all.items():
+        yield {**key, "variant": name, **_figures(p, cell.truth)}
+    for name, build in variants().items():
+        committee = build(cell)
+        if name.startswith("without") and committee.names == cell.members:
+            continue
+        if not set(committee.names) <= set(cell.all):
+            continue
+        p, held_out, weight = committee.answer()
+        line = {**key, "variant": name, **_figures(p, cell.truth)}
+        if len(cell.codes):
+            names = ("expected", "low", "high")
+            line |= dict(zip(names, expected_accuracy(p, np.ones(len(p)), held_out, cell.codes, weight), strict=True))
+            line |= dict(
+                zip(("plain", "plain_low", "plain_high"), _share_right(held_out, cell.codes, weight), strict=True)
+            )
+        yield line
 
 
-def mean_over_tables(cells, labels, figure):
-    by_table = {}
-    for (table, size, _), figures in cells.items():
-        if size == labels:
-            by_table.setdefault(table, []).append(figures[figure])
-    return float(np.mean([np.mean(values) for values in by_table.values()])) if by_table else np.nan
+def _figures(p, truth):
+    known = truth >= 0  # rows of classes without labels cannot be right
+    figures = scores(p[known], truth[known])
+    return {"accuracy": figures["accuracy"] * known.mean(), "ece": figures["ece"], "log_loss": figures["log_loss"]}
+
+
+def _share_right(p, codes, weight):
+    """Return the share of held-out labels that are right, with a normal interval of 90 %."""
+    share, right = weight / weight.sum(), p.argmax(axis=1) == codes
+    mean = share @ right
+    half = 1.645 * np.sqrt((share**2) @ (right - mean) ** 2)
+    return mean, mean - half, mean + half
+
+
+def measure(a):
+    """Write the figures of all complete cells."""
+    with RESULT.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        for how in ("quota", "random"):
+            for place in sorted((PLACE / f"{how}-5" / FOREST).glob("*.npz")):
+                cell = Cell.read(how, place.name)
+                if cell.seed in CHOOSING or not set(cell.members) <= set(cell.all):
+                    continue
+                for line in measure_cell(cell):
+                    writer.writerow({k: f"{v:.5f}" if isinstance(v, float) else v for k, v in line.items()})
+
+
+# -- showing -------------------------------------------------------------------------------------------------
+
+
+def means(frame, figure):
+    """Return the means over draws and then tables, a column for each number of labels."""
+    return frame.pivot_table(index=["variant", "table"], columns="labels", values=figure).groupby("variant").mean()
 
 
 def summary(a):
-    figures = measured()
-    sizes = sorted({labels for _, labels, _ in figures["committee"]})
-    heads = [f"{figure} {size}" for figure in FIGURES for size in sizes]
-    print("| variant | cells | " + " | ".join(heads) + " |\n|" + "---|" * (len(heads) + 2))
-    for name, cells in figures.items():
-        values = [mean_over_tables(cells, size, figure) for figure in FIGURES for size in sizes]
-        shown = [
-            f"{v:.3f}" if figure == "log_loss" else f"{100 * v:.1f}"
-            for v, figure in zip(values, np.repeat(FIGURES, len(sizes)), strict=True)
-        ]
-        print(f"| {name} | {len(cells)} | " + " | ".join(shown) + " |")
+    frame = pd.read_csv(RESULT)
+    for how, part in frame.groupby("how"):
+        draws = (
+            part[part.variant == "committee"].groupby("labels").agg(cells=("seed", "size"), draws=("seed", "nunique"))
+        )
+        print(f"\n{how} labels: {draws.to_dict('index')}\n")
+        figures = {figure: means(part, figure) * (1 if figure == "log_loss" else 100) for figure in FIGURES}
+        print(
+            pd.concat(figures, axis=1)
+            .sort_values(("accuracy", part.labels.min()), ascending=False)
+            .round(3)
+            .to_string()
+        )
+        for name in ("committee", "committee, known shares"):
+            mine = part[(part.variant == name) & part.expected.notna()]
+            for kind, low, high in (("expected", "low", "high"), ("plain", "plain_low", "plain_high")):
+                inside = (mine[low] <= mine.accuracy) & (mine.accuracy <= mine[high])
+                off = 100 * (mine[kind] - mine.accuracy)
+                both = pd.DataFrame({"labels": mine.labels, "holds": inside, "off": off.abs(), "bias": off})
+                print(f"\n{name}, {kind}\n{both.groupby('labels').mean().round(3).to_string()}")
 
 
 def tables(a):
-    figures = measured()
-    keys = sorted(figures["committee"])
-    singles = [seat.name for seat in MEMBERS if seat.name in figures]
-    print("| table | labels | committee | " + " | ".join(singles) + " |\n|" + "---|" * (len(singles) + 3))
-    for table, labels in sorted({key[:2] for key in keys}):
-        here = [key for key in keys if key[:2] == (table, labels)]
-        row = [
-            100 * np.mean([figures[name][key]["accuracy"] for key in here if key in figures[name]])
-            for name in ("committee", *singles)
-        ]
-        print(f"| {table} | {labels} | " + " | ".join(f"{value:.1f}" for value in row) + " |")
+    frame = pd.read_csv(RESULT).query("how == 'quota'")
+    wide = 100 * frame.pivot_table(index=["labels", "table"], columns="variant", values="accuracy")
+    print(wide[["committee", *[name for name in (*EVERY, LINE) if name in wide]]].round(1).to_string())
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     commands = parser.add_subparsers(required=True)
-    start = commands.add_parser("run")
-    start.add_argument("folder")
-    start.add_argument("--labels", default=",".join(map(str, LABELS)))
-    start.add_argument("--seeds", type=int, default=5)
-    start.add_argument("--first-seed", type=int, default=0)
-    start.add_argument("--jobs", type=int, default=2)
-    start.set_defaults(do=run)
-    for name, do in (("summary", summary), ("tables", tables)):
+    for name, do in (("measure", measure), ("summary", summary), ("tables", tables)):
         commands.add_parser(name).set_defaults(do=do)
     a = parser.parse_args(arguments)
     a.do(a)

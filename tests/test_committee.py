@@ -57,7 +57,7 @@ def test_evidence_grows_with_the_rows():
         p = np.stack([confident(codes, 0.95, rng), confident(codes, 0.0, rng)])
         good.append(fit_mixture(p, codes, np.ones(n)).weights[0])
     assert 0.5 < good[0] < good[1] < good[2]
-    assert good[2] > 0.95
+    assert good[2] > 0.9
 
 
 def test_exponents_have_the_lowest_penalised_loss():

@@ -31,8 +31,7 @@ def test_many_rows_held_out_correct_boastful_probabilities():
     rng = np.random.default_rng(1)
     p, held_out = np.full((1000, 2), [0.95, 0.05]), np.full((50_000, 2), [0.95, 0.05])
     codes = (rng.random(50_000) > 0.7).astype(int)
-    s = 1.5**2 / (1 + 1.5**2)
-    assert expect(p, held_out, codes).value == pytest.approx(0.95 + s * ((codes == 0).mean() - 0.95), abs=1e-9)
+    assert expect(p, held_out, codes).value == pytest.approx(0.95 + ((codes == 0).mean() - 0.95) / 2, abs=1e-9)
 
 
 def test_the_interval_shrinks_with_the_root_of_the_rows_and_not_with_repeats():
@@ -59,4 +58,4 @@ def test_ten_rows_that_are_all_right_prove_little():
     sure = np.full((10, 2), [1.0, 0.0])
     result = expect(sure, sure, np.zeros(10, int))
     assert result.value == result.high == 1
-    assert result.low < 0.92
+    assert result.low < 0.9

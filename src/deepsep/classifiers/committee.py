@@ -55,7 +55,7 @@ class Member:
     why : str
         What it is good at.
     weight : float
-        Its weight without evidence, beside those of the others.
+        Its weight without evidence, beside those of the others; 0: it must first show that it helps.
     settings : mapping
         Of the method, where they are not its defaults.
     efforts : tuple of str
@@ -76,7 +76,7 @@ class Member:
 MEMBERS = (
     Member("random-forest", "random-forest", "columns of any kind and scale, most of them irrelevant", 0.15),
     Member("extra-trees", "extra-trees", "the same, with smoother boundaries", 0.15),
-    Member("deepsep", "deepsep", "classes with few rows between them", 0.05),
+    Member("deepsep", "deepsep", "classes with few rows between them", 0.0),
     Member(
         "in-context",
         "in-context",
