@@ -97,7 +97,7 @@ class Student(Classifier):
         network = NumpyNetwork(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
 
         # A labelled row counts as its class is frequent, which the teacher knows: labels may fill quotas.
-        mass, labelled = rows.weight.copy(), rows.labelled
+        mass, labelled = rows.weight / rows.weight.max(), rows.labelled
         shares = np.average(p[pool], axis=0, weights=mass[pool])
         given = np.bincount(rows.codes[labelled], weights=mass[labelled], minlength=rows.n_classes)
         mass[labelled] *= (shares / given * given.sum())[rows.codes[labelled]]
