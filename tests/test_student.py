@@ -197,7 +197,8 @@ EDITS = {
     "an impossible agreement": lambda model: setattr(model.student_, "agreement_", 1.5),
     "no agreement": lambda model: setattr(model.student_, "agreement_", "high"),
     "other classes": lambda model: setattr(model.student_, "classes_", np.array(["a", "b", "dune"], dtype=object)),
-    "other widths": lambda model: setattr(model.student_, "_hidden", (7,)),
+    "no first layer": weights(lambda W: W.pop("encoder.0.weight")),
+    "a layer too wide": weights(lambda W: W.update({"encoder.4.weight": np.repeat(W["encoder.4.weight"], 2, axis=0)})),
     "another model": lambda model: setattr(model, "student_", model.members_["tsvm"]),
 }
 

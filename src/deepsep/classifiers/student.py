@@ -97,7 +97,7 @@ class Student(Classifier):
         network = NumpyNetwork(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
 
         # A labelled row counts as its class is frequent, which the teacher knows: labels may fill quotas.
-        mass, labelled = rows.weight.copy(), rows.labelled
+        mass, labelled = rows.weight / rows.weight.max(), rows.labelled
         shares = np.average(p[pool], axis=0, weights=mass[pool])
         given = np.bincount(rows.codes[labelled], weights=mass[labelled], minlength=rows.n_classes)
         mass[labelled] *= (shares / given * given.sum())[rows.codes[labelled]]
@@ -123,9 +123,9 @@ class Student(Classifier):
         self._keep(network)
 
     def _keep(self, network: NumpyNetwork) -> None:
-        self.network_weights_, self._hidden = network.state(), network.widths[1:-1]
-        one = np.ones(1)
-        self._network = NetworkAverage([self.network_weights_], one, self._scaling.centre, self._scaling.scale)
+        self.network_weights_ = network.state()
+        centre, scale = self._scaling.centre, self._scaling.scale
+        self._network = NetworkAverage([self.network_weights_], np.ones(1), centre, scale)
 
     def _compare(self, p: Array, codes: Array, weight: Array) -> None:
         """Set how far the student differs from its teacher on rows held out."""
@@ -139,17 +139,18 @@ class Student(Classifier):
         return self._network.predict_proba(X)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state: dict[str, Any] = {name: getattr(self, name) for name in MEASURED} | {"hidden": list(self._hidden)}
+        state = {name: getattr(self, name) for name in MEASURED}
         network = {f"network/{name}": value for name, value in self.network_weights_.items()}
         return state, {**network, "centre": self._scaling.centre, "scale": self._scaling.scale}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        d, c, hidden = self.n_features_in_, len(self.classes_), tuple(state["hidden"])
+        d, c = self.n_features_in_, len(self.classes_)
         self.__dict__.update({name: state[name] for name in MEASURED})
         if not (is_number(self.agreement_) and 0 <= self.agreement_ <= 1 and is_number(self.accuracy_loss_)):
             raise ModelFileError("the student has no agreement with its committee. Save the model again.")
         self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
         saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+        hidden = [len(saved[f"encoder.{i}.weight"]) for i in (0, 4)]
         # Raises where the weights are not those of such a network.
         network = NumpyNetwork(d, c, hidden=hidden, rng=np.random.default_rng(0))
         network.load_state(saved)
