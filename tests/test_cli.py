@@ -105,19 +105,25 @@ def test_an_unexpected_error_asks_for_a_report_and_shows_its_traceback_on_demand
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.parametrize("method", ["deepsep", "mean-teacher"])
-def test_ctrl_c_exits_130_and_writes_nothing(people: Path, method: str) -> None:
-    endless = "initial_epochs=1000000" if method == "deepsep" else "steps=100000000"
+@pytest.mark.parametrize(
+    ("method", "setting", "sign"),
+    [
+        ("deepsep", "initial_epochs=1000000", b"loss="),
+        ("mean-teacher", "steps=100000000", b"loss="),
+        pytest.param("committee", "n_jobs=2", b"1 of ", marks=pytest.mark.slow),
+    ],
+)
+def test_ctrl_c_exits_130_and_writes_nothing(people: Path, method: str, setting: str, sign: bytes) -> None:
     fit = ["fit", str(people), "--label", "segment", "-o", str(people.parent / "model")]
-    ours, theirs = open_terminal()  # on which a bar with the loss shows that training is under way
+    ours, theirs = open_terminal()  # on which a bar shows that training is under way
     with subprocess.Popen(
-        [sys.executable, "-m", "deepsep", *fit, "--method", method, "--set", endless],
+        [sys.executable, "-m", "deepsep", *fit, "--method", method, "--set", setting],
         stdout=subprocess.PIPE,
         stderr=theirs,
     ) as process:
         os.close(theirs)
         try:
-            shown = read_terminal(ours, until=b"loss=")
+            shown = read_terminal(ours, until=sign)
             process.send_signal(signal.SIGINT)
             shown += read_terminal(ours)
             out, _ = process.communicate(timeout=60)

@@ -123,6 +123,8 @@ def test_settings_reach_the_method(people: Path) -> None:
         (("--set", "rounds=3"), "committee has no setting 'rounds'"),
         (("--method", "tsvm", "--effort", "fast"), "--effort is for the committee"),
         (("--effort", "fast", "--set", "effort=best"), "Leave one of them out"),
+        (("--set", "effort=huge"), "effort='huge'"),
+        (("--set", "members=['forest']"), "there is no method 'forest'"),
         (("--method", "knn", "--priors", "p.csv"), "knn takes no priors"),
         (("--method", "label-spreading", "--weight", "weight"), "takes no weights"),
         (("--on", "customer"), "--on belongs to --labels"),

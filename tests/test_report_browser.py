@@ -8,7 +8,7 @@ import browser
 import numpy as np
 import pytest
 
-from deepsep import TSVM
+from deepsep import TSVM, Committee
 from deepsep.experiments import compare
 from deepsep.report import render, render_comparison, summarize
 
@@ -29,8 +29,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         compared = compare(X, y, methods=["tsvm", "logistic-regression"], folds=2, repeats=1)
         asked = {"ids": ids, "command": "deepsep fit people.csv", "comparison": compared, "folds": 2}
         summary = summarize(TSVM().fit(X, y), X, y, **asked)
+        members = ["tsvm", "random-forest", "knn"]
+        together = Committee(members=members, effort="fast", twins=True, n_jobs=1, random_state=0).fit(X, y)
+        of_committee = summarize(together, X, y, ids=ids)
     place = tmp_path_factory.mktemp("report") / "report.html"
     place.write_text(render(summary), encoding="utf-8")
+    place.with_name("committee.html").write_text(render(of_committee), encoding="utf-8")
     place.with_name("comparison.html").write_text(render_comparison(compared), encoding="utf-8")
     return place
 
@@ -58,8 +62,10 @@ def test_page_is_quiet_and_asks_for_nothing(page: browser.Page, report: Path, sc
 
 
 @pytest.mark.parametrize("width", [360, 768, 1400])
-def test_page_fits_its_width(page: browser.Page, report: Path, width: int) -> None:
-    page.open(report, width=width)
+@pytest.mark.parametrize("name", ["report.html", "committee.html"])
+def test_page_fits_its_width(page: browser.Page, report: Path, name: str, width: int) -> None:
+    page.open(report.with_name(name), width=width)
+    assert page.complaints() == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     outside = page.evaluate(
         "[...document.querySelectorAll('svg.figure text')].filter(text => !text.closest('.scroll')).map(text =>"

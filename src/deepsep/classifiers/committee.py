@@ -281,6 +281,7 @@ class Committee(Classifier):
 
     def plan(self, n_rows: int, y: Labels) -> Plan:
         """Return what a fit to so many rows with these labels will do: its members, its folds and its cost."""
+        self._check_parameters()
         n_labelled = int(y.labelled.sum())
         members = self._named_members(n_labelled)
         folds = self._deal(y, seed=0, weight=None)

@@ -8,7 +8,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TextIO
 
 import typer
@@ -47,8 +47,10 @@ class Console:
         return not (self.quiet or self.as_json) and sys.stderr.isatty()
 
     def note(self, text: str) -> None:
-        """Print a message about what is going on."""
-        if not self.quiet:
+        """Print a message about what is going on; a progress bar makes room for it."""
+        if self.quiet:
+            return
+        with sys.modules["tqdm"].tqdm.external_write_mode() if "tqdm" in sys.modules else nullcontext():
             typer.echo(text, err=True)
 
     def warn(self, text: str) -> None:

@@ -31,7 +31,7 @@ def demo(
 ) -> None:
     """Run a complete example on real survey data.
 
-    From a survey to segments, 100 labels, a model, scores and a report. Takes a minute or two, needs no network, and
+    From a survey to segments, 100 labels, a model, scores and a report. Takes a few minutes, needs no network, and
     keeps the files so that you can repeat every step by hand.
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:

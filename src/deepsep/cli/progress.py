@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 OnStep = Callable[[float, float, str], None]
 
-REPORT = 0.1  # about what a report adds to the fits of a committee
+REPORT = 20.0  # seconds of work on one core, about, that a report adds to the fits of a committee
 
 
 @contextmanager
@@ -36,15 +36,20 @@ def watching(out: Console, estimator: Any, name: str) -> Iterator[None]:
 @contextmanager
 def watching_committee(out: Console, committee: Any, *, report: bool) -> Iterator[OnStep]:
     """Show one progress bar for all fits of a committee and its report; yields what the report calls at each step."""
-    of_fits = 1 - REPORT if report else 1.0
+    fits, after = 0.0, REPORT if report else 0.0
     with out.share_bar("committee") as bar:
 
-        def move(share: float, what: str) -> None:
+        def move(seconds: float, what: str) -> None:
             bar.set_postfix_str(what, refresh=False)
-            bar.update(share - bar.n)
+            bar.update(seconds / (fits + after) - bar.n)
 
-        committee._on_work = lambda done, total, what: move(of_fits * done / total, what)
+        def on_work(done: float, total: float, what: str) -> None:
+            nonlocal fits
+            fits = total
+            move(done, what)
+
+        committee._on_work = on_work
         try:
-            yield lambda done, total, what: move(of_fits + (1 - of_fits) * done / total, what)
+            yield lambda done, total, what: move(fits + after * done / total, what)
         finally:
             del committee._on_work
