@@ -253,7 +253,7 @@ class Committee(Classifier):
         members = self._named_members(n_labelled)
         folds = self._deal(y, seed=0, weight=None)
         n_folds = 0 if folds is None else len(folds.tests)
-        tasks = list_tasks(members, self.twins, n_rows, n_labelled, n_folds)
+        tasks = list_tasks(members, self.twins and n_rows > n_labelled, n_rows, n_labelled, n_folds)
         seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
         return Plan(
             {name: seats[name].why if name in seats else _what(each) for name, each in members.items()},
@@ -309,7 +309,7 @@ class Committee(Classifier):
             rows,
             self.classes_,
             folds,
-            twins=self.twins,
+            twins=self.twins and bool(rows.unlabelled.size),
             n_jobs=self._jobs,
             on_work=self._on_work,
         )
@@ -361,7 +361,7 @@ class Committee(Classifier):
         weight = np.ones(len(held_out.codes)) if weight is None else weight
         weight = weight / held_out.folds.n_repeats
         held_out.p[COMMITTEE] = mix_unseen(p, held_out.codes, weight, held_out.rows, held_out.fold)
-        if self.twins and not any(twin in held_out.failures for twin in twins):
+        if any(twin in held_out.p for twin in twins) and not any(twin in held_out.failures for twin in twins):
             alone = np.stack([held_out.p.get(twin, held_out.p[name]) for name, twin in zip(names, twins, strict=True)])
             held_out.p[twin_of(COMMITTEE)] = mix_unseen(alone, held_out.codes, weight, held_out.rows, held_out.fold)
         mixture = fit_mixture(p, held_out.codes, weight)
