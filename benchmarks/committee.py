@@ -201,8 +201,8 @@ def measure_cell(cell):
         p, held_out, weight = committee.answer()
         line = {**key, "variant": name, **_figures(p, cell.truth)}
         if len(cell.codes):
-            names = ("expected", "low", "high")
-            line |= dict(zip(names, expected_accuracy(p, np.ones(len(p)), held_out, cell.codes, weight), strict=True))
+            expected = expected_accuracy(p, np.ones(len(p)), held_out, cell.codes, weight)
+            line |= {"expected": expected.value, "low": expected.low, "high": expected.high}
             line |= dict(
                 zip(("plain", "plain_low", "plain_high"), _share_right(held_out, cell.codes, weight), strict=True)
             )

@@ -8,6 +8,7 @@ from rows import segments
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.semi_supervised import SelfTrainingClassifier
 
 from deepsep import TSVM, Committee, load, method
 from deepsep.classifiers import Supervised
@@ -152,6 +153,24 @@ def test_the_twin_of_a_member_sees_the_labelled_rows_alone():
     np.testing.assert_array_equal(plain.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.filterwarnings("ignore:no unlabelled rows")
+def test_without_unlabelled_rows_there_are_no_twins():
+    X, y, _ = partly()
+    model = committee(twins=True).fit(X[:40], y[:40])
+    assert set(model.out_of_fold_.p) == {*CHEAP, "committee"}
+    assert committee(twins=True).plan(40, read_labels(y[:40])).n_fits == 8
+    supervised = committee(["knn", "logistic-regression"], twins=True).fit(X, y)
+    assert set(supervised.out_of_fold_.p) == {"knn", "logistic-regression", "committee"}
+
+
+def test_a_twin_that_fails_takes_no_one_with_it():
+    X, y, _ = partly()
+    member = Supervised(NeedsUnlabelled(LogisticRegression()))
+    model = committee({"needs": member, "tsvm": "tsvm"}, twins=True).fit(X, y)
+    assert set(model.out_of_fold_.p) == {"needs", "tsvm", twin_of("tsvm"), "committee"}
+    assert model.failures_ == {}
+
+
 def test_the_plan_names_what_will_be_fitted():
     labels = read_labels(partly(60, 30)[1])
     plan = Committee(effort="fast").plan(60, labels)
@@ -161,6 +180,13 @@ def test_the_plan_names_what_will_be_fitted():
     assert set(plan.members) | set(plan.left_out) == {seat.name for seat in MEMBERS}
     assert Committee(effort="fast", twins=True).plan(60, labels).n_fits == 3 + 3 * 4
     assert committee(["knn"]).plan(60, labels).members == {"knn": "the vote of the nearest labelled rows"}
+
+
+class NeedsUnlabelled(SelfTrainingClassifier):
+    def fit(self, X, y):
+        if (np.asarray(y) != -1).all():
+            raise RuntimeError("nothing to learn from")
+        return super().fit(X, y)
 
 
 class Interrupts(LogisticRegression):

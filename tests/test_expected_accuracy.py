@@ -58,4 +58,5 @@ def test_ten_rows_that_are_all_right_prove_little():
     sure = np.full((10, 2), [1.0, 0.0])
     result = expect(sure, sure, np.zeros(10, int))
     assert result.value == result.high == 1
+    assert result.interval(0.99)[0] < result.low
     assert result.low < 0.9

@@ -286,7 +286,7 @@ class Committee(Classifier):
         members = self._named_members(n_labelled)
         folds = self._deal(y, seed=0, weight=None)
         n_folds = 0 if folds is None else len(folds.tests)
-        tasks = list_tasks(members, self.twins, n_rows, n_labelled, n_folds)
+        tasks = list_tasks(members, self.twins and n_rows > n_labelled, n_rows, n_labelled, n_folds)
         seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
         return Plan(
             {name: seats[name].why if name in seats else _what(each) for name, each in members.items()},
@@ -342,7 +342,7 @@ class Committee(Classifier):
             rows,
             self.classes_,
             folds,
-            twins=self.twins,
+            twins=self.twins and bool(rows.unlabelled.size),
             n_jobs=self._jobs,
             on_work=self._on_work,
         )
@@ -385,7 +385,7 @@ class Committee(Classifier):
         """Return the weights of the members without evidence."""
         seats = {seat.name: seat.weight for seat in MEMBERS} if self.members is None else {}
         weights = np.array([seats.get(name, 1.0) for name in self.members_])
-        return np.asarray(weights / weights.sum())
+        return np.asarray(weights / weights.sum()) if weights.any() else np.full(len(weights), 1 / len(weights))
 
     def _weigh(self, p: Mapping[str, Array], rows: TrainingRows) -> None:
         """Set weights, temperature and shares, and add to the predictions out of fold those by all together."""
@@ -409,7 +409,8 @@ class Committee(Classifier):
     def _weigh_twins(self, held_out: OutOfFold, weight: Array, usual: Array) -> None:
         """Add to the predictions out of fold those by all members that saw labelled rows alone."""
         twins = {name: twin_of(name) for name in self.members_}
-        if self.twins and not any(twin in held_out.failures for twin in twins.values()):
+        fitted = any(twin in held_out.p for twin in twins.values())
+        if fitted and not any(twin in held_out.failures for twin in twins.values()):
             alone = np.stack([held_out.p.get(twin, held_out.p[name]) for name, twin in twins.items()])
             held_out.p[twin_of(COMMITTEE)] = mix_unseen(
                 alone, held_out.codes, weight, held_out.rows, held_out.fold, usual=usual

@@ -18,11 +18,35 @@ LEAST_DEVIATION = 0.25  # of a row's error: a few rows that all are right do not
 
 
 class ExpectedAccuracy(NamedTuple):
-    """The share of the unlabelled rows that are right, and an interval for it."""
+    """The share of the unlabelled rows that should be right.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    error : float
+        Its standard error.
+    low, high : float
+        Ends of an interval of 90 %.
+    """
 
     value: float
-    low: float
-    high: float
+    error: float
+
+    @property
+    def low(self) -> float:
+        """The lower end of an interval of 90 %."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of an interval of 90 %."""
+        return self.interval()[1]
+
+    def interval(self, level: float = 0.9) -> tuple[float, float]:
+        """Return the ends of an interval."""
+        half = float(ndtri((1 + level) / 2)) * self.error
+        return max(0.0, self.value - half), min(1.0, self.value + half)
 
 
 def expected_accuracy(
@@ -33,7 +57,6 @@ def expected_accuracy(
     held_out_weight: Array,
     *,
     repeats: int = 1,
-    level: float = 0.9,
 ) -> ExpectedAccuracy:
     r"""Return how many of some rows are right, from probabilities of these rows and of labelled rows held out.
 
@@ -53,22 +76,18 @@ def expected_accuracy(
         population.
     repeats : int, default=1
         How often every labelled row occurs.
-    level : float, default=0.9
-        Of the interval.
 
     Examples
     --------
     >>> sure = np.full((1000, 2), [0.8, 0.2])
     >>> codes = np.repeat([0, 1], [80, 20])  # as right as it is sure
     >>> result = expected_accuracy(sure, np.ones(1000), sure[:100], codes, np.ones(100))
-    >>> [round(value, 2) for value in result]
-    [0.8, 0.74, 0.86]
+    >>> round(result.value, 2), round(result.low, 2), round(result.high, 2)
+    (0.8, 0.74, 0.86)
     """
     confidence, share = float(np.average(p.max(axis=1), weights=weight)), held_out_weight / held_out_weight.sum()
     away = (held_out.argmax(axis=1) == codes) - held_out.max(axis=1)
     mean = float(share @ away)
     error = DEPENDENCE * float(np.sqrt(repeats * (share**2) @ np.maximum((away - mean) ** 2, LEAST_DEVIATION**2)))
     shrunk = MISCALIBRATION**2 / (1 + MISCALIBRATION**2)
-    value = confidence + shrunk * mean
-    half = float(ndtri((1 + level) / 2)) * error * np.sqrt(shrunk)
-    return ExpectedAccuracy(*(float(np.clip(each, 0, 1)) for each in (value, value - half, value + half)))
+    return ExpectedAccuracy(float(np.clip(confidence + shrunk * mean, 0, 1)), error * float(np.sqrt(shrunk)))

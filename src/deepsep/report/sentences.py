@@ -28,10 +28,11 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     counted = ["counted by their weights"] * accuracy["weighted"] + ["if the shares given hold"] * accuracy["by_shares"]
     whom += f", {' and '.join(counted)}," if counted else ""
     who = with_article(own["name"])
-    share = f"{percent(own['accuracy']['value'])} ({span(own['accuracy']['interval'])})"
     if accuracy["holds_for_unlabelled"]:
+        share = _with_interval(accuracy["expected"] or own["accuracy"])
         sentences = [f"{word}: expect {who} to give about {share} {whom} the right {label}."]
     else:
+        share = _with_interval(own["accuracy"])
         sentences = [NO_ESTIMATE, f"Of rows like the labelled ones, {who} gives {share} the right {label}."]
     place, instead = place_of_method(summary["comparison"]) if summary["comparison"] is not None else (None, False)
     if place is not None and instead:
@@ -51,6 +52,10 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     if summary["reliability"]["verdict"] != "sound":
         sentences.append(summary["reliability"]["sentence"])
     return [*sentences, *outcome["what_helps"]]
+
+
+def _with_interval(share: dict[str, Any]) -> str:
+    return f"{percent(share['value'])} ({span(share['interval'])})"
 
 
 def _beside(methods: dict[str, dict[str, Any]], are_members: bool) -> str:

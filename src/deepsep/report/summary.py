@@ -166,9 +166,10 @@ def summarize(
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
     summary["shares"] = shares(known, rows, p, weight, given_shares(split_model(model)[1], known.classes))
     summary |= _accuracy(evaluation, model, known, seed)
+    summary["members"] = _members(split_model(model)[1], known)
     if summary["accuracy"] is not None:
         summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
-    summary["members"] = _members(split_model(model)[1], known)
+        summary["accuracy"]["expected"] = _expected(split_model(model)[1]) if summary["members"] else None
     summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model)
     step.report(folds + 1, "the map")
     beats_guessing = evaluation is not None and _beats_guessing(summary["accuracy"])
@@ -295,6 +296,12 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
 
 def _members(estimator: Any, known: Labels) -> dict[str, Any] | None:
     return members(estimator) if is_fitted_to(estimator, known) else None
+
+
+def _expected(committee: Committee) -> dict[str, Any] | None:
+    """Return how many of the unlabelled rows a committee should get right."""
+    expected = committee.expected_accuracy_
+    return None if expected is None else {"value": expected.value, "interval": list(expected.interval(0.95))}
 
 
 def _outcome(
