@@ -430,6 +430,103 @@ class InContext(Results):
         return markdown(["set", "in-context, both views", *published], rows)
 
 
+class Committees(Results):
+    """The committee, parts of it and single methods on the same draws: benchmarks/committee.py."""
+
+    FIGURES: ClassVar = {"accuracy": (100, 1), "ece": (100, 1), "log_loss": (1, 2)}
+    SINGLE = ("random-forest", "lightgbm-few-labels", "logistic-regression")
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        frame = self.frame.astype({"labels": int, "seed": int})
+        numbers = [*self.FIGURES, "expected", "low", "high", "plain", "plain_low", "plain_high"]
+        return frame.assign(**{name: pd.to_numeric(frame[name]) for name in numbers})
+
+    def part(self, variant: str, how: str = "quota") -> pd.DataFrame:
+        found = self.cells[(self.cells["variant"] == variant) & (self.cells["how"] == how)]
+        if found.empty:
+            raise ValueError(f"{self.path.name} has no {variant} with {how} labels")
+        return found
+
+    def draws(self, labels: int, how: str = "quota") -> int:
+        return int(self.part("committee", how).query(f"labels == {labels}")["seed"].nunique())
+
+    def means(self, variant: str, figure: str = "accuracy", how: str = "quota") -> list[float]:
+        """Return the means over draws, then over tables, at each number of labels."""
+        each = self.part(variant, how).groupby(["labels", "table"])[figure].mean().groupby("labels").mean()
+        return [self.FIGURES[figure][0] * float(each[size]) for size in SIZES if size in each]
+
+    def ranking(self, *variants: str, how: str = "quota") -> str:
+        """Return these variants and single methods, the most accurate first."""
+        rows = [
+            [
+                WORDS.get(name, name).strip("*"),
+                *(
+                    " / ".join(f"{value:.{digits}f}" for value in self.means(name, figure, how))
+                    for figure, (_, digits) in self.FIGURES.items()
+                ),
+            ]
+            for name in sorted(variants, key=lambda name: -mean(self.means(name, how=how)))
+        ]
+        return markdown(["", "accuracy, %", "calibration error, points", "log loss"], rows)
+
+    def first(self, figure: str, *others: str) -> bool:
+        """Whether the committee is better than all others at every number of labels."""
+        sign = 1 if figure == "accuracy" else -1
+        mine = self.means("committee", figure)
+        return all(
+            sign * own > sign * other
+            for name in others
+            for own, other in zip(mine, self.means(name, figure), strict=True)
+        )
+
+    def by_table(self, variant: str, labels: int) -> pd.Series[float]:
+        part = self.part(variant)
+        return 100 * part[part["labels"] == labels].groupby("table")["accuracy"].mean()
+
+    def gains(self, labels: int, method: str) -> list[float]:
+        """Return for each table how many points the committee is ahead of a method."""
+        return list(self.by_table("committee", labels) - self.by_table(method, labels))
+
+    def interval(self, labels: int, method: str) -> list[float]:
+        """Return the mean gain over a method, and an interval of 90 % by drawing tables."""
+        gains = np.array(self.gains(labels, method))
+        drawn = np.random.default_rng(0).integers(len(gains), size=(10_000, len(gains)))
+        return [float(gains.mean()), *(float(end) for end in np.quantile(gains[drawn].mean(1), [0.05, 0.95]))]
+
+    def behind(self, points: float = 1.5) -> dict[str, float]:
+        """Return where the best supervised method is ahead by more than so many points, and by how many."""
+        found = {}
+        for labels in SIZES:
+            best = pd.concat([self.by_table(name, labels) for name in self.SINGLE], axis=1).max(axis=1)
+            gap = best - self.by_table("committee", labels)
+            found |= {f"{table} {labels}": float(value) for table, value in gap.items() if value > points}
+        return found
+
+    def per_table(self) -> str:
+        tables = sorted(set(self.part("committee")["table"]))
+        words = {name: {size: self.by_table(name, size) for size in SIZES} for name in ("committee", *self.SINGLE)}
+        rows = [
+            [table, *(" / ".join(f"{each[size][table]:.1f}" for size in SIZES) for each in words.values())]
+            for table in tables
+        ]
+        return markdown(["table", *(WORDS.get(name, name) for name in words)], rows)
+
+    def covered(self, variant: str, kind: str = "", how: str = "quota") -> list[float]:
+        """Return in how many fits the interval of 90 % holds the accuracy on the unlabelled rows, in per cent."""
+        part = self.part(variant, how).dropna(subset=["expected"])
+        low, high = (f"{kind}{end}" for end in ("low", "high"))
+        inside = (part[low] <= part["accuracy"]) & (part["accuracy"] <= part[high])
+        each = inside.groupby(part["labels"]).mean()
+        return [100 * float(each[size]) for size in SIZES if size in each]
+
+    def off(self, variant: str, column: str = "expected", how: str = "quota") -> list[float]:
+        """Return how far an estimate of the accuracy is off, in points, on average."""
+        part = self.part(variant, how).dropna(subset=["expected"])
+        each = (part[column] - part["accuracy"]).abs().groupby(part["labels"]).mean()
+        return [100 * float(each[size]) for size in SIZES if size in each]
+
+
 def wilson(share: float, n: int) -> list[int]:
     """Return the bounds of Wilson's 95 % interval in whole per cent, where this share of n is right."""
     z = 1.96
@@ -445,6 +542,7 @@ READERS = {
     "tsvm_draws": Draws,
     "tsvm_accuracy": Errors,
     "in_context": InContext,
+    "committee": Committees,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)
