@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from committee_members import PLACE
 
-from deepsep.classifiers.committee import MEMBERS
+from deepsep.classifiers.committee_plan import MEMBERS
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
 from deepsep.core.probability import log_shift_to_shares, shifted
 from deepsep.evaluation.expected_accuracy import expected_accuracy
