@@ -94,7 +94,7 @@ class Cell:
     @property
     def members(self):
         """The members that a committee of normal effort has."""
-        return [seat.name for seat in MEMBERS if "normal" in seat.efforts and self.labels >= seat.least_labels]
+        return [seat.name for seat in MEMBERS if "normal" in seat.efforts]
 
     @property
     def true_shares(self):

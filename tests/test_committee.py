@@ -174,11 +174,11 @@ def test_a_twin_that_fails_takes_no_one_with_it():
 def test_the_plan_names_what_will_be_fitted():
     labels = read_labels(partly(60, 30)[1])
     plan = Committee(effort="fast").plan(60, labels)
-    assert list(plan.members) == ["random-forest", "extra-trees", "deepsep"]
-    assert (plan.n_folds, plan.n_fits) == (3, 3 + 3 * 3)
-    assert plan.left_out["lightgbm-few-labels"] == "from effort normal on and from 250 labels on"
+    assert list(plan.members) == ["random-forest", "extra-trees", "deepsep", "lightgbm-few-labels"]
+    assert (plan.n_folds, plan.n_fits) == (3, 4 + 3 * 4)
+    assert plan.left_out["in-context"] == "from effort normal on"
     assert set(plan.members) | set(plan.left_out) == {seat.name for seat in MEMBERS}
-    assert Committee(effort="fast", twins=True).plan(60, labels).n_fits == 3 + 3 * 4
+    assert Committee(effort="fast", twins=True).plan(60, labels).n_fits == 4 + 3 * 5
     assert committee(["knn"]).plan(60, labels).members == {"knn": "the vote of the nearest labelled rows"}
 
 
@@ -417,4 +417,4 @@ def test_default_members_depend_on_labels_and_effort():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = Committee(effort="fast", n_jobs=1, random_state=0).fit(X, y)
-    assert list(model.members_) == ["random-forest", "extra-trees", "deepsep"]
+    assert list(model.members_) == ["random-forest", "extra-trees", "deepsep", "lightgbm-few-labels"]

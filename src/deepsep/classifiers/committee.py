@@ -59,9 +59,9 @@ class Committee(Classifier):
     Parameters
     ----------
     members : list or dict, optional
-        Names of methods, estimators, or a dict of name to either. None: forests (random forest and extra trees) and
-        DeepSep; unless the effort is "fast", the in-context network in its two views as well, and LightGBM from 250
-        labels on.
+        Names of methods, estimators, or a dict of name to either. None: forests (random forest and extra trees),
+        DeepSep and LightGBM with settings for few labels; unless the effort is "fast", the in-context network in its
+        two views as well.
     effort : {"fast", "normal", "best"}, default="normal"
         How much is computed: "fast" leaves out the in-context network and deals three folds, "normal" deals five,
         "best" ten, three times over where labels are few.
@@ -142,7 +142,7 @@ class Committee(Classifier):
     def _check_parameters(self) -> None:
         require(self, "effort", self.effort in EFFORTS, '"fast", "normal" or "best"')
         require(self, "n_jobs", self.n_jobs is None or is_integer(self.n_jobs, 1), "None or an integer of at least 1")
-        self._named_members(n_labelled=0)
+        self._named_members()
 
     def _check_with_classes(self) -> None:
         self._shares()
@@ -153,7 +153,7 @@ class Committee(Classifier):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         self._forget("prior_shift_")
         shares, seed = self._shares(), int(rng.integers(2**31 - 1))
-        members = self._named_members(len(rows.labelled))
+        members = self._named_members()
         for member in members.values():
             _adopt(member, seed, self.priors)
         self._fit_everything(members, rows, seed)
@@ -178,27 +178,23 @@ class Committee(Classifier):
         """Return what a fit to so many rows with these labels will do: its members, its folds and its cost."""
         self._check_parameters()
         n_labelled = int(y.labelled.sum())
-        members = self._named_members(n_labelled)
+        members = self._named_members()
         folds = self._deal(y, seed=0, weight=None)
         n_folds = 0 if folds is None else len(folds.tests)
         tasks = list_tasks(members, self.twins and n_rows > n_labelled, n_rows, n_labelled, n_folds)
         seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
         return Plan(
             {name: seats[name].why if name in seats else _what(each) for name, each in members.items()},
-            {name: why_absent(seat, self.effort) for name, seat in seats.items() if name not in members},
+            {name: why_absent(seat) for name, seat in seats.items() if name not in members},
             n_folds,
             len(tasks),
             sum(task.seconds for task in tasks),
         )
 
-    def _named_members(self, n_labelled: int) -> dict[str, Any]:
+    def _named_members(self) -> dict[str, Any]:
         """Return copies of the members by name."""
         if self.members is None:
-            return {
-                seat.name: method(seat.method, **seat.settings)
-                for seat in MEMBERS
-                if self.effort in seat.efforts and n_labelled >= seat.least_labels
-            }
+            return {seat.name: method(seat.method, **seat.settings) for seat in MEMBERS if self.effort in seat.efforts}
         listed = isinstance(self.members, Iterable) and not isinstance(self.members, str)
         require(self, "members", listed, "a list of methods' names or estimators, or a dict of name to either")
         named = dict(self.members) if isinstance(self.members, Mapping) else _by_name(self.members)

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-MANY_LABELS = 250  # from here on boosted trees are worth their time
-
 
 @dataclass(frozen=True)
 class Member:
@@ -27,8 +25,6 @@ class Member:
         Of the method, where they are not its defaults.
     efforts : tuple of str
         The efforts at which it takes part.
-    least_labels : int
-        The labels from which on it takes part.
     """
 
     name: str
@@ -37,7 +33,6 @@ class Member:
     weight: float
     settings: Mapping[str, Any] = field(default_factory=dict)
     efforts: tuple[str, ...] = ("fast", "normal", "best")
-    least_labels: int = 0
 
 
 MEMBERS = (
@@ -60,14 +55,7 @@ MEMBERS = (
         {"view": "components"},
         ("normal", "best"),
     ),
-    Member(
-        "lightgbm-few-labels",
-        "lightgbm-few-labels",
-        "interactions of columns, given labels enough",
-        0.05,
-        efforts=("normal", "best"),
-        least_labels=MANY_LABELS,
-    ),
+    Member("lightgbm-few-labels", "lightgbm-few-labels", "interactions of columns, given labels enough", 0.05),
 )
 
 
@@ -113,8 +101,6 @@ FEW_LABELS = 60
 EFFORTS = {"fast": Effort(3, 1, 1), "normal": Effort(5, 1, 1), "best": Effort(10, 1, 3)}
 
 
-def why_absent(seat: Member, effort: str) -> str:
-    """Return why a member does not take part."""
-    more = [name for name in seat.efforts if list(EFFORTS).index(name) > list(EFFORTS).index(effort)]
-    words = [f"from effort {more[0]} on"] * (effort not in seat.efforts and bool(more))
-    return " and ".join([*words, *([f"from {seat.least_labels} labels on"] if seat.least_labels else [])])
+def why_absent(seat: Member) -> str:
+    """Return what it would take for a member to take part."""
+    return f"from effort {seat.efforts[0]} on"
