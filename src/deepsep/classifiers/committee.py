@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -137,6 +137,9 @@ class Committee(Classifier):
     n_jobs: int | None = None
     random_state: Any = None
 
+    # Folds in place of its own, such as those of a comparison. No setting: clones and saved models have none.
+    _folds: ClassVar[Folds | None] = None
+
     # -- fitting ---------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
@@ -211,6 +214,8 @@ class Committee(Classifier):
 
     def _deal(self, labels: Labels, seed: int, weight: Array | None) -> Folds | None:
         """Return the folds, or None if there are too few labels."""
+        if self._folds is not None:
+            return self._folds
         effort = EFFORTS[self.effort]
         try:
             return deal_folds(

@@ -28,6 +28,11 @@ COSTS = {
     "lightgbm-few-labels": (0.6, 0.1),
     "deepsep": (0.4, 1.3),
     "in-context": (6.0, 4.5),
+    "tsvm": (0.1, 0.02),
+    "mean-teacher": (4.0, 0.0),
+    "label-spreading": (0.1, 0.04),
+    "logistic-regression": (0.1, 0.0),
+    "self-training": (0.1, 0.04),
 }
 USUAL_COST = (0.5, 1.0)
 
@@ -87,13 +92,20 @@ def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labelled:
     """
     whole = [Task(name, None, _seconds(member, n_rows)) for name, member in members.items()]
     n_unlabelled = min(n_rows - n_labelled, MAX_UNLABELED)
-    in_fold = []
-    for name, candidate in _candidates(members, twins).items():
-        most = n_unlabelled if candidate.most_unlabelled is None else candidate.most_unlabelled
-        read = 0 if candidate.labelled_only else min(n_unlabelled, most)
-        in_fold.append(Task(name, 0, _seconds(candidate.estimator, n_labelled + read)))
+    seconds = seconds_in_fold(candidates_for(members, twins=twins), n_labelled, n_unlabelled)
+    in_fold = [Task(name, 0, each) for name, each in seconds.items()]
     parts = [whole, *([replace(task, fold=number) for task in in_fold] for number in range(n_folds))]
     return [task for part in parts for task in sorted(part, key=lambda task: -task.seconds)]
+
+
+def seconds_in_fold(candidates: Mapping[str, Candidate], n_labelled: int, n_unlabelled: int) -> dict[str, float]:
+    """Return about how long each candidate's fit in a fold takes on one core."""
+    seconds = {}
+    for name, candidate in candidates.items():
+        most = n_unlabelled if candidate.most_unlabelled is None else candidate.most_unlabelled
+        read = 0 if candidate.labelled_only else min(n_unlabelled, most)
+        seconds[name] = _seconds(candidate.estimator, n_labelled + read)
+    return seconds
 
 
 def fit_everything(
@@ -138,7 +150,7 @@ def fit_everything(
     n_folds = 0 if folds is None else len(folds.tests)
     fits = None
     if folds is not None:
-        of_fold = _candidates(members, twins)
+        of_fold = candidates_for(members, twins=twins)
         fits = FoldFits(of_fold, rows.X, Labels(rows.codes, classes), folds, weight, kept_failures=(Exception,))
     tasks = list_tasks(members, twins, len(rows.codes), len(rows.labelled), n_folds)
     calls: list[Any] = [
@@ -165,7 +177,7 @@ def fit_everything(
     held_out = None
     if fits is not None:
         results = [result for task, result in done.items() if task.fold is not None]
-        held_out = replace(fits, candidates=_candidates(kept, twins)).gather(results)
+        held_out = replace(fits, candidates=candidates_for(kept, twins=twins)).gather(results)
         failures |= {name: why for name, why in held_out.failures.items() if name in kept}
         kept = {name: member for name, member in kept.items() if name not in failures}
         if not len(held_out.rows):
@@ -173,7 +185,7 @@ def fit_everything(
     return CommitteeFits(kept, failures, held_out, interrupted)
 
 
-def _candidates(members: Mapping[str, Any], twins: bool) -> dict[str, Candidate]:
+def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[str, Candidate]:
     """Return what is fitted in each fold: the members and, if asked for, their twins."""
     # An in-context network reads no more rows than its context holds.
     most = {name: getattr(member, "context_size", None) for name, member in members.items()}

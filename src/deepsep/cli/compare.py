@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from deepsep.cli.options import (
     Debug,
     Json,
     Keep,
+    Priors,
     Quiet,
     Seed,
     TrainingOptions,
@@ -35,12 +36,22 @@ def compare(
     methods: Annotated[
         str,
         typer.Option(
-            metavar="NAMES", help="Comma-separated names from `deepsep methods`; by default seven.", show_default=False
+            metavar="NAMES", help="Comma-separated names from `deepsep methods`; by default nine.", show_default=False
         ),
     ] = "",
     all_: Annotated[bool, typer.Option("--all", help="All methods: takes minutes to hours.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="METHOD.NAME=VALUE",
+            help="A setting of a method, such as committee.effort=fast; may be repeated. "
+            "NAME=VALUE where only one method has it.",
+        ),
+    ] = None,
+    priors: Priors = None,
     folds: Annotated[int, typer.Option(help="Parts of the labelled rows, held out in turn.", min=2)] = 5,
-    repeats: Annotated[int, typer.Option(help="How often they are split anew.", min=1)] = 2,
+    repeats: Annotated[int, typer.Option(help="How often they are split anew.", min=1)] = 1,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.", show_default=False),
@@ -48,7 +59,8 @@ def compare(
     keep: Keep = "",
     seed: Seed = 0,
     jobs: Annotated[
-        int | None, typer.Option(help="Folds to fit in parallel; by default one per core.", min=1, show_default=False)
+        int | None,
+        typer.Option(help="Fits at the same time; by default one per core.", min=1, show_default=False),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -56,7 +68,8 @@ def compare(
 ) -> None:
     """Compare methods on the labels you have, and show whether the best one is ahead by more than noise.
 
-    Methods are cross-validated: each is fitted without some of the labels and then predicts these rows.
+    Each method is fitted as `deepsep fit` would fit it, without some of the labels, and then predicts these rows. The
+    committee is fitted once: its predictions of the rows that it held out are compared.
 
     Write the result to a .json file to show it in a report with deepsep fit --comparison.
 
@@ -72,55 +85,87 @@ def compare(
 
         from joblib import cpu_count
 
+        from deepsep.classifiers.catalogue import find_method
         from deepsep.classifiers.catalogue import methods as available
         from deepsep.cli.check import finding_lines
+        from deepsep.cli.estimator import read_priors, settings_by_method
+        from deepsep.cli.progress import duration
         from deepsep.cli.training import read_training
         from deepsep.experiments import compare as compare_methods
         from deepsep.experiments.comparison import METHODS
-        from deepsep.table.columns import UsefulColumns
-        from deepsep.table.quality import check_columns
 
-        data = read_training(out, training)
-        useful = UsefulColumns(keep=split_names(keep))
-        columns = useful.fit_transform(data.X, data.labels)
-        findings = check_columns(columns, data.labels, left_out=useful.left_out_, weight=data.weight)
         names = split_names(methods) or list(available() if all_ else METHODS)
-        out.note(f"Comparing {len(names)} methods on {int(data.labelled.sum()):,} labelled rows ...")
-        with out.steps("Comparing") as on_step:
+        names = [find_method(name).name for name in names]
+        chosen = settings_by_method(settings or [], names)
+        data = read_training(out, training)
+        cores = jobs or cpu_count()
+
+        def announce(n_fits: int, seconds: float) -> None:
+            out.note(
+                f"Comparing {len(names)} methods on {int(data.labelled.sum()):,} labelled rows, in {folds} folds"
+                f"{f', {repeats} times' if repeats > 1 else ''}: {n_fits} fits, {duration(seconds, cores)} ..."
+            )
+
+        with out.share_bar("Comparing") as bar:
+
+            def on_step(done: float, total: float, what: str) -> None:
+                bar.set_postfix_str(what, refresh=False)
+                bar.update(done / total - bar.n)
+
             comparison = compare_methods(
                 data.X,
                 data.labels,
                 methods=names,
+                settings=chosen,
+                priors=None if priors is None else read_priors(priors, data.labels.classes),
                 folds=folds,
                 repeats=repeats,
                 seed=seed,
                 keep=split_names(keep),
                 sample_weight=data.weight,
-                n_jobs=jobs or cpu_count(),
+                n_jobs=cores,
+                on_cost=announce,
                 on_step=on_step,
             )
-        comparison["findings"] = findings
         for note in comparison.notes:
             out.warn(note)
-        best = comparison.table.loc[0, "method"]
-        # The suggested command reads the same table in the same way, with the same columns.
-        options = asdict(training)
-        table = options.pop("table")
-        same = {
-            **{f"--{name.replace('_', '-')}": value for name, value in options.items()},
-            "--keep": keep,
-            "--seed": seed,
-            "--method": best,
-            "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
-        }
-        given = [word for option, value in same.items() if value for word in (option, str(value))]
-        lines = [line for finding in findings for line in (*finding_lines(finding), "")]
-        lines += [str(comparison), ""]
+        lines = [line for finding in comparison.findings for line in (*finding_lines(finding), "")]
+        lines += [comparison.text, ""]
         if output is not None:
             _write(comparison, output)
             lines.append(f"Written: {output}")
-        lines.append(f"Next: {shlex.join(['deepsep', 'fit', str(table), *given, '-o', 'model'])}")
+        same = {"--priors": priors, "--keep": keep, "--seed": seed}
+        lines += _next(training, comparison, chosen, same, output)
         out.result("\n".join(lines), {**comparison, "file": output})
+
+
+def _next(
+    training: TrainingOptions,
+    comparison: Comparison,
+    settings: dict[str, dict[str, Any]],
+    same: dict[str, Any],
+    output: Path | None,
+) -> list[str]:
+    """Return the command that fits the best method to the same table, read in the same way, with the same columns."""
+    from deepsep.classifiers.catalogue import setting_names
+    from deepsep.cli.estimator import COMMITTEE
+
+    ranked, lines = comparison.table["method"].tolist(), []
+    able = [name for name in ranked if same["--priors"] is None or "priors" in setting_names(name)]
+    best = able[0] if able else COMMITTEE
+    if best != ranked[0]:
+        lines.append(f"{ranked[0]} has no setting for the shares of --priors. The best that has: {best}.")
+    options = asdict(training)
+    table = options.pop("table")
+    given = {
+        **{f"--{name.replace('_', '-')}": value for name, value in options.items()},
+        **same,
+        "--method": best if best != COMMITTEE else None,
+        "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
+    }
+    words = [word for option, value in given.items() if value for word in (option, str(value))]
+    words += [word for name, value in settings.get(best, {}).items() for word in ("--set", f"{name}={value}")]
+    return [*lines, f"Next: {shlex.join(['deepsep', 'fit', str(table), *words, '-o', 'model'])}"]
 
 
 def _write(comparison: Comparison, output: Path) -> None:

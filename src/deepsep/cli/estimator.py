@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,6 @@ def with_effort(settings: dict[str, Any], name: str, effort: str | None) -> dict
     return {**settings, "effort": effort}
 
 
-# In Python, calibration is off by default since it costs three more fits. Commands calibrate, because probabilities are
-# part of their output. On NHANES it reduces DeepSep's calibration error from 47 points to between 3 and 5.
-DEFAULTS = {"deepsep": {"calibrate": True}}
 COMMITTEE = "committee"
 
 
@@ -53,19 +51,42 @@ def build(name: str, settings: dict[str, Any], seed: int, *, weighted: bool) -> 
     """Return the method with its settings and seed, or raise if it does not support what is asked for."""
     from sklearn.utils.validation import has_fit_parameter
 
-    from deepsep.classifiers.catalogue import method
+    from deepsep.classifiers.catalogue import shipped_method
 
-    settings = {**DEFAULTS.get(name, {}), **settings}
-    estimator = method(name, **settings)
-    if "random_state" in estimator.get_params(deep=False) and "random_state" not in settings:
-        estimator.set_params(random_state=seed)
-    if estimator.get_params(deep=False).get("probability", "") is None:
-        raise ParameterError("--set probability=none: the predictions hold probabilities. Leave this setting out.")
+    estimator = shipped_method(name, settings, seed)
     if weighted and not has_fit_parameter(estimator, "sample_weight"):
         raise ParameterError(
             f"{name} takes no weights. Leave out --weight and --label-weight, or choose another method."
         )
     return estimator
+
+
+def settings_by_method(given: list[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the settings of several methods, given as METHOD.NAME=VALUE, or NAME=VALUE where only one has NAME."""
+    from deepsep.classifiers.catalogue import find_method, setting_names
+
+    settings: dict[str, dict[str, Any]] = {}
+    for key, value in parse_settings(given).items():
+        name, dot, setting = key.rpartition(".")
+        if not dot:
+            owners = [each for each in names if setting in setting_names(each)]
+            if len(owners) != 1:
+                raise ParameterError(_not_one(setting, owners, names))
+            name = owners[0]
+        elif find_method(name).name not in names:
+            raise ParameterError(f"--set {key}: {name} is not compared. Those that are: {', '.join(names)}.")
+        if setting == "priors":
+            raise ParameterError("--set priors: pass the shares as --priors FILE, for all methods.")
+        settings.setdefault(name, {})[setting] = value
+    return settings
+
+
+def _not_one(setting: str, owners: Sequence[str], names: Sequence[str]) -> str:
+    if not owners:
+        return f"--set {setting}: none of the methods has this setting: {', '.join(names)}."
+    return (
+        f"--set {setting}: {', '.join(owners)} have this setting. Name the method, such as --set {owners[0]}.{setting}."
+    )
 
 
 def set_priors(estimator: Any, name: str, file: Path, classes: Any) -> None:
@@ -74,13 +95,18 @@ def set_priors(estimator: Any, name: str, file: Path, classes: Any) -> None:
         raise ParameterError(
             f"{name} takes no priors. Leave out --priors, or leave out --method: the committee takes them."
         )
+    estimator.set_params(priors=read_priors(file, classes))
+
+
+def read_priors(file: Path, classes: Any) -> dict[Any, float]:
+    """Return the shares of these classes in a file, or raise if they are not shares of them."""
     by_text = {str(label): label for label in classes.tolist()}
     priors = {by_text.get(label, label): share for label, share in read_shares(file).items()}
     try:
         check_priors(priors, classes)
     except ParameterError as error:
         raise ParameterError(f"{file}: {error}") from None
-    estimator.set_params(priors=priors)
+    return priors
 
 
 def read_shares(file: Path) -> dict[str, float]:

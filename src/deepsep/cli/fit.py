@@ -22,6 +22,7 @@ from deepsep.cli.options import (
     Format,
     Json,
     Keep,
+    Priors,
     Quiet,
     Seed,
     TrainingOptions,
@@ -62,14 +63,7 @@ def fit(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated."),
     ] = None,
-    priors: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The population's shares: a table with the columns class and share, or JSON {class: share}.",
-            show_default=False,
-        ),
-    ] = None,
+    priors: Priors = None,
     keep: Keep = "",
     seed: Seed = 0,
     predictions: Annotated[
@@ -260,6 +254,7 @@ def _announcement(estimator: Any, method: str, data: Training) -> str:
     """Return what is going to be fitted, and about how long it takes."""
     from deepsep.classifiers.catalogue import find_method
     from deepsep.classifiers.committee import Committee
+    from deepsep.cli.progress import duration
 
     n, n_labelled = len(data.X), int(data.labelled.sum())
     what = f"Fitting {method} to {n:,} rows, {n_labelled:,} of them labelled"
@@ -273,9 +268,7 @@ def _announcement(estimator: Any, method: str, data: Training) -> str:
     if plan.left_out:
         lines.append(f"Not in it: {'; '.join(f'{name} ({why})' for name, why in plan.left_out.items())}.")
     cores = estimator.n_jobs or os.cpu_count() or 1
-    minutes = plan.seconds / cores / 60
-    time = "less than a minute" if minutes < 0.75 else f"about {round(minutes)} minute{'s' * (minutes >= 1.5)}"
-    lines.append(f"In all {plan.n_fits} fits: {time} on {cores} core{'s' * (cores > 1)} ...")
+    lines.append(f"In all {plan.n_fits} fits: {duration(plan.seconds, cores)} ...")
     return "\n".join(lines)
 
 

@@ -71,6 +71,15 @@ Keep = Annotated[
         "--keep", metavar="COLUMNS", help=f"Columns to use even if they look useless, {COLUMNS}.", show_default=False
     ),
 ]
+Priors = Annotated[
+    Path | None,
+    typer.Option(
+        "--priors",
+        metavar="FILE",
+        help="The population's shares: a table with the columns class and share, or JSON {class: share}.",
+        show_default=False,
+    ),
+]
 Text = Annotated[
     str,
     typer.Option(

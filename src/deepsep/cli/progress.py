@@ -14,6 +14,13 @@ OnStep = Callable[[float, float, str], None]
 REPORT = 20.0  # seconds of work on one core, about, that a report adds to the fits of a committee
 
 
+def duration(seconds: float, cores: int) -> str:
+    """Return about how long so many seconds of work take on several cores."""
+    minutes = seconds / cores / 60
+    time = "less than a minute" if minutes < 0.75 else f"about {round(minutes)} minute{'s' * (minutes >= 1.5)}"
+    return f"{time} on {cores} core{'s' * (cores > 1)}"
+
+
 @contextmanager
 def watching(out: Console, estimator: Any, name: str) -> Iterator[None]:
     """Show a progress bar while an estimator is fitted, if it trains a network; the model is not changed by it."""

@@ -60,6 +60,17 @@ def to_population(codes: Array, weight: Array | None, shares: Array | None) -> A
     return np.asarray(w * factors[codes])
 
 
+def row_weights(codes: Array, given: Array | None, shares: Array | None) -> tuple[Array | None, bool, bool]:
+    """Return the weights of held-out rows, None if all are equal, and whether those given and the shares differ."""
+    weight = to_population(codes, given, shares)
+    weighted, by_shares = _differ(given), weight is not given and _differ(weight)
+    return (weight if weighted or by_shares else None), weighted, by_shares
+
+
+def _differ(weight: Array | None) -> bool:
+    return weight is not None and not np.allclose(weight, weight[0])
+
+
 @dataclass(frozen=True)
 class Population:
     """Known class shares, and the unlabelled training rows by which probabilities are adjusted to them.

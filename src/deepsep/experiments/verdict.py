@@ -99,6 +99,13 @@ def as_text(comparison: dict[str, Any]) -> str:
             f"{entry['log_loss']['value']:8.3f}  {100 * entry['ece']['value']:11.1f}   {behind:<20}  "
             f"{entry['seconds']:7.2f}"
         )
-    weighted = " Rows are weighted." if comparison["weighted"] else ""
-    below = f"+ also learns from the unlabelled rows. Accuracies, calibration error and differences are in %.{weighted}"
-    return "\n".join([*lines, below])
+    lines.append("+ also learns from the unlabelled rows. Accuracies, calibration error and differences are in %.")
+    if comparison["weighted"]:
+        lines[-1] += " Rows are weighted."
+    if comparison["by_shares"]:
+        lines[-1] += " Rows are weighted to the given shares."
+    lines += [
+        f"{name} has {', '.join(f'{setting} = {value}' for setting, value in own.items())}."
+        for name, own in comparison["settings"].items()
+    ]
+    return "\n".join(lines)

@@ -42,7 +42,17 @@ def check_fit(
     left_out: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the findings for converted columns, with labelled rows weighted to the estimator's ``priors``."""
-    shares = given_shares(estimator, labels.classes)
+    return check_population(columns, labels, given_shares(estimator, labels.classes), weight, left_out)
+
+
+def check_population(
+    columns: Any,
+    labels: Labels,
+    shares: Array | None,
+    weight: Array | None = None,
+    left_out: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Return the findings for converted columns, with labelled rows weighted to known shares of the classes."""
     if shares is not None:
         at = labels.labelled
         weight = np.ones(len(at)) if weight is None else np.array(weight, float)

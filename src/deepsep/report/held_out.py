@@ -24,8 +24,8 @@ from deepsep.evaluation.population import (
     RawProbabilities,
     by_round,
     given_shares,
+    row_weights,
     tempered,
-    to_population,
 )
 from deepsep.report.committee_held_out import is_fitted_to, predictions, shuffle_columns
 from deepsep.report.map import Embedded, embed, embed_members
@@ -177,7 +177,7 @@ def _of_committee(
         permuted = None if isinstance(shuffled, str) else shuffled
     rows, codes = (held_out.by_repeat(each)[0] for each in (held_out.rows, held_out.codes))
     own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0]
-    given, weighted, by_shares = _row_weights(codes, own, given_shares(committee, labels.classes))
+    given, weighted, by_shares = row_weights(codes, own, given_shares(committee, labels.classes))
     return Evaluation(
         rows=rows,
         codes=codes,
@@ -263,7 +263,7 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:
     codes, p = fits.codes, {name: fits.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in fits.p}
-    weight, weighted, by_shares = _row_weights(codes, fits.weight, shares)
+    weight, weighted, by_shares = row_weights(codes, fits.weight, shares)
     each_fold = [extra[MODEL] for extra in fits.extras]
     has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
     calibrate = bool(getattr(estimator, "calibrate", False))
@@ -318,17 +318,6 @@ def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
         whole = {name: p[name].argmax(axis=1) == fits.codes for name in points[0]["right"]}
         points.append({"labels": round(float(fits.n_training.mean())), "right": whole})
     return points
-
-
-def _row_weights(codes: Array, given: Array | None, shares: Array | None) -> tuple[Array | None, bool, bool]:
-    """Return the weights of held-out rows, None if all are equal, and whether those given and the shares differ."""
-    weight = to_population(codes, given, shares)
-    weighted, by_shares = _differ(given), weight is not given and _differ(weight)
-    return (weight if weighted or by_shares else None), weighted, by_shares
-
-
-def _differ(weight: Array | None) -> bool:
-    return weight is not None and not np.allclose(weight, weight[0])
 
 
 def predict_all(model: Any, table: Any) -> Array:

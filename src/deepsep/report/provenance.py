@@ -1,4 +1,4 @@
-"""Provenance of a page: versions, command and date."""
+"""Provenance of a page: settings, versions, command and date."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from sklearn.base import clone
+
 from deepsep._version import __version__
 from deepsep.evaluation.out_of_fold import split_model
 
 LIBRARIES = ("numpy", "scikit-learn", "torch", "skrub", "pandas", "lightgbm")
+
+
+def settings_of(estimator: Any) -> dict[str, Any]:
+    """Return the settings that differ from the defaults of the class, as plain values."""
+    try:
+        usual = type(estimator)().get_params(deep=False)
+    except TypeError:  # an adapter, whose estimator is a setting
+        usual = {}
+    own = clone(estimator).get_params(deep=False)
+    skipped = ("random_state", "verbose", "callback", "twins", "n_jobs")
+    return {k: plain_value(v) for k, v in own.items() if k not in skipped and repr(v) != repr(usual.get(k, "–"))}
+
+
+def plain_value(value: Any) -> Any:
+    """Return a value as JSON can hold it: anything but numbers, text and switches as text."""
+    return value if isinstance(value, int | float | str | bool | None) else " ".join(str(value).split())
 
 
 def rows_in_model(model: Any) -> int:

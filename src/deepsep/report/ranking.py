@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from deepsep.report.wording import percent, points, span
 
 PARTS = (
     *("labelled", "unlabelled_rows", "columns", "columns_left_out", "classes", "labels_per_class", "weighted"),
-    *("folds", "repeats", "methods", "unlabelled", "notes", "verdict"),
+    *("by_shares", "folds", "repeats", "methods", "unlabelled", "settings", "findings", "notes", "verdict"),
 )
 AGAIN = "Run deepsep compare again, on this table and with the same options."
 
@@ -78,20 +78,25 @@ def beside_report(comparison: dict[str, Any], summary: dict[str, Any]) -> dict[s
         if accuracy["weighted"] != comparison["weighted"]:
             way = "by weight" if comparison["weighted"] else "once each"
             sentences.append(f"The comparison counts labelled rows {way}, and this report does not.")
-        if accuracy["by_shares"]:
-            sentences.append("This report weights labelled rows by the given shares; the comparison does not.")
-    settings = dict(asked["settings"])
-    if settings.pop("calibrate", False):
-        # With known shares, calibrated probabilities are adjusted to them again, which can change predicted classes.
-        depend = "with given shares, accuracy does a little, too" if "priors" in settings else "accuracy does not"
-        sentences.append(
-            "This report's probabilities are calibrated and those of the comparison are not. Log loss and calibration "
-            f"error depend on it; {depend}."
-        )
-    if settings:
-        own = ", ".join(f"{name} = {value}" for name, value in settings.items())
-        sentences.append(f"The comparison has {asked['method']} with its default settings, this report with {own}.")
+        if accuracy["by_shares"] != comparison["by_shares"]:
+            does, does_not = (
+                ("This report", "the comparison") if accuracy["by_shares"] else ("The comparison", "this report")
+            )
+            sentences.append(f"{does} weights labelled rows by given shares; {does_not} does not.")
+    theirs, ours = _differences(entry["settings"], asked["settings"])
+    if theirs or ours:
+        sentences.append(f"The comparison has {asked['method']} with {_list(theirs)}, this report with {_list(ours)}.")
     return {**comparison, "own": asked["method"], "beside": sentences}
+
+
+def _differences(*both: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield, for each of two methods, the settings that the other does not have, or has otherwise."""
+    for own, other in (both, both[::-1]):
+        yield {name: value for name, value in own.items() if name not in other or other[name] != value}
+
+
+def _list(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in settings.items()) or "the default"
 
 
 def place_of_method(comparison: dict[str, Any]) -> tuple[str, bool]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
 from deepsep.classifiers.committee import Committee
@@ -40,7 +39,7 @@ from deepsep.report.held_out import (
 from deepsep.report.map import positions
 from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
-from deepsep.report.provenance import made
+from deepsep.report.provenance import made, plain_value, settings_of
 from deepsep.report.ranking import beside_report, check_comparison
 from deepsep.report.shares import shares
 
@@ -213,7 +212,7 @@ def _asked(
     return {
         "method": type(estimator).__name__ if record is None else record.name,
         "method_title": title_of(estimator),
-        "settings": _settings(estimator),
+        "settings": settings_of(estimator),
         "label": label,
         "rows": len(known.codes),
         "labelled": labelled,
@@ -221,25 +220,10 @@ def _asked(
         "columns": len(column_names(table)),
         "classes": len(known.classes),
         "seed": seed,
-        "model_seed": _plain(estimator.get_params(deep=False).get("random_state")),
+        "model_seed": plain_value(estimator.get_params(deep=False).get("random_state")),
         "folds": None if evaluation is None else evaluation.n_folds,
         "training_labels": None if evaluation is None else evaluation.n_training,
     }
-
-
-def _settings(estimator: Any) -> dict[str, Any]:
-    """Return the settings that differ from the defaults of the class."""
-    try:
-        usual = type(estimator)().get_params(deep=False)
-    except TypeError:  # an adapter, whose estimator is a setting
-        usual = {}
-    own = clone(estimator).get_params(deep=False)
-    skipped = ("random_state", "verbose", "callback", "twins", "n_jobs")
-    return {k: _plain(v) for k, v in own.items() if k not in skipped and repr(v) != repr(usual.get(k, "–"))}
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | str | bool | None) else " ".join(str(value).split())
 
 
 def _predictions(model: Any, table: Any, proba: Any, n: int, seed: int) -> tuple[Array, Array]:
