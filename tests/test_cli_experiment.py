@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -304,10 +305,59 @@ def test_a_comparison_fits_whether_or_not_the_identifier_was_named(partly, tmp_p
             assert "other columns: 'customer' only here. Run deepsep compare again" in done.stderr
 
 
+def test_compare_of_the_default_method_suggests_a_fit_that_does_the_same(partly, tmp_path, monkeypatch):
+    """The committee with its settings and shares: the same command line fits it, and the report has the comparison."""
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("deepsep.report.committee_held_out.TREES", 5)
+    file, shares = tmp_path / "c.json", tmp_path / "shares.csv"
+    shares.write_text("class,share\na,0.5\nb,0.3\nc,0.2\n", encoding="utf-8")
+    members = "members=['tsvm', 'logistic-regression']"
+    asked = ("--methods", "committee", "--folds", 2, "--set", members, "--priors", shares, "-o", file)
+    done = run("compare", partly, "--label", "segment", *asked)
+    assert done.exit_code == 0, done.stderr
+    assert "Comparing 1 method on 60 labelled rows, in 2 folds: 8 fits, less than a minute on 1 core" in done.stderr
+    assert "committee has members = ['tsvm', 'logistic-regression']." in done.stdout
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("Next: deepsep fit ")
+    assert "--method" not in last
+    fit = shlex.split(last.removeprefix("Next: deepsep "))
+    done = run(*fit[:-1], tmp_path / "model")
+    assert done.exit_code == 0, done.stderr
+    summary = json.loads((tmp_path / "model" / "report.json").read_text(encoding="utf-8"))
+    assert summary["comparison"]["own"] == "committee"
+    assert len(summary["comparison"]["beside"]) == 1  # the same settings and shares: only two estimates
+
+
+def test_compare_with_shares_suggests_a_method_that_takes_them(partly, tmp_path):
+    shares = tmp_path / "shares.json"
+    shares.write_text('{"a": 0.5, "b": 0.3, "c": 0.2}', encoding="utf-8")
+    asked = ("compare", partly, "--label", "segment", "--folds", 2, "--jobs", 1, "--priors", shares)
+    done = run(*asked, "--methods", "logistic-regression")
+    assert "logistic-regression has no setting for the shares of --priors. The best that has: committee." in done.stdout
+    assert f"Next: deepsep fit {partly} --label segment --priors {shares} -o model" in done.stdout
+    done = run(*asked, "--methods", "tsvm", "--set", "C=3", "--set", "tsvm.balance=true")
+    assert f"--priors {shares} --method tsvm --set C=3 --set balance=True -o model" in done.stdout
+    shares.write_text('{"a": 0.5, "d": 0.5}', encoding="utf-8")
+    done = run(*asked, "--methods", "tsvm")
+    assert done.exit_code == 2
+    assert str(shares) in done.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--methods", "knn", "--all"), "give one of them"),
+        (("--methods", "knn,svm", "--set", "knm.p=1"), "did you mean 'knn'"),
+        (("--methods", "knn,svm", "--set", "tsvm.C=1"), "tsvm is not compared. Those that are: knn, svm."),
+        (
+            ("--methods", "svm,tsvm", "--set", "C=1"),
+            "svm, tsvm have this setting. Name the method, such as",
+        ),
+        (("--methods", "knn,svm", "--set", "rounds=1"), "none of the methods has this setting: knn, svm."),
+        (("--methods", "knn", "--set", "knn.rounds=1"), "knn has no setting 'rounds'"),
+        (("--methods", "tsvm", "--set", "priors={}"), "pass the shares as --priors FILE"),
+        (("--methods", "tsvm", "--set", "probability=none"), "Leave this setting out"),
         (("-o", "c.xlsx"), "must end with .csv, .json or .html"),
         (("-o", "nowhere/c.csv"), "does not exist"),
         (("--methods", "knn,knn"), "each once"),

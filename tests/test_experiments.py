@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.optimize import minimize_scalar, root
+from scipy.special import log_softmax, softmax
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-from deepsep import LabelledFold, for_table, method
-from deepsep.errors import DataError, DeepSepError, LabelError, ParameterError
+from deepsep import LabelledFold, for_table, method, out_of_fold
+from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelError, ParameterError
 from deepsep.evaluation.metrics import calibration_error, scores
 from deepsep.experiments import compare, published, results
 from deepsep.experiments.cells import Cell, is_done, read_report
@@ -324,8 +326,10 @@ def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabelled_rows
         for entry in result["methods"]:
             assert entry.pop("seconds") > 0
     assert one == two
-    assert [done for done, _, _ in steps] == [1, 2, 3, 4, 5, 6]
-    assert steps[-1][1] == 6
+    done, (total, *others) = [step[0] for step in steps], [step[1] for step in steps]
+    assert done == sorted(done)
+    assert done[-1] == pytest.approx(total)
+    assert set(others) == {total}
     asked_about = one["unlabelled"]
     assert (asked_about["method"], asked_about["labels_alone"]) == ("tsvm", "knn")
     low, high = asked_about["without"]["interval"]
@@ -356,6 +360,115 @@ def test_compare_counts_by_weight():
         list(frame),
     )
     assert not compare(frame, y, **asked)["weighted"]
+
+
+def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again():
+    """A committee of one method predicts its classes; a member's scores are those of the method by itself."""
+    frame, y = partly_labelled()
+    asked, costs = {"folds": 3, "repeats": 2, "seed": 4}, []
+    members = {"committee": {"members": ["logistic-regression"]}}
+    both = compare(
+        frame,
+        y,
+        methods=["committee", "logistic-regression", "knn"],
+        settings=members,
+        on_cost=lambda *cost: costs.append(cost),
+        **asked,
+    )
+    alone = compare(frame, y, methods=["logistic-regression", "knn"], **asked)
+    of = {entry["name"]: entry for entry in both["methods"]}
+    for entry in alone["methods"]:
+        for metric in ("accuracy", "log_loss", "ece"):
+            assert entry[metric] == of[entry["name"]][metric]
+    assert of["committee"]["accuracy"] == of["logistic-regression"]["accuracy"]
+    assert of["committee"]["log_loss"] != of["logistic-regression"]["log_loss"]  # it has a temperature
+    assert of["committee"]["settings"] == {"members": "['logistic-regression']"}
+    assert both["settings"] == members | {"committee": {"members": "['logistic-regression']"}}
+    ((n_fits, seconds),) = costs
+    assert n_fits == 1 + 6 + 6  # of the member to all rows and in the folds, and of the neighbours
+    assert seconds > 0
+    other = {"logistic-regression": {"C": 0.01}}
+    compare(frame, y, methods=list(of), settings=members | other, on_cost=lambda *cost: costs.append(cost), **asked)
+    assert costs[1][0] == 1 + 6 + 6 + 6
+
+
+def test_twins_of_the_committee_say_whether_unlabelled_rows_helped():
+    frame, y = partly_labelled()
+    asked = {"folds": 3, "settings": {"committee": {"members": ["tsvm"]}}}
+    together = compare(frame, y, methods=["committee", "knn"], **asked)
+    by_itself = compare(frame, y, methods=["tsvm", "knn"], folds=3)
+    assert together["unlabelled"]["method"] == "committee"
+    assert together["unlabelled"]["without"] == by_itself["unlabelled"]["without"]
+
+
+def test_deepsep_is_calibrated_by_the_other_folds():
+    frame, y = partly_labelled()
+    quick = {"rounds": 1, "initial_epochs": 30, "propensity_epochs": 1, "label_epochs": 1, "n_networks": 1}
+    asked = {"methods": ["deepsep"], "folds": 3, "seed": 4}
+    (found,) = compare(frame, y, settings={"deepsep": quick}, **asked)["methods"]
+    (raw,) = compare(frame, y, settings={"deepsep": {**quick, "calibrate": False}}, **asked)["methods"]
+    assert found["settings"]["calibrate"] is True
+    assert found["accuracy"] == raw["accuracy"]
+    X = for_table(method("deepsep"))[:-1].fit_transform(frame, y)
+    held_out = out_of_fold(method("deepsep", **quick, random_state=4), X, y, n_splits=3, random_state=4)
+    p, own = np.log(held_out.probabilities), np.arange(len(held_out.codes))
+    losses = np.empty(len(own))
+
+    def loss(log_T):
+        return -log_softmax(p / np.exp(log_T), axis=1)[own, held_out.codes]
+
+    for fold in range(3):
+        at = held_out.fold == fold
+        best = minimize_scalar(lambda log_T, others=~at: loss(log_T)[others].mean(), bounds=(-3, 3))
+        losses[at] = loss(best.x)[at]
+    assert found["log_loss"]["value"] == pytest.approx(losses.mean(), abs=1e-4)
+    assert raw["log_loss"]["value"] == pytest.approx(-p[own, held_out.codes].mean(), abs=1e-6)
+
+
+def test_shares_reach_every_method_and_the_weights_of_held_out_rows():
+    """The probabilities of a method without the setting have the shares as their mean over the unlabelled rows."""
+    frame, y = partly_labelled()
+    priors = {"a": 0.6, "b": 0.3, "c": 0.1}
+    asked = {"methods": ["logistic-regression", "tsvm"], "folds": 3, "seed": 4}
+    found = compare(frame, y, priors=priors, **asked)
+    assert found["by_shares"]
+    assert not found["weighted"]
+    assert "weighted to the given shares" in repr(found)
+    of = {entry["name"]: entry for entry in found["methods"]}
+    assert of["tsvm"]["settings"] == {"priors": str(priors)}
+    X = for_table(method("tsvm"))[:-1].fit_transform(frame, y)
+    shares, pool = np.array([0.6, 0.3, 0.1]), np.flatnonzero(pd.isna(y))
+    right = {name: [] for name in of}
+    truth = []
+    for train, test in LabelledFold(3, random_state=4).split(frame, y):
+        truth += y[test].tolist()
+        plain = method("logistic-regression").fit(X[train], y[train])
+        log_p = np.log(plain.predict_proba(X[pool]))
+
+        def miss(shift, log_p=log_p):
+            return softmax(log_p + np.array([0, *shift]), axis=1).mean(axis=0)[1:] - shares[1:]
+
+        shift = np.array([0, *root(miss, np.zeros(2)).x])
+        best = (np.log(plain.predict_proba(X[test])) + shift).argmax(axis=1)
+        right["logistic-regression"] += (plain.classes_[best] == y[test]).tolist()
+        known = method("tsvm", priors=priors, random_state=4).fit(X[train], y[train])
+        right["tsvm"] += (known.predict(X[test]) == y[test]).tolist()
+    counts = pd.Series(truth).value_counts()
+    weight = [priors[label] / counts[label] for label in truth]
+    for name, each in right.items():
+        assert of[name]["accuracy"]["value"] == pytest.approx(np.average(each, weights=weight))
+    assert not compare(frame, y, **asked)["by_shares"]
+
+
+def test_compare_finds_what_is_wrong_with_the_table():
+    frame, y = partly_labelled()
+    frame["code"] = np.where(pd.isna(y), "?", y)
+    with pytest.warns(DeepSepWarning, match="left out 'code'"):
+        found = compare(frame, y, methods=["knn"], folds=2)
+    assert [finding["code"] for finding in found.findings] == ["one-sided"]
+    for text in (repr(found), found._repr_html_()):
+        assert "code" in text.split("accuracy")[0]
+    assert not compare(frame.drop(columns="code"), y, methods=["knn"], folds=2).findings
 
 
 def test_compare_leaves_out_what_fails_and_says_so():
@@ -390,7 +503,21 @@ def test_verdict_separates_noise_from_difference():
     assert "0.1 s per fit instead of 1.0" in words
 
 
-@pytest.mark.parametrize("changes", [{"folds": 1}, {"repeats": 0}, {"methods": []}, {"methods": ["knm"]}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"folds": 1},
+        {"repeats": 0},
+        {"methods": []},
+        {"methods": ["knm"]},
+        {"methods": ["knn"], "settings": {"svm": {"C": 2}}},
+        {"methods": ["knn"], "settings": {"knn": {"neighbours": 2}}},
+        {"methods": ["tsvm"], "settings": {"tsvm": {"priors": {"a": 0.5, "b": 0.3, "c": 0.2}}}},
+        {"methods": ["tsvm"], "settings": {"tsvm": {"probability": None}}},
+        {"methods": ["tsvm"], "priors": {"a": 1.0}},
+    ],
+    ids=str,
+)
 def test_compare_checks_its_settings(changes):
     frame, y = partly_labelled()
     with pytest.raises(ParameterError):

@@ -559,8 +559,10 @@ def test_comparison_of_other_settings_and_weights_says_so(
     weighted = {**with_comparison["accuracy"], "effective": 30.0, "weighted": True}
     text = " ".join(beside_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
     assert "The comparison counts labelled rows once each, and this report does not." in text
-    assert "probabilities are calibrated and those of the comparison are not" in text
-    assert "tsvm with its default settings, this report with C = 3.0." in text
+    assert "The comparison has tsvm with the default, this report with C = 3.0, calibrate = True." in text
+    entries = [{**entry, "settings": {"C": 3.0, "calibrate": False}} for entry in compared["methods"]]
+    text = " ".join(beside_report({**compared, "methods": entries}, {**with_comparison, "asked": asked})["beside"])
+    assert "The comparison has tsvm with calibrate = False, this report with calibrate = True." in text
 
 
 # -- profiles ----------------------------------------------------------------------------------------------------

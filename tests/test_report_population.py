@@ -151,17 +151,21 @@ def test_calibrated_probabilities_are_tempered_before_they_are_brought_to_the_sh
 
 
 def test_comparison_beside_a_report_with_shares_says_what_differs() -> None:
-    entry = {"name": "deepsep", "accuracy": {"value": 0.8, "interval": [0.7, 0.9]}}
-    compared = {"methods": [entry], "weighted": False}
-    accuracy = {"methods": [entry], "effective": 30.0, "weighted": False, "by_shares": True}
+    score = {"name": "deepsep", "accuracy": {"value": 0.8, "interval": [0.7, 0.9]}}
+    priors = {"priors": "{'a': 0.5, 'b': 0.5}"}
     text = {}
-    for priors in ({}, {"priors": "{}"}):
-        asked = {"method": "deepsep", "settings": {"calibrate": True, **priors}}
-        text[bool(priors)] = " ".join(beside_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
-    assert "accuracy does not." in text[False]
-    assert "with given shares, accuracy does a little, too." in text[True]
-    assert "weights labelled rows by the given shares; the comparison does not" in text[True]
-    assert "once each" not in text[True]
+    for there in (False, True):
+        for here in (False, True):
+            entry = {**score, "settings": {"calibrate": True, **(priors if there else {})}}
+            compared = {"methods": [entry], "weighted": False, "by_shares": there}
+            accuracy = {"methods": [score], "effective": 30.0, "weighted": False, "by_shares": here}
+            asked = {"method": "deepsep", "settings": {"calibrate": True, **(priors if here else {})}}
+            text[there, here] = " ".join(beside_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
+    assert "This report weights labelled rows by given shares; the comparison does not." in text[False, True]
+    assert "deepsep with the default, this report with priors = {'a': 0.5, 'b': 0.5}." in text[False, True]
+    assert "The comparison weights labelled rows by given shares; this report does not." in text[True, False]
+    assert text[False, False] == text[True, True]
+    assert not any("calibrate" in each or "once each" in each for each in text.values())
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,9 @@ def compare(
         cores = jobs or cpu_count()
 
         def announce(n_fits: int, seconds: float) -> None:
-            out.note(
-                f"Comparing {len(names)} methods on {int(data.labelled.sum()):,} labelled rows, in {folds} folds"
-                f"{f', {repeats} times' if repeats > 1 else ''}: {n_fits} fits, {duration(seconds, cores)} ..."
-            )
+            what = f"{len(names)} method{'s' * (len(names) > 1)} on {int(data.labelled.sum()):,} labelled rows"
+            how = f"in {folds} folds{f', {repeats} times' if repeats > 1 else ''}"
+            out.note(f"Comparing {what}, {how}: {n_fits} fits, {duration(seconds, cores)} ...")
 
         with out.share_bar("Comparing") as bar:
 
