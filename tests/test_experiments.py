@@ -362,20 +362,26 @@ def test_compare_counts_by_weight():
     assert not compare(frame, y, **asked)["weighted"]
 
 
-def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again(weighted, monkeypatch):
     """A committee of one method predicts its classes; a member's scores are those of the method by itself."""
+    monkeypatch.setattr("deepsep.experiments.comparison.MAX_UNLABELED", 200)
     frame, y = partly_labelled()
     asked, costs = {"folds": 3, "repeats": 2, "seed": 4}, []
+    if weighted:
+        weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
+        weight[::20] = 0
+        asked["sample_weight"] = weight
     members = {"committee": {"members": ["logistic-regression"]}}
     both = compare(
         frame,
         y,
-        methods=["committee", "logistic-regression", "knn"],
+        methods=["committee", "logistic-regression", "svm"],
         settings=members,
         on_cost=lambda *cost: costs.append(cost),
         **asked,
     )
-    alone = compare(frame, y, methods=["logistic-regression", "knn"], **asked)
+    alone = compare(frame, y, methods=["logistic-regression", "svm"], **asked)
     of = {entry["name"]: entry for entry in both["methods"]}
     for entry in alone["methods"]:
         for metric in ("accuracy", "log_loss", "ece"):
@@ -385,7 +391,7 @@ def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again()
     assert of["committee"]["settings"] == {"members": "['logistic-regression']"}
     assert both["settings"] == members | {"committee": {"members": "['logistic-regression']"}}
     ((n_fits, seconds),) = costs
-    assert n_fits == 1 + 6 + 6  # of the member to all rows and in the folds, and of the neighbours
+    assert n_fits == 1 + 6 + 6  # of the member to all rows and in the folds, and of the other method
     assert seconds > 0
     other = {"logistic-regression": {"C": 0.01}}
     compare(frame, y, methods=list(of), settings=members | other, on_cost=lambda *cost: costs.append(cost), **asked)
