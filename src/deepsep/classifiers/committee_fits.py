@@ -27,7 +27,7 @@ COSTS = {
     "extra-trees": (0.6, 0.1),
     "lightgbm-few-labels": (0.6, 0.1),
     "deepsep": (0.4, 1.3),
-    "in-context": (6.0, 4.5),
+    "in-context": (1.5, 4.0),
     "tsvm": (0.1, 0.02),
     "mean-teacher": (4.0, 0.0),
     "label-spreading": (0.1, 0.04),
