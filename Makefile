@@ -17,7 +17,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.installed  ## a survey, segments, a model and a report, on real people
+demo: $(VENV)/.installed  ## a few labels, a model and a report, on real foods
 	$(BIN)/deepsep demo
 
 test: $(READY)  ## run the fast tests, one worker per core

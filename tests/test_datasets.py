@@ -21,12 +21,21 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import cross_val_score
 
 import deepsep
+import deepsep.datasets.foods as foods_module
 import deepsep.datasets.nhanes as nhanes_module
 import deepsep.datasets.packages as packages
 import deepsep.datasets.public as public
 import deepsep.datasets.ssl_book as ssl_book
 from deepsep import for_table
-from deepsep.datasets import cache_folder, list_tables, load_nhanes, load_ssl_book, load_table, make_survey
+from deepsep.datasets import (
+    cache_folder,
+    list_tables,
+    load_foods,
+    load_nhanes,
+    load_ssl_book,
+    load_table,
+    make_survey,
+)
 from deepsep.datasets.packages import Package, read_member
 from deepsep.errors import DataError, ParameterError
 
@@ -34,6 +43,66 @@ from deepsep.errors import DataError, ParameterError
 @pytest.fixture(scope="module")
 def nhanes():
     return load_nhanes()
+
+
+# -- foods ---------------------------------------------------------------------------------------------------
+
+
+def test_foods_are_what_was_recorded():
+    content = resources.files("deepsep.datasets").joinpath("data", foods_module.FILE).read_bytes()
+    assert hashlib.sha256(content).hexdigest() == foods_module.SHA256
+    assert len(content) < 200_000
+
+
+def test_damaged_foods_are_noticed(monkeypatch):
+    monkeypatch.setattr(foods_module, "SHA256", "0" * 64)
+    with pytest.raises(DataError, match=r"foods\.parquet .* is damaged"):
+        load_foods()
+
+
+def test_foods_have_one_label_each_and_no_aisle_prevails():
+    foods = load_foods()
+    assert foods.data.index.equals(foods.aisle.index)
+    assert foods.data.index.is_unique
+    assert not foods.data.duplicated().any()
+    assert foods.aisle.nunique() == 5
+    assert foods.aisle.value_counts(normalize=True).between(0.1, 0.3).all()
+    assert "public domain" in foods.DESCR
+    assert f"{len(foods.data):,} foods" in foods.DESCR
+
+
+def test_nutrition_labels_agree_with_themselves():
+    """A part is no more than the whole, and energy is that of protein, carbohydrate and fat (Atwater's factors)."""
+    label = load_foods().data
+    assert (label.min() >= 0).all()
+    for part, whole in (("saturated_fat_g", "fat_g"), ("sugar_g", "carbohydrate_g"), ("fibre_g", "carbohydrate_g")):
+        assert (label[part] > label[whole] + 0.5).mean() < 0.01
+    energy = 4 * label["protein_g"] + 4 * label["carbohydrate_g"] + 9 * label["fat_g"]
+    assert np.corrcoef(energy, label["energy_kcal"])[0, 1] > 0.98
+    assert (label[["protein_g", "carbohydrate_g", "fat_g"]].sum(axis=1) <= 101).all()
+
+
+def test_build_script_makes_the_foods_that_ship():
+    script = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "build_foods.py"))
+    foods = load_foods()
+    assert list(script["LABEL"]) == foods.data.columns.tolist()
+    assert set(script["AISLES"]) == set(foods.aisle)
+
+
+def test_build_script_reads_foods_of_the_aisles_and_drops_equal_labels():
+    script = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "build_foods.py"))
+    food = '<food name="{}"><nutrient amount="{}" name="Energy"/><nutrient amount="1" name="Starch"/></food>'
+    content = {"09001": ("Acerola ", 32), "11001": ("Alfalfa", 23), "11002": ("Sprouts", 23), "13001": ("Beef", 200)}
+    jar = io.BytesIO()
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr("usda_sr24/foods.index", "".join(f"{n}|{name}\n" for n, (name, _) in content.items()))
+        for number, values in content.items():
+            archive.writestr(f"usda_sr24/{number}.xml", food.format(*values))
+    table = script["build"](script["read_foods"](jar.getvalue()))
+    assert table["food"].tolist() == ["Acerola", "Alfalfa"]
+    assert table["aisle"].tolist() == ["Fruit and vegetables"] * 2
+    assert table["energy_kcal"].tolist() == [32, 23]
+    assert table["fat_g"].isna().all()
 
 
 # -- NHANES --------------------------------------------------------------------------------------------------
@@ -317,7 +386,7 @@ def test_a_table_that_is_not_known():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in public.TABLES if name != "nhanes"])
+@pytest.mark.parametrize("name", [name for name, table in public.TABLES.items() if table.package])
 def test_real_tables(name):
     """Downloads, unless they are in the cache; where there is no index, there is nothing to test."""
     try:

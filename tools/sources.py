@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -527,6 +528,67 @@ class Committees(Results):
         return [100 * float(each[size]) for size in SIZES if size in each]
 
 
+class DemoDraws(Results):
+    """The committee beside single methods on ten draws: benchmarks/demo.py. Figures are in per cent."""
+
+    SUPERVISED = ("random-forest", "extra-trees", "lightgbm-few-labels", "logistic-regression")
+    NAMES: ClassVar = {
+        "committee": "**committee**",
+        "committee/in-context": "– its in-context network, view of the columns",
+        "committee/in-context-components": "– its in-context network, view of the components",
+        "deepsep": "DeepSep",
+        "random-forest": "random forest",
+        "extra-trees": "extra trees",
+        "lightgbm-few-labels": "LightGBM, settings for few labels",
+        "logistic-regression": "logistic regression",
+        "most-frequent": "always the most frequent class",
+    }
+
+    def by_draw(self, table: str, figure: str = "accuracy") -> pd.DataFrame:
+        """Return a column for each method and a row for each draw."""
+        frame = self.rows(table=table)
+        frame = frame[frame[figure] != ""].astype({figure: float})
+        return 100 * frame.pivot(index="draw", columns="method", values=figure)
+
+    def accuracy(self, table: str, method: str) -> float:
+        return float(self.by_draw(table)[method].mean())
+
+    def error(self, table: str, method: str) -> float:
+        """Return the calibration error."""
+        return float(self.by_draw(table, "ece")[method].mean())
+
+    def expected(self, table: str) -> list[float]:
+        """Return how many rows the committee's folds promise, on average, and how far off that is in a single draw."""
+        promise, found = (self.by_draw(table, figure)["committee"] for figure in ("expected", "accuracy"))
+        return [float(promise.mean()), float((promise - found).abs().mean())]
+
+    def best(self, table: str) -> str:
+        """Return the supervised method that is right most often over all draws."""
+        return max(self.SUPERVISED, key=lambda name: self.accuracy(table, name))
+
+    def lead(self, table: str, over: str, figure: str = "accuracy") -> list[float]:
+        """Return the committee's mean difference from a method, and the ends of its 95 % interval by Student's t."""
+        wide = self.by_draw(table, figure)
+        lead = wide["committee"] - wide[over]
+        half = float(stats.t.ppf(0.975, len(lead) - 1) * lead.std(ddof=1) / math.sqrt(len(lead)))
+        return [float(lead.mean()), float(lead.mean()) - half, float(lead.mean()) + half]
+
+    def wins(self, table: str, over: str) -> int:
+        """Return in how many draws the committee is right more often."""
+        wide = self.by_draw(table)
+        return int((wide["committee"] > wide[over]).sum())
+
+    def overview(self, table: str) -> str:
+        right, ece, loss = (self.by_draw(table, figure).mean() for figure in ("accuracy", "ece", "log_loss"))
+        rows = []
+        for name in right.sort_values(ascending=False).index.intersection(list(self.NAMES), sort=False):
+            gap = "" if name == "committee" else "{:+.1f} ({:+.1f} to {:+.1f})".format(*self.lead(table, name))
+            stated = [f"{ece[name]:.0f}", f"{loss[name] / 100:.2f}"] if name in ece else ["", ""]
+            rows.append([self.NAMES[name], f"{right[name]:.1f}", gap.replace("-", "−"), *stated])
+        head = ["", "right, %", "committee's lead, 95 % interval", "calibration error, points", "log loss"]
+        return markdown(head, rows)
+
+
 def wilson(share: float, n: int) -> list[int]:
     """Return the bounds of Wilson's 95 % interval in whole per cent, where this share of n is right."""
     z = 1.96
@@ -543,6 +605,7 @@ READERS = {
     "tsvm_accuracy": Errors,
     "in_context": InContext,
     "committee": Committees,
+    "demo_draws": DemoDraws,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)

@@ -1,4 +1,4 @@
-"""The paper's use case on public data: a small survey, a table of everyone, and the true segments to compare with."""
+"""An example on public data: a few products sorted by hand, a table of all, and the truth to compare with."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepsep.classifiers.catalogue import find_method, method
-from deepsep.datasets import load_nhanes
-from deepsep.survey import write_segments
+from deepsep.datasets import load_foods
 from deepsep.table import for_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ID = "SEQN"
-ANSWERS, PEOPLE, SURVEY, NEWCOMERS = "answers.parquet", "people.parquet", "survey.csv", "newcomers.parquet"
-SEGMENTS, MODEL, SCORED = "segments", "model", "scored.parquet"
-LABELS, LATER = 100, 500  # people whose segment is known, and people who arrive later
-SUPERVISED = ("random-forest", "lightgbm-few-labels")  # methods that the model is compared with
+ID = "food"
+FOODS, SORTED, NEWCOMERS = "foods.parquet", "sorted.csv", "newcomers.parquet"
+MODEL, SCORED = "model", "scored.parquet"
+PRODUCTS, LABELS, LATER = 2_000, 100, 500  # products, those with a known aisle, and products that arrive later
+SUPERVISED = ("random-forest", "lightgbm-few-labels", "logistic-regression")  # methods that the model is compared with
 
 
 @dataclass(frozen=True)
@@ -30,43 +29,32 @@ class Story:
 
     Attributes
     ----------
-    segments : SurveySegments
-        The segments of the answers.
-    segment : Series
-        The true segment of everyone, by identifier; most of it is hidden from the models.
-    n_people, n_columns, n_questions : int
-        Number of people in ``people.parquet``, of its columns, and of questions in the survey.
+    aisle : Series
+        The true aisle of every food in ``foods.parquet``, by its name; most of it is hidden from the models.
+    n_columns : int
+        Number of columns of ``foods.parquet`` besides the name.
     """
 
-    segments: Any
-    segment: pd.Series[Any]
-    n_people: int
+    aisle: pd.Series[Any]
     n_columns: int
-    n_questions: int
 
 
 def write_files(folder: Path, *, seed: int = 0) -> Story:
-    """Write the survey and the tables of NHANES 2017-18 for the demo.
+    """Write the tables for the demo.
 
     ====================  ========================================================================================
-    answers.parquet       everyone's answers to the questionnaire
-    segments/             the five segments of their answers
-    people.parquet        the profile of all but 500 people
-    survey.csv            the segments of 100 of them, drawn at random
-    newcomers.parquet     the profile of the other 500
+    foods.parquet         the nutrition labels of 2,000 foods, drawn at random
+    sorted.csv            the aisles of 100 of them, drawn at random
+    newcomers.parquet     the nutrition labels of 500 other foods
     ====================  ========================================================================================
     """
-    nhanes = load_nhanes()
-    order = np.random.default_rng(seed).permutation(len(nhanes.profile))
-    later = np.sort(order[:LATER])
-    here, asked = np.sort(order[LATER:]), np.sort(order[LATER : LATER + LABELS])
-    nhanes.answers.reset_index().to_parquet(folder / ANSWERS, index=False)
-    write_segments(nhanes.segments, nhanes.answers, folder / SEGMENTS, ids=nhanes.answers.index, id_name=ID)
-    nhanes.profile.iloc[here].reset_index().to_parquet(folder / PEOPLE, index=False)
-    nhanes.profile.iloc[later].reset_index().to_parquet(folder / NEWCOMERS, index=False)
-    known = nhanes.segment.iloc[asked].to_frame().assign(probability=nhanes.segments.probability_[asked].round(4))
-    known.reset_index().to_csv(folder / SURVEY, index=False)
-    return Story(nhanes.segments, nhanes.segment, len(here), nhanes.profile.shape[1], nhanes.answers.shape[1])
+    foods = load_foods()
+    order = np.random.default_rng(seed).permutation(len(foods.data))
+    here, asked, later = (np.sort(order[a:b]) for a, b in ((0, PRODUCTS), (0, LABELS), (PRODUCTS, PRODUCTS + LATER)))
+    foods.data.iloc[here].reset_index().to_parquet(folder / FOODS, index=False)
+    foods.aisle.iloc[asked].reset_index().to_csv(folder / SORTED, index=False)
+    foods.data.iloc[later].reset_index().to_parquet(folder / NEWCOMERS, index=False)
+    return Story(foods.aisle.iloc[here], foods.data.shape[1])
 
 
 def score_supervised(
@@ -83,5 +71,5 @@ def score_supervised(
         accuracy[record.title] = float((model.predict(X[hidden]) == right).mean())
     if on_step is not None:
         on_step(len(SUPERVISED), len(SUPERVISED), "done")
-    accuracy["most frequent segment"] = float((right == y.mode()[0]).mean())
+    accuracy["most frequent class"] = float((right == y.mode()[0]).mean())
     return accuracy

