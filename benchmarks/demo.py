@@ -69,8 +69,7 @@ def run_cell(table, draw, name):
     expected = ""
     if name == "committee":
         found |= {f"committee/{member}": each.label_distributions_ for member, each in fitted.members_.items()}
-        held_out = fitted.out_of_fold_
-        expected = f"{np.mean(held_out.p['committee'].argmax(axis=1) == held_out.codes):.4f}"
+        expected = f"{fitted.expected_accuracy_.value:.4f}"
     lines = []
     for which, p in found.items():
         figures = scores(p[hidden], codes[hidden])
