@@ -29,7 +29,7 @@ class ConformalSets:
     per_class : bool
         Whether this holds among the rows of each class, and not only among all.
     least : array (c,)
-        The least probability with which a class is in the set.
+        The least probability with which a class is in the set if it is not the likeliest one; this always is.
     """
 
     coverage: float
@@ -37,10 +37,8 @@ class ConformalSets:
     least: Array
 
     def __call__(self, p: Array) -> Array:
-        """Return which classes are in the set of each row, (n, c); the likeliest one always is."""
-        inside = p >= self.least
-        inside[np.arange(len(p)), p.argmax(axis=1)] = True
-        return np.asarray(inside)
+        """Return which classes are in the set of each row, (n, c)."""
+        return np.asarray(_conformity(p) >= self.least)
 
 
 def conformal_sets(
@@ -48,15 +46,17 @@ def conformal_sets(
 ) -> ConformalSets:
     r"""Return the sets that hold the right class of a new row with the probability ``coverage``, or more.
 
-    A class :math:`k` is in the set of a row if its probability is at least :math:`t_k`, the largest threshold that
-    enough held-out rows reach with the probability of their own class:
+    The likeliest class of a row is in its set, so that none is empty. Another class :math:`k` is if its probability is
+    at least :math:`t_k`, the largest threshold that enough held-out rows reach with their own class:
 
-    .. math:: \sum_i w_i [p_i(y_i) \ge t_k] \ge \text{coverage} \cdot \bigl(\sum_i w_i + w_k\bigr),
+    .. math:: \sum_i w_i [s_i \ge t_k] \ge \text{coverage} \cdot \bigl(\sum_i w_i + w_k\bigr),
 
-    where :math:`w_k` is the weight of a new row of class :math:`k`: it may be the worst of all. If the new row and the
+    where :math:`s_i` is 1 if the likeliest class of a row is right, else the probability of its own class, and
+    :math:`w_k` is the weight of a new row of class :math:`k`: it may be the worst of all. If the new row and the
     held-out ones are exchangeable, up to the shares of the classes, for which the weights account, the coverage is
     exact in finite samples [1]_ [2]_. Rows out of fold are predicted with fewer labels than new rows, which makes the
-    sets a little larger than need be.
+    sets a little larger than need be. Where the likeliest class is right more often than ``coverage``, all sets are
+    that class, and the coverage is the accuracy.
 
     Parameters
     ----------
@@ -79,18 +79,18 @@ def conformal_sets(
     Examples
     --------
     >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
-    >>> sets = conformal_sets(Evidence(p, np.array([0, 0, 1, 0]), np.ones(4), 1), 0.6)
+    >>> sets = conformal_sets(Evidence(p, np.array([0, 0, 1, 0]), np.ones(4), 1), 0.8)
     >>> sets.least
-    array([0.7, 0.7])
-    >>> sets(np.array([[0.75, 0.25], [0.5, 0.5]]))
+    array([0.4, 0.4])
+    >>> sets(np.array([[0.75, 0.25], [0.55, 0.45]]))
     array([[ True, False],
-           [ True, False]])
+           [ True,  True]])
     """
     p, codes, weight, repeats = evidence
     c = p.shape[1]
     check_coverage(coverage)
     check_labels(np.bincount(codes, minlength=c) // repeats, coverage, per_class=per_class, classes=classes)
-    own = p[np.arange(len(codes)), codes]
+    own = _conformity(p)[np.arange(len(codes)), codes]
     least = np.empty(c)
     for k in range(c):
         of_class = codes == k
@@ -98,6 +98,13 @@ def conformal_sets(
         at = of_class if per_class else slice(None)
         least[k] = _reached(own[at], weight[at], coverage, new)
     return ConformalSets(coverage, per_class, least)
+
+
+def _conformity(p: Array) -> Array:
+    """Return the probabilities, with 1 for the likeliest class of each row."""
+    conformity = np.array(p, float)
+    conformity[np.arange(len(p)), p.argmax(axis=1)] = 1.0
+    return conformity
 
 
 def _reached(own: Array, weight: Array, coverage: float, new: float) -> float:
