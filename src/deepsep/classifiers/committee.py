@@ -372,11 +372,11 @@ class Committee(Classifier):
         array (n, c) of bool
             Which classes are in the set of each row.
         """
-        check_is_fitted(self)
         return self.conformal_sets(coverage, per_class)(self.predict_proba(X))
 
     def conformal_sets(self, coverage: float = 0.9, per_class: bool = False) -> ConformalSets:
         """Return the thresholds of :meth:`predict_set`, as a function of probabilities to sets."""
+        check_is_fitted(self)
         evidence = self.evidence_
         if evidence is None:
             raise LabelError(
