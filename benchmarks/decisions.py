@@ -5,30 +5,33 @@
     python benchmarks/decisions.py scores        # other ways to make sets, on the draws for choosing
 
 A committee promises that a set holds the right class in 90 % of the rows, and how many of the rows above a confidence
-are right. Lines of what "sets" have the coverage promised (level) and found, the accuracy of the likeliest class, and
-the mean size; lines of what "accepted" the confidence (level), the share of the rows above it, and the accuracy
-expected and found. "quota, known" are quotas with known shares; in "quota, found" and "random, found", a random sample,
-the committee finds the shares itself.
+are right. Lines of what "sets" and "sets per class" have the coverage promised (level) and found, the same of the worst
+class that has 20 rows, the accuracy of the likeliest class, and the mean size; lines of what "accepted" the confidence
+(level), the share of the rows above it, and the accuracy expected and found. "quota, known" are quotas with known
+shares; in "quota, found" and "random, found", a random sample, the committee finds the shares itself.
 """
 
 import argparse
 import csv
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from committee import CHOOSING, FOREST, PLACE, Cell, Committee
 
+from deepsep.errors import LabelError
 from deepsep.evaluation.conformal import conformal_sets
 from deepsep.evaluation.evidence import Evidence
 from deepsep.scoring.decisions import Decisions
 
 RESULT = Path(__file__).parent / "results" / "decisions.csv"
 COVERAGES, CUTS = (0.8, 0.9, 0.95), (0.5, 0.7, 0.8, 0.9)
+LEAST_ROWS = 20  # of a class whose coverage is looked at
 DRAWS = {"quota, known": ("quota", True), "quota, found": ("quota", False), "random, found": ("random", False)}
 COLUMNS = (
     *("draws", "table", "labels", "seed", "what", "level"),
-    *("found", "accuracy", "size", "share", "expected", "low", "high"),
+    *("found", "worst", "accuracy", "size", "share", "expected", "low", "high"),
 )
 
 
@@ -43,19 +46,23 @@ def answers(*, choosing):
 
 
 def holds(sets, truth):
-    """Return how often a set holds the right class; it never does for a class without labels."""
-    known = truth >= 0
-    return (sets[np.arange(len(sets)), np.maximum(truth, 0)] & known).mean()
+    """Return whether the set of each row holds the right class; it never does for a class without labels."""
+    return sets[np.arange(len(sets)), np.maximum(truth, 0)] & (truth >= 0)
 
 
 def lines_of_sets(p, truth, evidence):
-    for coverage in COVERAGES:
-        made = conformal_sets(evidence, coverage)
-        sets = made(p)
+    often = np.flatnonzero(np.bincount(truth[truth >= 0]) >= LEAST_ROWS)
+    for coverage, per_class in product(COVERAGES, (False, True)):
+        try:
+            sets = conformal_sets(evidence, coverage, per_class=per_class)(p)
+        except LabelError:  # too few labels of a class
+            continue
+        held = holds(sets, truth)
         yield {
-            "what": "sets",
+            "what": "sets per class" if per_class else "sets",
             "level": coverage,
-            "found": holds(sets, truth),
+            "found": held.mean(),
+            "worst": min(held[truth == k].mean() for k in often),
             "accuracy": (p.argmax(axis=1) == truth).mean(),
             "size": sets.sum(axis=1).mean(),
         }
@@ -93,16 +100,18 @@ def measure(a):
 
 def summary(a):
     frame = pd.read_csv(RESULT)
-    sets = frame[frame.what == "sets"]
+    sets = frame[frame.what.str.startswith("sets")]
     sets = sets.assign(
         off=100 * (sets.found - sets.level), beyond=100 * (sets.found - sets[["level", "accuracy"]].max(axis=1))
     )
-    tables = sets.groupby(["draws", "level", "labels", "table"])[["off", "beyond", "size"]].mean()
-    by = tables.groupby(["draws", "level", "labels"])
+    tables = sets.groupby(["draws", "what", "level", "labels", "table"])[["off", "beyond", "worst", "size"]].mean()
+    by = tables.groupby(["draws", "what", "level", "labels"])
     figures = {
         "off": ("off", "mean"),
         "beyond": ("beyond", "mean"),  # the accuracy, where it is above the level: sets hold one class at least
         "lowest": ("off", "min"),
+        "worst": ("worst", "mean"),  # class
+        "tables": ("off", "size"),
         "size": ("size", "mean"),
     }
     print(by.agg(**figures).round(2).to_string())
@@ -132,7 +141,7 @@ def scores(a):
         made = {name: _sets(new, held_out, evidence) for name, (new, held_out) in ways.items()}
         made["as it is"] = conformal_sets(evidence, 0.9)(p)
         for name, sets in made.items():
-            figures = {"off": 100 * (holds(sets, cell.truth) - 0.9), "size": sets.sum(axis=1).mean()}
+            figures = {"off": 100 * (holds(sets, cell.truth).mean() - 0.9), "size": sets.sum(axis=1).mean()}
             lines.append({"draws": draws, "labels": cell.labels, "way": name, **figures})
     print(pd.DataFrame(lines).groupby(["draws", "labels", "way"]).mean().round(3).to_string())
 

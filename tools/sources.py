@@ -436,7 +436,7 @@ class Decisions(Results):
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        names = ("level", "labels", "found", "accuracy", "size", "share", "expected", "low", "high")
+        names = ("level", "labels", "found", "worst", "accuracy", "size", "share", "expected", "low", "high")
         return self.frame.assign(**{name: pd.to_numeric(self.frame[name]) for name in names})
 
     def _part(self, what: str, draws: str) -> pd.DataFrame:
@@ -453,6 +453,15 @@ class Decisions(Results):
     def sets(self, figure: str, draws: str = "quota, known", level: float = 0.9) -> list[float]:
         """Return a mean over tables at each number of labels: points "off" the coverage, "beyond" it, or "size"."""
         return [float(value) for value in self._sets(draws, level)[figure].groupby("labels").mean()]
+
+    def worst_class(self, what: str, labels: int, level: float = 0.9) -> float:
+        """Return the coverage of the worst class, in per cent; mean over tables where sets per class can be made."""
+        found = {}
+        for name in ("sets", "sets per class"):
+            part = self._part(name, "quota, known")
+            part = part[(part["level"] == level) & (part["labels"] == labels)]
+            found[name] = 100 * part.set_index(["table", "seed"])["worst"]
+        return float(found[what].loc[found["sets per class"].index].groupby("table").mean().mean())
 
     def lowest(self, draws: str = "quota, known", level: float = 0.9) -> list[float]:
         """Return how many points the coverage is off on the worst table, at each number of labels."""
