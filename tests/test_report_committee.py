@@ -10,13 +10,15 @@ from sklearn.dummy import DummyClassifier
 from deepsep import TSVM, Committee, for_table
 from deepsep.classifiers.committee_fits import twin_of
 from deepsep.core.labels import read_labels
+from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import expected_accuracy
 from deepsep.evaluation.intervals import share_right
 from deepsep.report import explain, render, summarize
 from deepsep.report.committee_held_out import is_fitted_to
 from deepsep.report.explanation import as_text
 from deepsep.report.held_out import evaluate
 from deepsep.report.map import embed_members
-from deepsep.report.outcome import judge, looks_like_quotas, surest, what_helps
+from deepsep.report.outcome import by_share, judge, looks_like_quotas, surest, what_helps
 
 MEMBERS = ["tsvm", "logistic-regression"]
 
@@ -194,30 +196,59 @@ def test_a_usable_model_avoids_a_third_of_the_mistakes_of_guessing(measured, ver
     assert judge(measured) == verdict
 
 
+def held_out_rows(p, codes, weight=None):
+    return Evidence(p, codes, np.ones(len(codes)) if weight is None else weight, 1)
+
+
 def test_the_surest_rows_make_at_most_half_the_mistakes():
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.5, 1, 400)
     p = np.column_stack([confidence, 1 - confidence])
     codes = (rng.random(400) > confidence).astype(int)
-    part = surest(p, codes, None, p[:100])
+    part = surest(by_share(held_out_rows(p, codes), p[:0], calibrated=False))
     sure = confidence >= part["confidence"]
     assert part["share"] == sure.mean()
     assert part["accuracy"] == (codes[sure] == 0).mean()
     assert (codes[sure] == 1).mean() <= (codes == 1).mean() / 2
     more = confidence >= np.quantile(confidence, 0.9 - part["share"])
     assert (codes[more] == 1).mean() > (codes == 1).mean() / 2  # a tenth more rows would make too many
-    assert part["unlabelled"] == sure[:100].sum()
-    assert surest(p, np.zeros(400, int), None, p) is None  # nothing is left to halve
-    assert surest(p, np.arange(400) % 2, None, p) is None  # confidence says nothing
+    for other in (np.zeros(400, int), np.arange(400) % 2):  # nothing is left to halve; confidence says nothing
+        assert surest(by_share(held_out_rows(p, other), p, calibrated=False)) is None
+    assert surest([]) is None
 
 
 def test_weights_count_among_the_surest_rows():
     p = np.array([[0.9, 0.1]] * 5 + [[0.6, 0.4]] * 5)
     codes = np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 1])
     weight = np.array([1, 1, 1, 1, 0.5, 1, 1, 1, 1, 1])
-    part = surest(p, codes, weight, p[:0])
+    part = surest(by_share(held_out_rows(p, codes, weight), p[:0], calibrated=False))
     assert part["accuracy"] == pytest.approx(4 / 4.5)
     assert part["unlabelled"] is None
+
+
+def test_the_shares_of_the_curve_are_those_of_the_unlabelled_rows():
+    rng = np.random.default_rng(1)
+    p, unlabelled = (rng.dirichlet(np.ones(3), size=n) for n in (100, 500))
+    codes, sure = rng.integers(3, size=100), unlabelled.max(axis=1)
+    points = by_share(held_out_rows(p, codes), unlabelled, calibrated=True)
+    assert points[0]["share"] == 1
+    for point in points:
+        at, held = sure >= point["confidence"], p.max(axis=1) >= point["confidence"]
+        assert (point["share"], point["unlabelled"]) == (at.mean(), at.sum())
+        alone = expected_accuracy(unlabelled[at], np.ones(at.sum()), p[held], codes[held], np.ones(held.sum()))
+        assert point["accuracy"] == pytest.approx(alone.value)
+        low, high = alone.interval(0.95)
+        assert point["interval"][0] <= low  # chance among the rows themselves comes on top
+        assert point["interval"][1] >= high
+    assert [point["confidence"] for point in points] == sorted(point["confidence"] for point in points)
+
+
+def test_nothing_is_said_of_rows_surer_than_those_held_out():
+    rng = np.random.default_rng(2)
+    p, unlabelled = np.full((50, 2), [0.6, 0.4]), np.column_stack([np.linspace(0.5, 1, 200), np.linspace(0.5, 0, 200)])
+    points = by_share(held_out_rows(p, rng.integers(2, size=50)), unlabelled, calibrated=True)
+    assert points
+    assert max(point["confidence"] for point in points) <= 0.6
 
 
 def test_quotas_are_more_even_than_chance():

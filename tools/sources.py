@@ -431,6 +431,49 @@ class InContext(Results):
         return markdown(["set", "in-context, both views", *published], rows)
 
 
+class Decisions(Results):
+    """Sets of classes and the rows above a confidence: benchmarks/decisions.py."""
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        names = ("level", "labels", "found", "worst", "accuracy", "size", "share", "expected", "low", "high")
+        return self.frame.assign(**{name: pd.to_numeric(self.frame[name]) for name in names})
+
+    def _part(self, what: str, draws: str) -> pd.DataFrame:
+        return self.cells[(self.cells["what"] == what) & (self.cells["draws"] == draws)]
+
+    def _sets(self, draws: str, level: float) -> pd.DataFrame:
+        """Return the figures of sets, means over draws."""
+        part = self._part("sets", draws)
+        part = part[part["level"] == level]
+        off = 100 * (part["found"] - level)
+        beyond = 100 * (part["found"] - part["accuracy"].clip(lower=level))
+        return part.assign(off=off, beyond=beyond).groupby(["labels", "table"])[["off", "beyond", "size"]].mean()
+
+    def sets(self, figure: str, draws: str = "quota, known", level: float = 0.9) -> list[float]:
+        """Return a mean over tables at each number of labels: points "off" the coverage, "beyond" it, or "size"."""
+        return [float(value) for value in self._sets(draws, level)[figure].groupby("labels").mean()]
+
+    def worst_class(self, what: str, labels: int, level: float = 0.9) -> float:
+        """Return the coverage of the worst class, in per cent; mean over tables where sets per class can be made."""
+        found = {}
+        for name in ("sets", "sets per class"):
+            part = self._part(name, "quota, known")
+            part = part[(part["level"] == level) & (part["labels"] == labels)]
+            found[name] = 100 * part.set_index(["table", "seed"])["worst"]
+        return float(found[what].loc[found["sets per class"].index].groupby("table").mean().mean())
+
+    def lowest(self, draws: str = "quota, known", level: float = 0.9) -> list[float]:
+        """Return how many points the coverage is off on the worst table, at each number of labels."""
+        return [float(value) for value in self._sets(draws, level)["off"].groupby("labels").min()]
+
+    def accepted(self, by: str | None, draws: str = "quota, known") -> list[float]:
+        """Return in how many fits, in per cent, an interval holds: for each number of "labels", "level", or in all."""
+        part = self._part("accepted", draws).dropna(subset="expected")
+        inside = 100 * ((part["low"] <= part["found"]) & (part["found"] <= part["high"]))
+        return [float(inside.mean())] if by is None else [float(v) for v in inside.groupby(part[by]).mean()]
+
+
 class Committees(Results):
     """The committee, parts of it and single methods on the same draws: benchmarks/committee.py."""
 
@@ -606,6 +649,7 @@ READERS = {
     "in_context": InContext,
     "committee": Committees,
     "demo_draws": DemoDraws,
+    "decisions": Decisions,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.base import Array, Classifier, settings
 from deepsep.classifiers.catalogue import method, record_of
@@ -30,6 +31,8 @@ from deepsep.errors import (
     ModelFileError,
     ParameterError,
 )
+from deepsep.evaluation.conformal import ConformalSets, conformal_sets
+from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, expected_accuracy
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.out_of_fold import OutOfFold
@@ -318,12 +321,12 @@ class Committee(Classifier):
 
     def _expect(self, p: Array, rows: TrainingRows) -> None:
         """Set how many of the unlabelled rows should be right."""
-        held_out, pool = self.out_of_fold_, rows.unlabelled
+        evidence, pool = self.evidence_, rows.unlabelled
         self.expected_accuracy_ = None
-        if held_out is not None and len(pool):
-            unseen, weight = held_out.p[COMMITTEE], _evidence(held_out, self.shares_)
+        if evidence is not None and len(pool):
+            unseen, codes, weight, repeats = evidence
             self.expected_accuracy_ = expected_accuracy(
-                p[pool], rows.weight[pool], unseen, held_out.codes, weight, repeats=held_out.folds.n_repeats
+                p[pool], rows.weight[pool], unseen, codes, weight, repeats=repeats
             )
 
     def _shift_held_out(self) -> None:
@@ -334,6 +337,53 @@ class Committee(Classifier):
             p.update((name, shifted(p[name], self.prior_shift_)) for name in both)
 
     # -- predicting ------------------------------------------------------------------------------------------
+
+    @property
+    def evidence_(self) -> Evidence | None:
+        """The committee's predictions out of fold, with weights that give the classes their shares in the population.
+
+        None without ``out_of_fold_``.
+        """
+        held_out = self.out_of_fold_
+        if held_out is None:
+            return None
+        weight = _evidence(held_out, self.shares_)
+        return Evidence(held_out.p[COMMITTEE], held_out.codes, weight, held_out.folds.n_repeats)
+
+    def predict_set(self, X: Any, coverage: float = 0.9, per_class: bool = False) -> Array:
+        """Return sets of classes that hold the right one of a row with the probability ``coverage``, or more.
+
+        Sure rows get one class, others several. The likeliest class is always in the set: where the committee is right
+        more often than ``coverage``, so are the sets. The thresholds come from ``out_of_fold_``; they hold for labels
+        drawn at random and, with ``priors``, for quotas.
+
+        Parameters
+        ----------
+        X : matrix (n, d)
+            The rows.
+        coverage : float, default=0.9
+            Between 0 and 1.
+        per_class : bool, default=False
+            Whether the coverage holds among the rows of each class, and not only among all. It takes at least 15 labels
+            of each class.
+
+        Returns
+        -------
+        array (n, c) of bool
+            Which classes are in the set of each row.
+        """
+        return self.conformal_sets(coverage, per_class)(self.predict_proba(X))
+
+    def conformal_sets(self, coverage: float = 0.9, per_class: bool = False) -> ConformalSets:
+        """Return the thresholds of :meth:`predict_set`, as a function of probabilities to sets."""
+        check_is_fitted(self)
+        evidence = self.evidence_
+        if evidence is None:
+            raise LabelError(
+                "the model has no predictions out of fold, which sets of classes are made from: too few labels could "
+                "be held out, or the fit was interrupted. Label at least two rows of two classes, and fit it again."
+            )
+        return conformal_sets(evidence, coverage, per_class=per_class, classes=self.classes_)
 
     def _probabilities(self, X: Array) -> Array:
         mixed = self._mix({name: each.predict_proba(X) for name, each in self.members_.items()})

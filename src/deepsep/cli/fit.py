@@ -17,14 +17,18 @@ import typer
 
 from deepsep.cli.console import Console, console
 from deepsep.cli.options import (
+    Abstain,
+    CostsFile,
     Debug,
     Effort,
     Format,
     Json,
     Keep,
+    PerClass,
     Priors,
     Quiet,
     Seed,
+    Sets,
     TrainingOptions,
     split_names,
     takes_training_options,
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from deepsep.cli.training import Training
+    from deepsep.scoring.decisions import Decisions
 
 WIDE = 1_000  # columns from which a report takes minutes
 
@@ -69,6 +74,10 @@ def fit(
     predictions: Annotated[
         Format, typer.Option(help="Format of the predictions; Excel opens csv and xlsx.")
     ] = Format.parquet,
+    sets: Sets = None,
+    per_class: PerClass = False,
+    abstain: Abstain = None,
+    costs: CostsFile = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
     comparison: Annotated[
         Path | None,
@@ -110,6 +119,7 @@ def fit(
         data = read_training(out, training)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
+        asked = _asked(estimator, data, sets, per_class, abstain, costs)
         fitted = fit_and_measure(
             out,
             estimator,
@@ -119,11 +129,32 @@ def fit(
             seed=seed,
             report=report,
             predictions=predictions,
+            asked=asked,
             command=None,
             comparison=None if comparison is None else _read_comparison(comparison, data),
         )
         save_model(fitted.model, fitted.files, target)
-        _print_result(out, fitted, data, output, method, earlier, time.perf_counter() - began)
+        _print_result(out, fitted, data, output, method, earlier, costs, time.perf_counter() - began)
+
+
+def _asked(
+    estimator: Any, data: Training, sets: float | None, per_class: bool, abstain: float | None, costs: Path | None
+) -> dict[str, Any]:
+    """Return how labels follow from probabilities, or raise before a long fit if that is impossible."""
+    import numpy as np
+
+    from deepsep.evaluation.conformal import check_coverage, check_labels
+    from deepsep.scoring.costs import read_costs
+    from deepsep.scoring.decisions import check_asked
+
+    labels = data.labels
+    check_asked(estimator, sets, per_class, abstain, costs)
+    if sets is not None:
+        check_coverage(sets)
+        counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
+        check_labels(counts, sets, per_class=per_class, classes=labels.classes)
+    table = None if costs is None else read_costs(costs, labels.classes)
+    return {"sets": sets, "per_class": per_class, "abstain": abstain, "costs": table}
 
 
 def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
@@ -153,6 +184,7 @@ class Fitted:
 
     model: Any
     predictions: pd.DataFrame
+    decisions: dict[str, Any]
     findings: list[dict[str, Any]]
     summary: dict[str, Any] | None
     files: dict[str, bytes]
@@ -170,9 +202,13 @@ def fit_and_measure(
     report: bool,
     command: str | None,
     predictions: Format = Format.parquet,
+    asked: dict[str, Any] | None = None,
     comparison: dict[str, Any] | None = None,
 ) -> Fitted:
-    """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation."""
+    """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.
+
+    ``asked`` are the settings of ``Decisions.of``.
+    """
     import json
 
     import pandas as pd
@@ -180,12 +216,15 @@ def fit_and_measure(
     from deepsep.classifiers.committee import Committee
     from deepsep.cli.outputs import REPORT, SUMMARY, as_file
     from deepsep.cli.progress import watching, watching_committee
-    from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
+    from deepsep.evaluation.frames import check_id_name, prediction_names
     from deepsep.report.findings import check_fit
+    from deepsep.scoring.decisions import evidence_of
+    from deepsep.scoring.local import label_type
     from deepsep.table import for_table
 
-    labelled = data.labelled
-    check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label))
+    labelled, asked = data.labelled, asked or {}
+    with_sets = asked.get("sets") is not None
+    check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label, sets=with_sets))
     together = isinstance(estimator, Committee)
     if together:
         estimator.set_params(twins=report)
@@ -212,9 +251,11 @@ def fit_and_measure(
         model[0].label_ = data.label  # the predictions of ``deepsep score`` are written under this name too
         seconds = time.perf_counter() - began
         proba = model[-1].label_distributions_
-        predicted = prediction_columns(model.classes_, proba, data.label)
-        frame = pd.DataFrame({data.ids.name: data.ids.to_numpy(), **predicted})[~labelled]
-        files, summary = {predictions.file: as_file(frame, predictions)}, None
+        decisions = _decide(out, model, asked)
+        predicted, tally = decisions.columns(proba[~labelled], data.label)
+        frame = pd.DataFrame({data.ids.name: data.ids.to_numpy()[~labelled], **predicted})
+        files = {predictions.file: as_file(frame, predictions, label_type(model, decisions))}
+        summary = None
         if report:
             from joblib import cpu_count
 
@@ -238,7 +279,18 @@ def fit_and_measure(
             )
             files[REPORT] = render(summary, data_file=SUMMARY).encode()
             files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
-    return Fitted(model, frame, findings, summary, files, seconds)
+    described = decisions.describe(tally, evidence_of(model))
+    return Fitted(model, frame, described, findings, summary, files, seconds)
+
+
+def _decide(out: Console, model: Any, asked: dict[str, Any]) -> Decisions:
+    """Return how labels follow from probabilities; a fit without predictions out of fold keeps its other results."""
+    from deepsep.scoring.decisions import Decisions, evidence_of
+
+    if asked.get("sets") is not None and evidence_of(model) is None:
+        out.warn("no sets: no predictions out of fold are known, from which they are made.")
+        asked = {**asked, "sets": None, "per_class": False}
+    return Decisions.of(model, **asked)
 
 
 def _fit_committee(out: Console, pipeline: Any, columns: Any, labels: Any, weights: dict[str, Any]) -> None:
@@ -293,15 +345,18 @@ def _print_result(
     output: Path,
     method: str,
     earlier: str | None,
+    costs: Path | None,
     total_seconds: float,
 ) -> None:
     from deepsep.cli.check import finding_lines
+    from deepsep.cli.decisions import decision_lines
     from deepsep.cli.outputs import REPORT
     from deepsep.report.provenance import rows_in_model
 
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
     frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
-    shares = frame.iloc[:, 1].value_counts(normalize=True).reindex(fitted.model.classes_, fill_value=0.0)
+    counts = frame.iloc[:, 1].value_counts().reindex(fitted.model.classes_, fill_value=0)
+    shares = counts / max(len(frame), 1)
     lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
     lines.append(f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s.")
     if summary is not None:
@@ -313,6 +368,7 @@ def _print_result(
         lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
         width = max(len(str(name)) for name in shares.index)
         lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
+        lines += decision_lines(fitted.decisions, len(frame), costs)
     kept = rows_in_model(fitted.model)
     files = {
         f"{output}": "the model: deepsep.load opens it"
@@ -333,6 +389,7 @@ def _print_result(
             "labelled": n_labelled,
             "classes": fitted.model.classes_,
             "predicted_shares": dict(shares.items()),
+            "decisions": fitted.decisions,
             "findings": fitted.findings,
             "outcome": None if summary is None else summary["outcome"],
             "verdict": None if summary is None else summary["verdict"],

@@ -136,6 +136,41 @@ class Effort(StrEnum):
     best = "best"
 
 
+Sets = Annotated[
+    float | None,
+    typer.Option(
+        "--sets",
+        metavar="COVERAGE",
+        help="Add a column of sets of classes that hold the right one so often, such as 0.9. For a committee.",
+        show_default=False,
+    ),
+]
+PerClass = Annotated[
+    bool,
+    typer.Option(
+        "--per-class",
+        help="With --sets: so often in every class; it takes 15 labels of each.",
+    ),
+]
+Abstain = Annotated[
+    float | None,
+    typer.Option(
+        "--abstain",
+        metavar="CONFIDENCE",
+        help="Give no label to rows with a lower confidence, such as 0.8.",
+        show_default=False,
+    ),
+]
+CostsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--costs",
+        metavar="FILE",
+        help="What mistakes cost: a table with a line for each true class and a column for each called one, or with "
+        "the columns true, called and cost. Labels then have the lowest expected cost.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="NUMBER", help="The same seed gives the same result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]

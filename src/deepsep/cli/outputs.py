@@ -28,12 +28,12 @@ def read_folder(root: Path) -> dict[str, bytes]:
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
 
 
-def as_file(frame: Any, format: Format) -> bytes:
-    """Return a DataFrame as a file of predictions."""
+def as_file(frame: Any, format: Format, types: Mapping[str, Any]) -> bytes:
+    """Return a DataFrame as a file of predictions; ``types`` are those of columns that may be empty."""
     from deepsep.scoring.writing import Writer
 
     with TemporaryDirectory() as folder:
         place = Path(folder, format.file)
-        with Writer(place, {}) as writer:
+        with Writer(place, types) as writer:
             writer.write(frame)
         return place.read_bytes()

@@ -10,12 +10,16 @@ import typer
 
 from deepsep.cli.console import console
 from deepsep.cli.options import (
+    Abstain,
+    CostsFile,
     Debug,
     Id,
     Json,
     ModelFolder,
+    PerClass,
     Quiet,
     ReadingOptions,
+    Sets,
     TableFile,
     takes_reading_options,
 )
@@ -50,6 +54,10 @@ def score(
     exact: Annotated[
         bool, typer.Option("--exact", help="Score with the committee itself, however many the rows.")
     ] = False,
+    sets: Sets = None,
+    per_class: PerClass = False,
+    abstain: Abstain = None,
+    costs: CostsFile = None,
     engine: Annotated[Engine, typer.Option(help="ray: score the parts of a folder on a Ray cluster.")] = Engine.local,
     address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
@@ -63,16 +71,19 @@ def score(
     """Predict the label of every row of a table, with probabilities.
 
     Works on files of any size: rows are read, scored and written batch by batch. More than 100,000 rows are scored by
-    the student of a committee, a network that is much faster, if it costs at most two points of accuracy.
+    the student of a committee, a network that is much faster, if it costs at most two points of accuracy. With --sets
+    or --abstain the committee scores, however many the rows: what they promise rests on its predictions out of fold.
 
     Example: deepsep score model customers.csv --id customer -o scored.parquet
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         import time
 
+        from deepsep.cli.decisions import decision_lines
         from deepsep.errors import ParameterError
         from deepsep.models import load
         from deepsep.scoring import score_file
+        from deepsep.scoring.costs import read_costs
 
         if fast and exact:
             raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
@@ -89,6 +100,10 @@ def score(
                 address=address,
                 batch_rows=batch_size,
                 fast=True if fast else False if exact else None,
+                sets=sets,
+                per_class=per_class,
+                abstain=abstain,
+                costs=None if costs is None else read_costs(costs, fitted.classes_),
                 progress=progress,
                 **reading.for_reader(),
             )
@@ -98,10 +113,11 @@ def score(
             out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
         if done["student"]:
             other = "--exact" if done["scored_by"] == "student" else "--fast"
+            choice = f"{other} takes the other one." if sets is None else "Only the committee makes sets."
             out.note(
                 f"Scored by the {done['scored_by']}. On rows held out, student and committee agree in "
                 f"{done['student']['agreement']:.1%}; the rest costs the student about "
-                f"{100 * done['student']['accuracy_loss']:.1f} points of accuracy. {other} takes the other one."
+                f"{100 * done['student']['accuracy_loss']:.1f} points of accuracy. {choice}"
             )
         width = max(len(str(name)) for name in done["labels"])
         lines = [f"Scored {done['rows']:,} rows in {seconds:.1f} s: {done['target']}"]
@@ -109,4 +125,5 @@ def score(
             f"  {name!s:<{width}}  {count / max(done['rows'], 1):6.1%}  {count:,}"
             for name, count in done["labels"].items()
         ]
+        lines += decision_lines(done["decisions"], done["rows"], costs, by_student=done["scored_by"] == "student")
         out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})

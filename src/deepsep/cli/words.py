@@ -8,6 +8,7 @@ from deepsep.errors import Setting, Worded
 OPTIONS = {
     "types": "--text",
     "batch_rows": "--batch-size",
+    "coverage": "--sets",
     "max_bytes": "DEEPSEP_MAX_BYTES in the environment",
 }
 
@@ -41,4 +42,5 @@ def _option(setting: Setting) -> str:
 
 def _quoted(value: object) -> str:
     text = str(value)
-    return text if text.replace("-", "").replace("_", "").isalnum() else repr(text)
+    plain = isinstance(value, float) or text.replace("-", "").replace("_", "").isalnum()
+    return text if plain else repr(text)

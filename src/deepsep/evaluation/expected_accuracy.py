@@ -85,9 +85,31 @@ def expected_accuracy(
     >>> round(result.value, 2), round(result.low, 2), round(result.high, 2)
     (0.8, 0.74, 0.86)
     """
-    confidence, share = float(np.average(p.max(axis=1), weights=weight)), held_out_weight / held_out_weight.sum()
-    away = (held_out.argmax(axis=1) == codes) - held_out.max(axis=1)
+    confidence = float(np.average(p.max(axis=1), weights=weight))
+    right = held_out.argmax(axis=1) == codes
+    return corrected(confidence, held_out.max(axis=1), right, held_out_weight, repeats=repeats)
+
+
+def corrected(
+    confidence: float, sure: Array, right: Array, weight: Array, *, repeats: int = 1, n_rows: float = np.inf
+) -> ExpectedAccuracy:
+    """Return how many rows of a mean confidence are right, from held-out rows.
+
+    Parameters
+    ----------
+    confidence : float
+        The mean probability of the labels that the rows get.
+    sure, right, weight : array (m,)
+        The probability of the label that each held-out row gets, whether it is right, and the row's weight. If only
+        some rows are accepted, these are the held-out rows that the same rule accepts.
+    repeats : int, default=1
+        How often every labelled row occurs.
+    n_rows : float, optional
+        Of how many rows it is said: chance decides how many of a few are right.
+    """
+    share, away = weight / weight.sum(), right - sure
     mean = float(share @ away)
     error = DEPENDENCE * float(np.sqrt(repeats * (share**2) @ np.maximum((away - mean) ** 2, LEAST_DEVIATION**2)))
     shrunk = MISCALIBRATION**2 / (1 + MISCALIBRATION**2)
-    return ExpectedAccuracy(float(np.clip(confidence + shrunk * mean, 0, 1)), error * float(np.sqrt(shrunk)))
+    value = float(np.clip(confidence + shrunk * mean, 0, 1))
+    return ExpectedAccuracy(value, float(np.sqrt(shrunk * error**2 + value * (1 - value) / n_rows)))

@@ -59,15 +59,22 @@ def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
     return np.concatenate([function(take(table, np.arange(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)])
 
 
-def prediction_columns(classes: Array, p: Array, label: str | None = None) -> dict[str, Array]:
-    """Return the columns of predictions: the label, the probability of each class, and the confidence."""
+def prediction_columns(
+    classes: Array, p: Array, label: str | None = None, *, called: Array | None = None, sets: Array | None = None
+) -> dict[str, Array]:
+    """Return the columns of predictions: the label, the probability of each class, and the confidence.
+
+    ``called`` are the labels, if not the likeliest classes; ``sets`` are texts of one more column.
+    """
     best = p.max(axis=1) if len(p) else np.empty(0)
-    return dict(zip(prediction_names(classes, label), [classes[p.argmax(axis=1)], *p.T, best], strict=True))
+    columns = [classes[p.argmax(axis=1)] if called is None else called, *p.T, best]
+    columns += [] if sets is None else [sets]
+    return dict(zip(prediction_names(classes, label, sets=sets is not None), columns, strict=True))
 
 
-def prediction_names(classes: Any, label: str | None = None) -> list[str]:
+def prediction_names(classes: Any, label: str | None = None, *, sets: bool = False) -> list[str]:
     """Return the names of the columns of predictions; the first is that of the column of labels, or "label"."""
-    others = [*(f"probability_{name}" for name in classes), "confidence"]
+    others = [*(f"probability_{name}" for name in classes), "confidence", *(["set"] if sets else [])]
     return ["label" if label is None or label in others else label, *others]
 
 

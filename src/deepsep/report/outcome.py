@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
+from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.intervals import share_right
 from deepsep.report.wording import percent, span
 
@@ -15,7 +17,8 @@ Array = NDArray[Any]
 
 USABLE, WEAK, NOT_SHOWN = "usable", "weak", "not shown to beat guessing"
 FEWER_MISTAKES = 1 / 3  # the part of the mistakes of guessing that a usable model does not make
-SHARES = np.arange(9, 1, -1) / 10  # of the surest rows
+SHARES = np.arange(10, 1, -1) / 10  # of the surest rows
+LEAST_ROWS = 5  # held out, without which nothing is said of the rows as sure
 FEW_PER_CLASS = 50  # labels of a class below which more of them usually help most
 EVEN = 0.05  # chance that labels drawn at random from equally frequent classes are as even
 
@@ -41,42 +44,71 @@ def judge(accuracy: dict[str, Any] | None) -> str:
     return USABLE if own - guessing >= FEWER_MISTAKES * (1 - guessing) else WEAK
 
 
-def surest(p: Array, codes: Array, weight: Array | None, unlabelled: Array) -> dict[str, Any] | None:
+def by_share(held_out: Evidence, unlabelled: Array, *, calibrated: bool) -> list[dict[str, Any]]:
+    """Return how many of the surest rows are right, if ever fewer of them get a label: the risk-coverage curve.
+
+    Parameters
+    ----------
+    held_out : Evidence
+        Of held-out rows.
+    unlabelled : array (u, c)
+        Probabilities of the unlabelled rows; the shares are theirs, or those of the held-out rows if there are none.
+    calibrated : bool
+        Whether the probabilities are a committee's: the accuracy is then their own word on the unlabelled rows,
+        corrected by the held-out ones, else the share of the held-out rows that are right.
+    """
+    p, codes, weight, repeats = held_out
+    confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
+    rows = unlabelled.max(axis=1) if len(unlabelled) else confidence
+    points = []
+    for share in SHARES:
+        least = np.quantile(rows, 1 - share, method="higher")
+        at, taken = confidence >= least, rows >= least
+        if at.sum() < LEAST_ROWS * repeats:
+            break
+        if calibrated:
+            expected = corrected(
+                float(rows[taken].mean()), confidence[at], right[at], weight[at], repeats=repeats, n_rows=taken.sum()
+            )
+            accuracy, interval = expected.value, list(expected.interval(0.95))
+        else:
+            accuracy, interval = share_right(right[at], weight[at])
+        points.append(
+            {
+                "share": float(taken.mean()),
+                "confidence": float(least),
+                "accuracy": accuracy,
+                "interval": interval,
+                "unlabelled": int(taken.sum()) if len(unlabelled) else None,
+            }
+        )
+    return points
+
+
+def surest(points: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return the largest part of the rows, the surest, with at most half as many mistakes per row; None: there is none.
 
     Parameters
     ----------
-    p, codes, weight
-        Probabilities of held-out rows, their classes, and their weights.
-    unlabelled : array (u, c)
-        Probabilities of the unlabelled rows.
+    points : list of dict
+        From :func:`by_share`.
     """
-    confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
-    overall, _ = share_right(right, weight)
-    for share in SHARES:
-        least = np.quantile(confidence, 1 - share, method="higher")
-        at = confidence >= least
-        accuracy, interval = share_right(right[at], None if weight is None else weight[at])
-        if 1 - accuracy <= (1 - overall) / 2 and overall < 1:
-            return {
-                "share": float(at.mean()),
-                "confidence": float(least),
-                "accuracy": accuracy,
-                "interval": interval,
-                "unlabelled": int((unlabelled.max(axis=1) >= least).sum()) if len(unlabelled) else None,
-            }
-    return None
+    if not points or points[0]["accuracy"] == 1:
+        return None
+    most = (1 - points[0]["accuracy"]) / 2
+    return next((point for point in points if 1 - point["accuracy"] <= most), None)
 
 
-def surest_sentence(part: dict[str, Any], who: str, n_unlabelled: int) -> str:
-    """Return for how many rows more can be expected of a method."""
+def surest_sentence(part: dict[str, Any], n_unlabelled: int) -> str:
+    """Return where to cut, and what to expect of the rows above."""
     sentence = (
-        f"For the surest {percent(part['share'])} of the rows, with a confidence of {part['confidence']:.2f} or more, "
-        f"{who} gets {percent(part['accuracy'])} ({span(part['interval'])}) right"
+        f"Label only the surest {percent(part['share'])} of the rows, those with a confidence of "
+        f"{part['confidence']:.2f} or more, and expect {percent(part['accuracy'])} ({span(part['interval'])}) of them "
+        "to be right"
     )
     if part["unlabelled"] is None:
         return f"{sentence}."
-    return f"{sentence}; {part['unlabelled']:,} of the {n_unlabelled:,} unlabelled rows are as sure."
+    return f"{sentence}; they are {part['unlabelled']:,} of the {n_unlabelled:,} unlabelled rows."
 
 
 def looks_like_quotas(counts: Array) -> bool:

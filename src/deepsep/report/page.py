@@ -134,6 +134,8 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
         drawn["intervals"] = figures.intervals(summary["accuracy"]["methods"])
         drawn["confusion"] = figures.confusion(summary["confusion"], summary["classes"])
         drawn["reliability"] = figures.reliability(summary["reliability"]["groups"])
+    if len(summary["outcome"]["by_share"]) > 1:
+        drawn["by_share"] = _by_share(summary["outcome"]["by_share"])
     if summary["comparison"] is not None:
         drawn["comparison"] = _compared(summary["comparison"])
     if summary["rounds"] is not None:
@@ -164,6 +166,28 @@ def _compared(comparison: dict[str, Any]) -> Any:
         for key, entry in zip(keys, comparison["methods"], strict=True)
     ]
     return figures.intervals(lines)
+
+
+def _by_share(points: list[dict[str, Any]]) -> Any:
+    """Draw the accuracy of the surest rows against their share."""
+    points = points[::-1]
+    series = [
+        {
+            "name": "of the rows with a label",
+            "values": [point["accuracy"] for point in points],
+            "interval": [point["interval"] for point in points],
+        }
+    ]
+    alt = "Accuracy if only the surest rows get a label: " + "; ".join(
+        f"{percent(point['share'])} of the rows {percent(point['accuracy'])}" for point in points
+    )
+    return figures.lines(
+        [round(100 * point["share"]) for point in points],
+        series,
+        x_title="share of the rows that get a label, the surest, in %",
+        y_title="accuracy to expect",
+        alt=alt,
+    )
 
 
 def _rounds(rounds: dict[str, Any]) -> Any:

@@ -41,7 +41,7 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     if better is not None and better["accuracy"]["value"] > own["accuracy"]["value"]:
         sentences.append(_baseline_is_better(own, better))
     if outcome["surest"] is not None:
-        sentences.append(surest_sentence(outcome["surest"], who, summary["asked"]["unlabelled"]))
+        sentences.append(surest_sentence(outcome["surest"], summary["asked"]["unlabelled"]))
     sentences.append(_beside(methods, members is not None))
     if members is not None:
         sentences.append(members["sentence"])

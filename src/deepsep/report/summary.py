@@ -13,6 +13,7 @@ from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses
 from deepsep.classifiers.committee import Committee
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
+from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.frames import column_names, take, used_columns
 from deepsep.evaluation.intervals import (
     effective,
@@ -295,15 +296,22 @@ def _outcome(
     accuracy = summary["accuracy"]
     verdict = outcome.judge(accuracy)
     if evaluation is None:
-        return {"verdict": verdict, "surest": None, "what_helps": []}
-    part = None
-    if verdict != outcome.NOT_SHOWN:
-        part = outcome.surest(evaluation.p["model"], evaluation.codes, evaluation.weight, unlabelled)
+        return {"verdict": verdict, "by_share": [], "surest": None, "what_helps": []}
+    points = [] if verdict == outcome.NOT_SHOWN else _by_share(evaluation, summary, unlabelled, model)
     counts = np.bincount(known.codes[known.labelled], minlength=len(known.classes))
     priors = split_model(model)[1].get_params(deep=False).get("priors")
     interval = accuracy["methods"][0]["accuracy"]["interval"]
     helps = outcome.what_helps(verdict, counts, interval, priors_given=priors is not None)
-    return {"verdict": verdict, "surest": part, "what_helps": helps}
+    return {"verdict": verdict, "by_share": points, "surest": outcome.surest(points), "what_helps": helps}
+
+
+def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabelled: Array, model: Any) -> list[dict[str, Any]]:
+    """Return how many of the surest rows are right, by their share."""
+    if summary["members"] is not None:
+        return outcome.by_share(split_model(model)[1].evidence_, unlabelled, calibrated=True)
+    weight = np.ones(len(evaluation.codes)) if evaluation.weight is None else evaluation.weight
+    held_out = Evidence(evaluation.p["model"], evaluation.codes, weight, 1)
+    return outcome.by_share(held_out, unlabelled, calibrated=False)
 
 
 def _names(estimator: Any) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +15,8 @@ from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.models import load
 from deepsep.scoring import local, ray_engine
+from deepsep.scoring.costs import Costs
+from deepsep.scoring.decisions import Decisions, Tally, evidence_of
 from deepsep.scoring.frame import schema_of
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
@@ -38,6 +39,10 @@ def score_file(
     address: str | None = None,
     batch_rows: int = 20_000,
     fast: bool | None = None,
+    sets: float | None = None,
+    per_class: bool = False,
+    abstain: float | None = None,
+    costs: Costs | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
     sheet: str | int = 0,
@@ -73,7 +78,10 @@ def score_file(
     fast : bool, optional
         Whether the student of a :class:`deepsep.Committee` scores, or the committee itself. None: the student if there
         is one, it is expected to cost at most two points of accuracy, and there are more than 100,000 rows. One of the
-        two scores the whole source.
+        two scores the whole source. With ``sets`` or ``abstain``, None means the committee: what they promise rests on
+        its own predictions out of fold.
+    sets, per_class, abstain, costs
+        As in :func:`score_frame`. The student makes no sets.
     encoding, delimiter : str, optional
         Encoding and delimiter of a text file. None: detected.
     sheet : str or int, default=0
@@ -90,6 +98,8 @@ def score_file(
     -------
     dict
         ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``;
+        ``decisions``, what ``sets``, ``abstain`` and ``costs`` did, with the accuracy to expect of the rows that have a
+        label;
         ``scored_by``, the name of the method, "student" if it was the student; and ``student``, None if the model has
         none, else a dict: ``agreement``, how often it agrees with its committee on rows that were held out from it, and
         ``accuracy_loss``, what the differences are expected to cost.
@@ -119,7 +129,17 @@ def score_file(
             local=Setting("engine", "local"),
         )
     _check_target(place, goal, to_folder)
-    options = {"id": id, "batch_rows": batch_rows}
+    decisions = Decisions.of(model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
+    if fast and sets is not None:
+        raise ParameterError(
+            "{fast}: sets rest on the committee's predictions out of fold, and the student's probabilities are others. "
+            "Leave out {fast}, or {sets}.",
+            fast=Setting("fast", True),
+            sets=Setting("sets"),
+        )
+    if fast is None and (sets is not None or abstain is not None):
+        fast = False
+    options = {"id": id, "batch_rows": batch_rows, "decisions": decisions}
     reading = {
         "encoding": encoding,
         "delimiter": delimiter,
@@ -136,19 +156,20 @@ def score_file(
     report = _Report(parts, progress)
     try:
         if engine == "ray":
-            counts = ray_engine.score_parts(scorer, parts, options, report, address=address)
+            tallies = ray_engine.score_parts(scorer, parts, options, report, address=address)
         else:
-            counts = local.score_parts(scorer, parts, options, report)
+            tallies = local.score_parts(scorer, parts, options, report)
         _move(scratch, goal)
     finally:
         shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
-    labels: Counter[Any] = sum(counts, Counter())
+    whole = sum(tallies, Tally())
     return {
-        "rows": labels.total(),
+        "rows": whole.rows,
         "parts": len(files),
-        "labels": {name: labels[name] for name in np.asarray(model.classes_).tolist()},
+        "labels": {name: whole.labels[name] for name in np.asarray(model.classes_).tolist()},
         "ignored": ignored,
         "target": str(goal),
+        "decisions": decisions.describe(whole, evidence_of(scorer)),
         **describe(model, scorer),
     }
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
+from deepsep.evaluation.frames import check_id_name, prediction_names
+from deepsep.scoring.costs import Costs
+from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.locations import find_column
@@ -16,10 +19,20 @@ from deepsep.table.locations import find_column
 BLOCK = 1_024
 
 
-def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int = 0) -> pd.DataFrame:
+def score_frame(
+    model: Any,
+    frame: Any,
+    *,
+    id: str | None = None,
+    first_row: int = 0,
+    sets: float | None = None,
+    per_class: bool = False,
+    abstain: float | None = None,
+    costs: Costs | None = None,
+) -> pd.DataFrame:
     """Return the label, the probability of each class and the confidence of every row.
 
-    All engines call this function. Rows go to the model in blocks of equal size, the last padded with copies: matrix
+    Rows go to the model in blocks of equal size, the last padded with copies: matrix
     products of other shapes round differently, and a row should get the same bits in any batch. (With a kernel the last
     digit may still differ.)
 
@@ -33,13 +46,23 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
         The column of identifiers, kept in the result. None: ``row``, the row number.
     first_row : int, default=0
         Number of the first row.
+    sets : float, optional
+        Adds the column ``set``: classes that hold the right one with this probability, or more; see
+        :meth:`deepsep.Committee.predict_set`.
+    per_class : bool, default=False
+        Whether the sets hold the right one equally often in all classes.
+    abstain : float, optional
+        The confidence below which a row gets no label; its probabilities stay.
+    costs : dict {true class: {called class: cost}}, optional
+        What mistakes cost: the label is the class with the lowest expected cost, and no longer the likeliest one.
 
     Returns
     -------
     pandas.DataFrame
         Columns ``<id>`` (or ``row``); the predicted label, under the name of the column of labels, or ``label`` if the
-        model does not know it; ``probability_<class>`` for each class; and ``confidence``, the largest of them. A model
-        without probabilities gives only the label.
+        model does not know it; ``probability_<class>`` for each class; ``confidence``, the largest of them; and, if
+        asked for, ``set``, such as "gold|blue", the likeliest class first. A model without probabilities gives only
+        the label.
 
     Examples
     --------
@@ -53,6 +76,14 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
     2     9    old             0.65               0.35        0.65
     3    10    old             0.75               0.25        0.75
     """
+    decisions = Decisions.of(model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
+    return score_rows(model, frame, decisions, id=id, first_row=first_row)[0]
+
+
+def score_rows(
+    model: Any, frame: Any, decisions: Decisions, *, id: str | None = None, first_row: int = 0
+) -> tuple[pd.DataFrame, Tally]:
+    """Return what :func:`score_frame` does, and what was decided; all engines call this function."""
     rows: Any = frame if isinstance(frame, np.ndarray) and id is None else as_frame(frame)
     if id is None:
         out: dict[str, Any] = {"row": np.arange(first_row, first_row + len(rows))}
@@ -61,12 +92,13 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
         if id not in schema_of(model):
             rows = rows.drop(columns=id)
     classes, label = np.asarray(model.classes_), label_of(model)
-    check_id_name(id, prediction_names(classes, label))
+    check_id_name(id, prediction_names(classes, label, sets=decisions.sets is not None))
     if not hasattr(model, "predict_proba"):
-        out[prediction_names(classes, label)[0]] = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
-        return pd.DataFrame(out)
+        called = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
+        return pd.DataFrame(out | {prediction_names(classes, label)[0]: called}), Tally(Counter(called.tolist()))
     p = _in_blocks(model, rows, "predict_proba") if len(rows) else np.empty((0, len(classes)))
-    return pd.DataFrame(out | prediction_columns(classes, p, label))
+    columns, tally = decisions.columns(p, label)
+    return pd.DataFrame(out | columns), tally
 
 
 def _in_blocks(model: Any, rows: Any, method: str) -> Any:

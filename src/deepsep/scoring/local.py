@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import prediction_names
-from deepsep.scoring.frame import label_of, score_frame
+from deepsep.scoring.decisions import Decisions, Tally
+from deepsep.scoring.frame import label_of, score_rows
 from deepsep.scoring.parts import Part, Report
 from deepsep.scoring.writing import MARK, Writer
 
 
-def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Counter[Any]]:
-    """Score the parts in order and return the number of rows per label in each."""
-    id, counts = options["id"], []
+def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
+    """Score the parts in order and return what was decided in each."""
+    id, decisions, tallies = options["id"], options["decisions"], []
     for target, together in groupby(parts, key=lambda part: part.target):
         group = list(together)
-        with Writer(target, _types(model, group, id)) as writer:
-            counts += [score_part(model, part, writer, options, report) for part in group]
+        with Writer(target, label_type(model, decisions) | _id_type(group, id)) as writer:
+            tallies += [score_part(model, part, writer, options, report) for part in group]
             if writer.empty:  # a table without rows gives a result without rows
-                writer.write(score_frame(model, pd.DataFrame(columns=_columns(group[0], id)), id=id))
-    return counts
+                nothing = pd.DataFrame(columns=_columns(group[0], id))
+                writer.write(score_rows(model, nothing, decisions, id=id)[0])
+    return tallies
 
 
 def _columns(part: Part, id: str | None) -> list[str]:
     return [*part.types, *([id] if id is not None and id not in part.types else [])]
 
 
-def _types(model: Any, parts: Sequence[Part], id: str | None) -> dict[str, Any]:
-    """Return the Arrow types of the columns that the first rows do not determine."""
-    name = prediction_names(model.classes_, label_of(model))[0]
-    types = {name: pa.array(np.asarray(model.classes_).tolist()).type}
+def label_type(model: Any, decisions: Decisions) -> dict[str, Any]:
+    """Return the Arrow type of the column of labels, which rows without a label do not determine."""
+    name = prediction_names(decisions.classes, label_of(model), sets=decisions.sets is not None)[0]
+    return {name: pa.array(decisions.classes.tolist()).type}
+
+
+def _id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
+    """Return the Arrow type of the column of identifiers."""
+    types = {}
     if id is not None:
         schemas = [pa.schema({id: part.source.id_type(id)}) for part in parts]
         try:
@@ -52,17 +57,16 @@ def _types(model: Any, parts: Sequence[Part], id: str | None) -> dict[str, Any]:
     return types
 
 
-def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Counter[Any]:
-    """Score one file and return the number of rows per label."""
-    id, counts, row = options["id"], Counter[Any](), part.first_row
-    label = prediction_names(model.classes_, label_of(model))[0]
+def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Tally:
+    """Score one file and return what was decided."""
+    id, whole, row = options["id"], Tally(), part.first_row
     for frame, share in part.source.batches(options["batch_rows"], _columns(part, id), part.types, id):
-        scored = score_frame(model, frame, id=id, first_row=row)
+        scored, tally = score_rows(model, frame, options["decisions"], id=id, first_row=row)
         writer.write(scored)
-        counts.update(scored[label].tolist())
+        whole += tally
         row += len(scored)
         report(len(scored), share)
-    return counts
+    return whole
 
 
 def is_result(path: Path) -> bool:

@@ -1,0 +1,150 @@
+"""Sets of classes that hold the right one with a chosen probability, from rows held out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.errors import LabelError, ParameterError, Setting
+from deepsep.evaluation.evidence import Evidence
+
+Array = NDArray[Any]
+
+LEAST_PER_CLASS = 15  # labels of a class below which its own quantile means little
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class ConformalSets:
+    """Makes sets of classes of probabilities.
+
+    Attributes
+    ----------
+    coverage : float
+        How often a set holds the right class, at least.
+    per_class : bool
+        Whether this holds among the rows of each class, and not only among all.
+    least : array (c,)
+        The least probability with which a class is in the set if it is not the likeliest one; this always is.
+    """
+
+    coverage: float
+    per_class: bool
+    least: Array
+
+    def __call__(self, p: Array) -> Array:
+        """Return which classes are in the set of each row, (n, c)."""
+        return np.asarray(_conformity(p) >= self.least)
+
+
+def conformal_sets(
+    evidence: Evidence, coverage: float, *, per_class: bool = False, classes: Array | None = None
+) -> ConformalSets:
+    r"""Return the sets that hold the right class of a new row with the probability ``coverage``, or more.
+
+    The likeliest class of a row is in its set, so that none is empty. Another class :math:`k` is if its probability is
+    at least :math:`t_k`, the largest threshold that enough held-out rows reach with their own class:
+
+    .. math:: \sum_i w_i [s_i \ge t_k] \ge \text{coverage} \cdot \bigl(\sum_i w_i + w_k\bigr),
+
+    where :math:`s_i` is 1 if the likeliest class of a row is right, else the probability of its own class, and
+    :math:`w_k` is the weight of a new row of class :math:`k`: it may be the worst of all. If the new row and the
+    held-out ones are exchangeable, up to the shares of the classes, for which the weights account, the coverage is
+    exact in finite samples [1]_ [2]_. Rows out of fold are predicted with fewer labels than new rows, which makes the
+    sets a little larger than need be. Where the likeliest class is right more often than ``coverage``, all sets are
+    that class, and the coverage is the accuracy.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Of held-out rows.
+    coverage : float
+        Between 0 and 1.
+    per_class : bool, default=False
+        Whether every class has a threshold from its own rows, so that sets hold the right class equally often in all
+        classes. It takes at least 15 labels of each.
+    classes : array (c,), optional
+        What the classes are called in errors.
+
+    References
+    ----------
+    .. [1] Sadinle, Lei and Wasserman (2019), Least ambiguous set-valued classifiers with bounded error levels.
+    .. [2] Podkopaev and Ramdas (2021), Distribution-free uncertainty quantification for classification under label
+       shift.
+
+    Examples
+    --------
+    >>> p = np.array([[0.9, 0.1], [0.8, 0.2], [0.3, 0.7], [0.4, 0.6]])
+    >>> sets = conformal_sets(Evidence(p, np.array([0, 0, 1, 0]), np.ones(4), 1), 0.8)
+    >>> sets.least
+    array([0.4, 0.4])
+    >>> sets(np.array([[0.75, 0.25], [0.55, 0.45]]))
+    array([[ True, False],
+           [ True,  True]])
+    """
+    p, codes, weight, repeats = evidence
+    c = p.shape[1]
+    check_coverage(coverage)
+    check_labels(np.bincount(codes, minlength=c) // repeats, coverage, per_class=per_class, classes=classes)
+    own = _conformity(p)[np.arange(len(codes)), codes]
+    least = np.empty(c)
+    for k in range(c):
+        of_class = codes == k
+        new = repeats * float(weight[of_class].mean() if of_class.any() else weight.mean())
+        at = of_class if per_class else slice(None)
+        least[k] = _reached(own[at], weight[at], coverage, new)
+    return ConformalSets(coverage, per_class, least)
+
+
+def _conformity(p: Array) -> Array:
+    """Return the probabilities, with 1 for the likeliest class of each row."""
+    conformity = np.array(p, float)
+    conformity[np.arange(len(p)), p.argmax(axis=1)] = 1.0
+    return conformity
+
+
+def _reached(own: Array, weight: Array, coverage: float, new: float) -> float:
+    """Return the largest value that rows with enough weight reach; 0 if all rows together have too little."""
+    down = np.argsort(-own, kind="stable")
+    needed = coverage * (weight.sum() + new)
+    enough = np.cumsum(weight[down]) >= needed * (1 - ROUNDING)
+    return float(own[down][enough.argmax()]) if enough.any() else 0.0
+
+
+def check_coverage(coverage: Any) -> None:
+    """Raise if a coverage is not between 0 and 1."""
+    if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage < 1:
+        raise ParameterError(
+            "{coverage}; pass a number between 0 and 1, such as 0.9.", coverage=Setting("coverage", coverage)
+        )
+
+
+def check_labels(counts: Array, coverage: float, *, per_class: bool, classes: Array | None = None) -> None:
+    """Raise if labels are too few for sets: of all rows, or, per class, of one of them.
+
+    Parameters
+    ----------
+    counts : array (c,)
+        Held-out labels of each class.
+    classes : array (c,), optional
+        What they are called.
+    """
+    least = math.ceil(coverage / (1 - coverage) - ROUNDING)  # with fewer, every set holds all classes
+    if per_class:
+        least, k = max(least, LEAST_PER_CLASS), int(counts.argmin())
+        if counts[k] < least:
+            name = f"class {k}" if classes is None else repr(classes.tolist()[k])
+            raise LabelError(
+                f"sets per class with a coverage of {coverage:g} need at least {least} labels of each class, and "
+                f"{name} has {counts[k]} that can be held out. Label more of its rows, or leave out {{per_class}}.",
+                per_class=Setting("per_class", True),
+            )
+    elif counts.sum() < least:
+        raise LabelError(
+            f"sets with a coverage of {coverage:g} need at least {least} labels, and there are {counts.sum()} that can "
+            "be held out. Label more rows, or take a lower coverage."
+        )

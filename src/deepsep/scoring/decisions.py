@@ -1,0 +1,189 @@
+"""Labels from probabilities: sets of classes, no label for unsure rows, and what mistakes cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.committee import Committee
+from deepsep.errors import ParameterError, Setting
+from deepsep.evaluation.conformal import ConformalSets
+from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import corrected
+from deepsep.evaluation.frames import prediction_columns
+from deepsep.evaluation.out_of_fold import split_model
+from deepsep.scoring.costs import check_costs
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Tally:
+    """What was decided for some rows.
+
+    Attributes
+    ----------
+    labels : Counter
+        Rows of each label; None for rows without one.
+    sure : float
+        The sum of the probabilities of the labels given.
+    changed : int
+        Labels that are not the likeliest class, because of costs.
+    sizes : Counter
+        Rows with so many classes in their set.
+    """
+
+    labels: Counter[Any] = field(default_factory=Counter)
+    sure: float = 0.0
+    changed: int = 0
+    sizes: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self.labels.total()
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.labels + other.labels,
+            self.sure + other.sure,
+            self.changed + other.changed,
+            self.sizes + other.sizes,
+        )
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How labels follow from probabilities; by default a label is the likeliest class.
+
+    Attributes
+    ----------
+    classes : array (c,)
+        The classes.
+    sets : ConformalSets or None
+        Makes sets of classes.
+    abstain : float or None
+        The confidence below which a row gets no label.
+    costs : array (c, c) or None
+        What it costs to call a class (row) another one (column): a label has the lowest expected cost.
+    """
+
+    classes: Array
+    sets: ConformalSets | None = None
+    abstain: float | None = None
+    costs: Array | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        *,
+        sets: float | None = None,
+        per_class: bool = False,
+        abstain: float | None = None,
+        costs: Any = None,
+    ) -> Decisions:
+        """Return what was asked of a fitted model, or raise if it cannot do it."""
+        classes = np.asarray(model.classes_)
+        check_asked(split_model(model)[1], sets, per_class, abstain, costs)
+        return cls(
+            classes,
+            None if sets is None else split_model(model)[1].conformal_sets(sets, per_class),
+            abstain,
+            None if costs is None else check_costs(costs, classes),
+        )
+
+    def __call__(self, p: Array) -> tuple[Array, Array]:
+        """Return the label of each row as a number of a class, and whether the row keeps it."""
+        called = p.argmax(axis=1) if self.costs is None else (p @ self.costs).argmin(axis=1)
+        sure = p.max(axis=1) if len(p) else np.empty(0)
+        return called, np.ones(len(p), bool) if self.abstain is None else sure >= self.abstain
+
+    def columns(self, p: Array, label: str | None) -> tuple[dict[str, Any], Tally]:
+        """Return the columns of predictions, and what was decided."""
+        called, kept = self(p)
+        names: Array = self.classes[called]
+        if not kept.all():
+            names = names.astype(object)
+            names[~kept] = None
+        sets = None if self.sets is None else self.sets(p)
+        tally = Tally(
+            Counter(names.tolist()),
+            float(p[np.arange(len(p)), called][kept].sum()),
+            int((called != p.argmax(axis=1))[kept].sum()) if len(p) else 0,
+            Counter() if sets is None else Counter(sets.sum(axis=1).tolist()),
+        )
+        written = None if sets is None else in_words(sets, p, self.classes)
+        return prediction_columns(self.classes, p, label, called=names, sets=written), tally
+
+    def describe(self, tally: Tally, evidence: Evidence | None) -> dict[str, Any]:
+        """Return what was applied, with what can be expected of it; ``evidence`` is of the model that scored."""
+        result: dict[str, Any] = {"sets": None, "abstain": None, "costs": None}
+        n = max(tally.rows, 1)
+        if self.sets is not None:
+            result["sets"] = {
+                "coverage": self.sets.coverage,
+                "per_class": self.sets.per_class,
+                "mean_size": sum(size * count for size, count in tally.sizes.items()) / n,
+                "one_class": tally.sizes[1],
+            }
+        if self.abstain is not None:
+            expected = self._expected(tally, evidence)
+            result["abstain"] = {
+                "confidence": self.abstain,
+                "without_label": tally.labels[None],
+                "accuracy": None if expected is None else {"value": expected.value, "interval": expected.interval()},
+            }
+        if self.costs is not None:
+            result["costs"] = {"changed": tally.changed}
+        return result
+
+    def _expected(self, tally: Tally, evidence: Evidence | None) -> Any:
+        """Return how many of the rows that keep their label are right; None if nothing is known about it."""
+        n = tally.rows - tally.labels[None]
+        if evidence is None or not n:
+            return None
+        p, codes, weight, repeats = evidence
+        called, kept = self(p)
+        if not weight[kept].any():
+            return None
+        sure = p[np.arange(len(p)), called][kept]
+        right = (called == codes)[kept]
+        return corrected(tally.sure / n, sure, right, weight[kept], repeats=repeats, n_rows=n)
+
+
+def in_words(sets: Array, p: Array, classes: Array) -> Array:
+    """Return sets of classes as text, such as "gold|blue", the likeliest class first."""
+    order = np.argsort(-p, axis=1, kind="stable")
+    names = [str(name) for name in classes.tolist()]
+    inside = np.take_along_axis(sets, order, axis=1)
+    return np.array(
+        ["|".join(names[k] for k in line[at]) for line, at in zip(order, inside, strict=True)], dtype=object
+    )
+
+
+def check_asked(estimator: Any, sets: Any, per_class: Any, abstain: Any, costs: Any) -> None:
+    """Raise if a model of this kind cannot do what is asked."""
+    if sets is not None and not isinstance(estimator, Committee):
+        raise ParameterError(
+            "{sets}: only a committee has the predictions out of fold that sets are made from. Leave out {sets}, or "
+            "fit a committee.",
+            sets=Setting("sets"),
+        )
+    if per_class and sets is None:
+        raise ParameterError("{per_class} belongs to {sets}.", per_class=Setting("per_class"), sets=Setting("sets"))
+    if abstain is not None and not (isinstance(abstain, float) and 0 < abstain < 1):
+        raise ParameterError(
+            "{abstain}; pass a confidence between 0 and 1, such as 0.8.", abstain=Setting("abstain", abstain)
+        )
+    if (abstain is not None or costs is not None) and not hasattr(estimator, "predict_proba"):
+        raise ParameterError("the model has no probabilities, from which labels could follow. Choose another method.")
+
+
+def evidence_of(model: Any) -> Evidence | None:
+    """Return what is known of a model from rows held out; None if it is no committee, or its student."""
+    return getattr(split_model(model)[1], "evidence_", None)
