@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
@@ -53,6 +54,13 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
     2     9    old             0.65               0.35        0.65
     3    10    old             0.75               0.25        0.75
     """
+    return score_counted(model, frame, None, id=id, first_row=first_row)
+
+
+def score_counted(
+    model: Any, frame: Any, counts: Counts | None, *, id: str | None = None, first_row: int = 0
+) -> pd.DataFrame:
+    """Return what ``score_frame`` does, and count rows and answers if there is something to count them in."""
     rows: Any = frame if isinstance(frame, np.ndarray) and id is None else as_frame(frame)
     if id is None:
         out: dict[str, Any] = {"row": np.arange(first_row, first_row + len(rows))}
@@ -63,15 +71,23 @@ def score_frame(model: Any, frame: Any, *, id: str | None = None, first_row: int
     classes, label = np.asarray(model.classes_), label_of(model)
     check_id_name(id, prediction_names(classes, label))
     if not hasattr(model, "predict_proba"):
-        out[prediction_names(classes, label)[0]] = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
-        return pd.DataFrame(out)
-    p = _in_blocks(model, rows, "predict_proba") if len(rows) else np.empty((0, len(classes)))
+        predicted = _in_blocks(model, rows, "predict", counts) if len(rows) else classes[:0]
+        if counts is not None:
+            counts.add_answers(np.searchsorted(classes, predicted), None)
+        return pd.DataFrame(out | {prediction_names(classes, label)[0]: predicted})
+    p = _in_blocks(model, rows, "predict_proba", counts) if len(rows) else np.empty((0, len(classes)))
+    if counts is not None and len(p):
+        counts.add_answers(p.argmax(axis=1), p.max(axis=1))
     return pd.DataFrame(out | prediction_columns(classes, p, label))
 
 
-def _in_blocks(model: Any, rows: Any, method: str) -> Any:
+def _in_blocks(model: Any, rows: Any, method: str, counts: Counts | None) -> Any:
     estimator, matrix = model, rows
-    if isinstance(model, Pipeline):
+    if isinstance(model, Pipeline) and counts is not None:  # the first step takes the columns that the model uses
+        columns = model[0].transform(rows)
+        counts.add_columns(columns)
+        estimator, matrix = model[-1], model[1:-1].transform(columns)
+    elif isinstance(model, Pipeline):
         estimator, matrix = model[-1], model[:-1].transform(rows)
     elif isinstance(rows, pd.DataFrame) and hasattr(model, "feature_names_in_"):
         matrix = rows[list(model.feature_names_in_)]

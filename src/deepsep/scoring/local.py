@@ -13,23 +13,24 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deepsep.drift.counts import Counts
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import prediction_names
-from deepsep.scoring.frame import label_of, score_frame
-from deepsep.scoring.parts import Part, Report
+from deepsep.scoring.frame import label_of, score_counted, score_frame
+from deepsep.scoring.parts import Part, Report, Tally
 from deepsep.scoring.writing import MARK, Writer
 
 
-def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Counter[Any]]:
-    """Score the parts in order and return the number of rows per label in each."""
-    id, counts = options["id"], []
+def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
+    """Score the parts in order and return what each holds."""
+    id, tallies = options["id"], []
     for target, together in groupby(parts, key=lambda part: part.target):
         group = list(together)
-        with Writer(target, _types(model, group, id)) as writer:
-            counts += [score_part(model, part, writer, options, report) for part in group]
+        with Writer(target, _types(model, group, id), options["provenance"]) as writer:
+            tallies += [score_part(model, part, writer, options, report) for part in group]
             if writer.empty:  # a table without rows gives a result without rows
                 writer.write(score_frame(model, pd.DataFrame(columns=_columns(group[0], id)), id=id))
-    return counts
+    return tallies
 
 
 def _columns(part: Part, id: str | None) -> list[str]:
@@ -52,17 +53,18 @@ def _types(model: Any, parts: Sequence[Part], id: str | None) -> dict[str, Any]:
     return types
 
 
-def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Counter[Any]:
-    """Score one file and return the number of rows per label."""
-    id, counts, row = options["id"], Counter[Any](), part.first_row
+def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Tally:
+    """Score one file and return what it holds."""
+    id, labels, row = options["id"], Counter[Any](), part.first_row
+    drift = None if options["profile"] is None else Counts(options["profile"])
     label = prediction_names(model.classes_, label_of(model))[0]
     for frame, share in part.source.batches(options["batch_rows"], _columns(part, id), part.types, id):
-        scored = score_frame(model, frame, id=id, first_row=row)
+        scored = score_counted(model, frame, drift, id=id, first_row=row)
         writer.write(scored)
-        counts.update(scored[label].tolist())
+        labels.update(scored[label].tolist())
         row += len(scored)
         report(len(scored), share)
-    return counts
+    return Tally(labels, drift)
 
 
 def is_result(path: Path) -> bool:

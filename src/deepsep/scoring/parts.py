@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from deepsep.drift.counts import Counts
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
 
@@ -21,3 +24,11 @@ class Part:
     first_row: int
     n_rows: int | None
     types: Mapping[str, ColumnType]  # of the columns to read
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What was scored in one file."""
+
+    labels: Counter[Any]  # rows per label
+    drift: Counts | None  # None: the model has no profile to compare with

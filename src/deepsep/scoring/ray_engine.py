@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from deepsep.errors import missing_package
 from deepsep.scoring.local import score_parts as score_here
-from deepsep.scoring.parts import Part, Report
+from deepsep.scoring.parts import Part, Report, Tally
 
 
 def score_parts(
     model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, address: str | None = None
-) -> list[Counter[Any]]:
-    """Score the parts on a cluster and return the number of rows per label in each.
+) -> list[Tally]:
+    """Score the parts on a cluster and return what each holds.
 
     Uses the cluster that this process is connected to, if any; otherwise joins the one at ``address``, or starts one
     here, and disconnects at the end.
@@ -35,11 +34,11 @@ def score_parts(
         scorer = ray.remote(num_cpus=1)(Scorer)
         n_actors = max(1, min(len(parts), int(ray.cluster_resources().get("CPU", 1))))
         actors = [scorer.remote(shared, dict(options)) for _ in range(n_actors)]
-        counts = []
-        for part_counts in pool(actors).map_unordered(lambda actor, part: actor.score.remote(part), list(parts)):
-            counts.append(part_counts)
-            report(part_counts.total(), len(counts) / len(parts))
-        return counts
+        tallies: list[Tally] = []
+        for tally in pool(actors).map_unordered(lambda actor, part: actor.score.remote(part), list(parts)):
+            tallies.append(tally)
+            report(tally.labels.total(), len(tallies) / len(parts))
+        return tallies
     finally:
         for actor in actors:
             ray.kill(actor)
@@ -53,7 +52,7 @@ class Scorer:
     def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         self.model, self.options = model, options
 
-    def score(self, part: Part) -> Counter[Any]:
+    def score(self, part: Part) -> Tally:
         """Score one part to its own file."""
-        (counts,) = score_here(self.model, [part], self.options, lambda rows, share: None)
-        return counts
+        (tally,) = score_here(self.model, [part], self.options, lambda rows, share: None)
+        return tally

@@ -1,0 +1,231 @@
+"""Compare counts of scored rows with the profile of the training table, column by column and in the answers.
+
+A difference is reported if it is both too large for chance and large enough to matter. Chance is judged by tests of two
+samples, since the training table is a sample too, and the level of the tests is divided by their number (Bonferroni):
+tables of the same population raise an alarm in at most one of a hundred files, however many columns they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import kolmogorov, ndtr
+
+from deepsep.drift.counts import ColumnCounts, Counts
+from deepsep.drift.profile import ColumnProfile, TrainingProfile
+from deepsep.drift.sentences import sentence
+
+Array = NDArray[Any]
+
+LEVEL = 0.01  # chance of an alarm about a file of the same population
+GAPS = 0.05  # least changes that matter: of the share of gaps,
+OUTSIDE = 0.01  # of the share outside the range,
+UNKNOWN = 0.02  # of the share at levels that are not named,
+DISTANCE = 0.1  # and of a distribution: of any share below a value, or of all levels together
+ANSWERS = 0.1  # the same for the shares of the classes,
+CONFIDENCE = 0.2  # and for the distribution of the confidence
+
+
+@dataclass
+class Finding:
+    """One difference: how large, and how probable by chance."""
+
+    column: str | None  # None: the answers
+    what: str
+    effect: float
+    p: float
+    least: float  # effect that matters
+    values: dict[str, Any]
+
+
+def compare(
+    profile: TrainingProfile, counts: Counts, classes: Sequence[Any], *, agreement: float | None = None
+) -> dict[str, Any]:
+    """Return how the scored rows differ from the training table.
+
+    Parameters
+    ----------
+    profile : TrainingProfile
+    counts : Counts
+        Of the rows that were scored.
+    classes : sequence of c
+        The names of the classes.
+    agreement : float, optional
+        How often the model that scored agrees with the one in the profile, if it is another one. Its confidence is not
+        compared then.
+
+    Returns
+    -------
+    dict
+        ``drifted``; ``notices``, a sentence for each column that differs and for the answers, the largest difference
+        first; ``rows`` and ``training_rows``; ``columns``, a dict for each column; ``answers``; all as plain values.
+    """
+    findings: list[Finding] = []
+    columns = {}
+    for name, column in counts.columns.items():
+        found, columns[name] = _compare_column(name, column, profile.effective)
+        findings += found
+    found, answers = _compare_answers(profile, counts, classes, agreement)
+    findings += found
+    level = LEVEL / max(len(findings), 1)
+    real = sorted((f for f in findings if f.p < level and f.effect >= f.least), key=lambda f: -f.effect)
+    for name, outline in columns.items():
+        outline["drifted"] = [f.what for f in real if f.column == name]
+    answers["drifted"] = [f.what for f in real if f.column is None]
+    worst = {finding.column: finding for finding in reversed(real)}
+    return {
+        "drifted": bool(real),
+        "notices": [sentence(f.column, f.what, f.values) for f in real if worst[f.column] is f],
+        "rows": counts.rows,
+        "training_rows": profile.rows,
+        "tests": len(findings),
+        "level": level,
+        "columns": columns,
+        "answers": answers,
+    }
+
+
+def _compare_column(name: str, found: ColumnCounts, effective: float) -> tuple[list[Finding], dict[str, Any]]:
+    profile, m = found.profile, found.given
+    rows, n = found.given + found.gaps, effective * (1 - found.profile.gaps)
+    here = found.gaps / rows if rows else 0.0
+    findings = []
+    if rows:
+        change = abs(here - profile.gaps)
+        values = {"here": here, "training": profile.gaps}
+        findings.append(
+            Finding(name, "gaps", change, _shares_differ(profile.gaps, effective, here, rows), GAPS, values)
+        )
+    outline: dict[str, Any] = {"kind": profile.kind, "gaps": {"training": profile.gaps, "here": round(here, 6)}}
+    if m and profile.shares and n > 0:
+        compare_values = _compare_levels if profile.kind == "category" else _compare_bins
+        more, details = compare_values(name, found, n)
+        findings += more
+        outline |= details
+    return findings, outline
+
+
+def _compare_bins(name: str, found: ColumnCounts, n: float) -> tuple[list[Finding], dict[str, Any]]:
+    profile, m = found.profile, found.given
+    findings, outline = [], {}
+    if profile.kind != "text":
+        for what, outside in (("below", int(found.counts[0])), ("above", int(found.counts[-1]))):
+            outline[what] = round(outside / m, 6)
+            if outside:
+                values = {"here": outside / m, "edges": profile.edges, "kind": profile.kind, "typical": found.typical}
+                values["center"] = _median(profile)
+                findings.append(Finding(name, what, outside / m, _extremes(outside, m, n), OUTSIDE, values))
+    inner = found.counts[1:-1].copy()
+    inner[0] += found.counts[0]
+    inner[-1] += found.counts[-1]
+    distance, p, at = _bins_differ(np.array(profile.shares), n, inner / m, m)
+    values = {
+        "here": float(inner[: at + 1].sum() / m),
+        "training": float(sum(profile.shares[: at + 1])),
+        "value": profile.edges[at + 1],
+        "kind": profile.kind,
+    }
+    findings.append(Finding(name, "values", distance, p, DISTANCE, values))
+    return findings, outline | {"distance": round(distance, 6)}
+
+
+def _compare_levels(name: str, found: ColumnCounts, n: float) -> tuple[list[Finding], dict[str, Any]]:
+    profile, m = found.profile, found.given
+    here = found.counts / m
+    known, unknown = np.array(profile.shares), float(here[-1])
+    expected = np.append(known * (1 - profile.others) / max(known.sum(), 1e-12), profile.others)
+    findings = []
+    common = next(((level, rows) for level, rows in found.others.most_common(1) if rows >= 10), None)
+    values = {
+        "here": unknown,
+        "training": profile.others,
+        "all_named": profile.distinct == len(profile.levels),
+        "example": common and common[0],
+    }
+    p = _shares_differ(profile.others, n, unknown, m)
+    findings.append(Finding(name, "unknown", unknown - profile.others, p, UNKNOWN, values))
+    distance = float(np.abs(here - expected).sum() / 2)
+    z = [_shares_differ(was, n, now, m) for was, now in zip(expected, here, strict=True)]
+    at = int(np.argmax(np.abs(here[:-1] - expected[:-1]))) if len(known) else 0
+    values = {"level": profile.levels[at], "here": float(here[at]), "training": float(expected[at])}
+    findings.append(Finding(name, "levels", distance, min(1.0, min(z) * len(z)), DISTANCE, values))
+    return findings, {"unknown": round(unknown, 6), "distance": round(distance, 6)}
+
+
+def _compare_answers(
+    profile: TrainingProfile, counts: Counts, classes: Sequence[Any], agreement: float | None
+) -> tuple[list[Finding], dict[str, Any]]:
+    answers, m = profile.answers, int(counts.classes.sum())
+    findings: list[Finding] = []
+    here = counts.classes / max(m, 1)
+    shares = {
+        str(name): {"training": was, "here": round(float(now), 6)}
+        for name, was, now in zip(classes, answers.shares, here, strict=True)
+    }
+    outline: dict[str, Any] = {"shares": shares}
+    if not m:
+        return findings, outline
+    change = here - np.array(answers.shares)
+    at = int(np.abs(change).argmax())
+    p = [_shares_differ(was, answers.rows, now, m) for was, now in zip(answers.shares, here, strict=True)]
+    values = {"level": str(classes[at]), "here": float(here[at]), "training": answers.shares[at]}
+    least = ANSWERS + (0 if agreement is None else 1 - agreement)
+    findings.append(Finding(None, "classes", float(np.abs(change).sum() / 2), min(1.0, min(p) * len(p)), least, values))
+    found, known = counts.confidence, answers.confidence
+    if found is not None and known is not None and known.shares and agreement is None and found.given:
+        inner = found.counts[1:-1].copy()
+        inner[0] += found.counts[0]
+        inner[-1] += found.counts[-1]
+        distance, p_value, _ = _bins_differ(np.array(known.shares), answers.rows, inner / found.given, found.given)
+        outline["confidence"] = {
+            "training": round(_mean(known), 4),
+            "here": round(counts.total_confidence / found.given, 4),
+            "distance": round(distance, 6),
+        }
+        findings.append(Finding(None, "confidence", distance, p_value, CONFIDENCE, outline["confidence"]))
+    return findings, outline
+
+
+def _mean(profile: ColumnProfile) -> float:
+    """Return the mean of binned numbers, as if they were in the middle of their bins."""
+    edges = np.array(profile.edges)
+    return float((edges[:-1] + edges[1:]) @ np.array(profile.shares) / 2)
+
+
+def _median(profile: ColumnProfile) -> float:
+    return profile.edges[int(np.searchsorted(np.cumsum(profile.shares), 0.5)) + 1]
+
+
+# -- tests of two samples --------------------------------------------------------------------------------------
+
+
+def _shares_differ(was: float, n: float, now: float, m: int) -> float:
+    """Return the p-value of two shares, of n and m rows, by their angles, whose variance does not depend on them."""
+    angle = 2 * abs(np.arcsin(np.sqrt(min(was, 1.0))) - np.arcsin(np.sqrt(min(now, 1.0))))
+    return float(2 * ndtr(-angle / np.sqrt(1 / n + 1 / m)))
+
+
+def _extremes(outside: int, m: int, n: float) -> float:
+    """Return the probability that so many of m rows are beyond all n others: that the topmost of all are of the m."""
+    k = np.arange(min(outside, m))
+    return float(np.exp(np.log((m - k) / (n + m - k)).sum()))
+
+
+def _bins_differ(was: Array, n: float, now: Array, m: int) -> tuple[float, float, int]:
+    """Return the largest difference of two distributions over bins, its p-value, and the bin at which it is.
+
+    The p-value is twice the smaller one of Kolmogorov and Smirnov's test, which sees any difference, and Wilcoxon's,
+    which sees shifts better. Both are corrected for, or conservative with, values in the same bin.
+    """
+    gap = np.abs(np.cumsum(was) - np.cumsum(now))
+    at = int(gap.argmax())
+    smirnov = kolmogorov(np.sqrt(n * m / (n + m)) * gap[at])
+    both, total = was * n + now * m, n + m
+    above = float(now @ (np.cumsum(was) - was / 2)) - 0.5  # chance that a value here is the larger one, less a half
+    variance = (total + 1) / (12 * n * m) * max(1 - float((both**3 - both).sum()) / (total**3 - total), 0.0)
+    wilcoxon = 2 * ndtr(-abs(above) / np.sqrt(variance)) if variance > 0 else 1.0
+    return float(gap[at]), float(min(1.0, 2 * min(smirnov, wilcoxon))), at
