@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import kolmogorov, ndtr
+from scipy.special import betainc, kolmogorov, ndtr
 
 from deepsep.drift.counts import ColumnCounts, Counts
 from deepsep.drift.profile import ColumnProfile, TrainingProfile
@@ -28,6 +28,7 @@ UNKNOWN = 0.02  # of the share at levels that are not named,
 DISTANCE = 0.1  # and of a distribution: of any share below a value, or of all levels together
 ANSWERS = 0.1  # the same for the shares of the classes,
 CONFIDENCE = 0.2  # and for the distribution of the confidence
+FEW = 30  # expected rows below which shares are compared by counts
 
 
 @dataclass
@@ -40,6 +41,11 @@ class Finding:
     p: float
     least: float  # effect that matters
     values: dict[str, Any]
+
+    @property
+    def weight(self) -> float:
+        """How much the difference says, to put the most telling first: a changed distribution may have many causes."""
+        return self.effect / (2 if self.what in ("values", "levels") else 1)
 
 
 def compare(
@@ -72,7 +78,7 @@ def compare(
     found, answers = _compare_answers(profile, counts, classes, agreement)
     findings += found
     level = LEVEL / max(len(findings), 1)
-    real = sorted((f for f in findings if f.p < level and f.effect >= f.least), key=lambda f: -f.effect)
+    real = sorted((f for f in findings if f.p < level and f.effect >= f.least), key=lambda f: -f.weight)
     for name, outline in columns.items():
         outline["drifted"] = [f.what for f in real if f.column == name]
     answers["drifted"] = [f.what for f in real if f.column is None]
@@ -97,9 +103,8 @@ def _compare_column(name: str, found: ColumnCounts, effective: float) -> tuple[l
     if rows:
         change = abs(here - profile.gaps)
         values = {"here": here, "training": profile.gaps}
-        findings.append(
-            Finding(name, "gaps", change, _shares_differ(profile.gaps, effective, here, rows), GAPS, values)
-        )
+        p = float(shares_differ(profile.gaps, effective, here, rows))
+        findings.append(Finding(name, "gaps", change, p, GAPS, values))
     outline: dict[str, Any] = {"kind": profile.kind, "gaps": {"training": profile.gaps, "here": round(here, 6)}}
     if m and profile.shares and n > 0:
         compare_values = _compare_levels if profile.kind == "category" else _compare_bins
@@ -115,14 +120,13 @@ def _compare_bins(name: str, found: ColumnCounts, n: float) -> tuple[list[Findin
     if profile.kind != "text":
         for what, outside in (("below", int(found.counts[0])), ("above", int(found.counts[-1]))):
             outline[what] = round(outside / m, 6)
-            if outside:
-                values = {"here": outside / m, "edges": profile.edges, "kind": profile.kind, "typical": found.typical}
-                values["center"] = _median(profile)
-                findings.append(Finding(name, what, outside / m, _extremes(outside, m, n), OUTSIDE, values))
+            values = {"here": outside / m, "edges": profile.edges, "kind": profile.kind, "typical": found.typical}
+            values["center"] = _median(profile)
+            findings.append(Finding(name, what, outside / m, chance_of_extremes(outside, m, n), OUTSIDE, values))
     inner = found.counts[1:-1].copy()
     inner[0] += found.counts[0]
     inner[-1] += found.counts[-1]
-    distance, p, at = _bins_differ(np.array(profile.shares), n, inner / m, m)
+    distance, p, at = bins_differ(np.array(profile.shares), n, inner / m, m)
     values = {
         "here": float(inner[: at + 1].sum() / m),
         "training": float(sum(profile.shares[: at + 1])),
@@ -146,13 +150,12 @@ def _compare_levels(name: str, found: ColumnCounts, n: float) -> tuple[list[Find
         "all_named": profile.distinct == len(profile.levels),
         "example": common and common[0],
     }
-    p = _shares_differ(profile.others, n, unknown, m)
-    findings.append(Finding(name, "unknown", unknown - profile.others, p, UNKNOWN, values))
+    p = shares_differ(expected, n, here, m)
+    findings.append(Finding(name, "unknown", unknown - profile.others, float(p[-1]), UNKNOWN, values))
     distance = float(np.abs(here - expected).sum() / 2)
-    z = [_shares_differ(was, n, now, m) for was, now in zip(expected, here, strict=True)]
     at = int(np.argmax(np.abs(here[:-1] - expected[:-1]))) if len(known) else 0
     values = {"level": profile.levels[at], "here": float(here[at]), "training": float(expected[at])}
-    findings.append(Finding(name, "levels", distance, min(1.0, min(z) * len(z)), DISTANCE, values))
+    findings.append(Finding(name, "levels", distance, min(1.0, float(p.min()) * len(p)), DISTANCE, values))
     return findings, {"unknown": round(unknown, 6), "distance": round(distance, 6)}
 
 
@@ -171,16 +174,17 @@ def _compare_answers(
         return findings, outline
     change = here - np.array(answers.shares)
     at = int(np.abs(change).argmax())
-    p = [_shares_differ(was, answers.rows, now, m) for was, now in zip(answers.shares, here, strict=True)]
+    p = shares_differ(answers.shares, answers.rows, here, m)
     values = {"level": str(classes[at]), "here": float(here[at]), "training": answers.shares[at]}
     least = ANSWERS + (0 if agreement is None else 1 - agreement)
-    findings.append(Finding(None, "classes", float(np.abs(change).sum() / 2), min(1.0, min(p) * len(p)), least, values))
+    distance, chance = float(np.abs(change).sum() / 2), min(1.0, float(p.min()) * len(p))
+    findings.append(Finding(None, "classes", distance, chance, least, values))
     found, known = counts.confidence, answers.confidence
     if found is not None and known is not None and known.shares and agreement is None and found.given:
         inner = found.counts[1:-1].copy()
         inner[0] += found.counts[0]
         inner[-1] += found.counts[-1]
-        distance, p_value, _ = _bins_differ(np.array(known.shares), answers.rows, inner / found.given, found.given)
+        distance, p_value, _ = bins_differ(np.array(known.shares), answers.rows, inner / found.given, found.given)
         outline["confidence"] = {
             "training": round(_mean(known), 4),
             "here": round(counts.total_confidence / found.given, 4),
@@ -203,19 +207,36 @@ def _median(profile: ColumnProfile) -> float:
 # -- tests of two samples --------------------------------------------------------------------------------------
 
 
-def _shares_differ(was: float, n: float, now: float, m: int) -> float:
-    """Return the p-value of two shares, of n and m rows, by their angles, whose variance does not depend on them."""
-    angle = 2 * abs(np.arcsin(np.sqrt(min(was, 1.0))) - np.arcsin(np.sqrt(min(now, 1.0))))
-    return float(2 * ndtr(-angle / np.sqrt(1 / n + 1 / m)))
+def shares_differ(was: Any, n: float, now: Any, m: int) -> Array:
+    """Return the p-values of pairs of shares, of n and m rows.
+
+    By the angles of the shares, whose variance does not depend on them; where few rows are to be expected, by the
+    binomial distribution of these rows over the two samples.
+
+    Examples
+    --------
+    >>> shares_differ([0.0, 0.5], 900, [0.03, 0.5], 100).round(4).tolist()
+    [0.002, 1.0]
+    """
+    was, now = np.clip(was, 0, 1), np.clip(now, 0, 1)
+    angle = 2 * np.abs(np.arcsin(np.sqrt(was)) - np.arcsin(np.sqrt(now)))
+    by_angle = 2 * ndtr(-angle / np.sqrt(1 / n + 1 / m))
+    common = was * n + now * m > (n + m) / 2
+    here, there = np.where(common, 1 - now, now) * m, np.where(common, 1 - was, was) * n
+    share = m / (n + m)
+    less, more = betainc(there, here + 1, 1 - share), betainc(here, there + 1, share)
+    by_count = np.minimum(1, 2 * np.minimum(np.where(there > 0, less, 1), np.where(here > 0, more, 1)))
+    few = (here + there) * min(share, 1 - share) < FEW
+    return np.asarray(np.where(few, by_count, by_angle))
 
 
-def _extremes(outside: int, m: int, n: float) -> float:
+def chance_of_extremes(outside: int, m: int, n: float) -> float:
     """Return the probability that so many of m rows are beyond all n others: that the topmost of all are of the m."""
     k = np.arange(min(outside, m))
     return float(np.exp(np.log((m - k) / (n + m - k)).sum()))
 
 
-def _bins_differ(was: Array, n: float, now: Array, m: int) -> tuple[float, float, int]:
+def bins_differ(was: Array, n: float, now: Array, m: int) -> tuple[float, float, int]:
     """Return the largest difference of two distributions over bins, its p-value, and the bin at which it is.
 
     The p-value is twice the smaller one of Kolmogorov and Smirnov's test, which sees any difference, and Wilcoxon's,
