@@ -15,6 +15,7 @@ from deepsep.drift.profile import dump_profile, profile_column, profile_table, r
 from deepsep.errors import DataError, DriftWarning, ModelFileError, ParameterError
 from deepsep.scoring import compare_with_training, remember_training, score_file
 
+WORDS = ["tea", "sun", "music", "walks", "green", "books", "piano", "village", "quick"]
 KINDS = {"age": "number", "income": "number", "plan": "text", "joined": "date", "note": "text"}
 
 
@@ -26,7 +27,7 @@ def people(n=2_000, seed=0):
             "income": rng.lognormal(10, 0.5, n),
             "plan": pd.Series(rng.choice(["free", "pro", "team"], n, p=[0.6, 0.3, 0.1]), dtype="str"),
             "joined": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
-            "note": pd.Series([" ".join(rng.choice(["tea", "sun", "music"], rng.integers(3, 9))) for _ in range(n)]),
+            "note": pd.Series([" ".join(rng.choice(WORDS, rng.integers(3, 9))) for _ in range(n)]),
         }
     ).astype({"note": "str"})
 
@@ -205,7 +206,7 @@ def test_counts_do_not_depend_on_batches_or_parts(batch):
 
 
 @pytest.mark.parametrize(
-    "n, m, there, here",
+    ("n", "m", "there", "here"),
     [(300, 100, 0, 5), (300, 5_000, 0, 50), (1_000, 1_000, 20, 45), (1_000, 1_000, 300, 360), (50, 50, 49, 40),
      (300, 3_000, 3, 60), (5_000, 100, 250, 12), (4_000, 100, 2_000, 65), (500, 500, 499, 480), (90, 10, 0, 0)],
 )  # fmt: skip
@@ -250,7 +251,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("column, what, change, words", CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize(("column", "what", "change", "words"), CHANGES.values(), ids=CHANGES.keys())
 def test_a_change_is_found_in_its_column(column, what, change, words):
     profile, new = profiled(people()), people(1_000, seed=1)
     found = compared(profile, change(new))
@@ -318,7 +319,7 @@ def test_a_file_and_a_frame_are_compared_alike(fitted, tmp_path):
 
 
 def test_a_model_without_a_profile_says_nothing(fitted, tmp_path):
-    model, frame, y = fitted
+    _model, frame, y = fitted
     plain = for_table(TSVM(random_state=0)).fit(frame, y)
     save(plain, tmp_path / "model")
     assert not (tmp_path / "model" / "profile.json").exists()
