@@ -130,7 +130,7 @@ def with_gaps(frame, name, share, rng):
 
 def answers(a):
     """Fit models to one half, and compare the other with it, columns and answers."""
-    out = Lines(RESULTS / "drift.csv")
+    out = Lines(RESULTS / "drift_answers.csv")
     for draw in range(a.draws):
         for name in MODELS if draw < 2 else MODELS[:1]:
             for table in tables(a.folder):
@@ -232,11 +232,11 @@ def tables(folder):
 def summary(a):
     """Print the share of the files with an alarm, by change and number of rows."""
     frame = pd.read_csv(RESULTS / "drift.csv")
-    frame["model"] = np.where(frame["part"] == "columns", "", frame["part"])
-    frame = frame.reindex(columns=[*frame.columns, *({"classes", "confidence"} - set(frame.columns))])
-    frame["few"] = frame["training_rows"] == 300
-    table = frame.groupby(["model", "change", "few", "sample"])[["detected", "classes", "confidence"]]
-    print(table.mean().round(3).join(table.size().rename("files")).to_string())
+    groups = frame.assign(few=frame["training_rows"] == 300).groupby(["change", "few", "sample"])["detected"]
+    print(groups.agg(["mean", "sum", "size"]).round(3).to_string())
+    frame = pd.read_csv(RESULTS / "drift_answers.csv")
+    groups = frame.groupby(["part", "change", "sample"])[["detected", "classes", "confidence"]]
+    print(groups.mean().round(3).join(groups.size().rename("files")).to_string())
 
 
 if __name__ == "__main__":

@@ -105,6 +105,8 @@ def test_no_rare_level_and_no_value_of_few_rows_is_written():
     written = dump_profile(profile)
     assert b"secret of nine" not in written
     assert b"known to ten" in written
+    assert len(profile.columns["plan"].marks) == 1
+    assert not compared(profile, frame)["drifted"]
     assert not set(profile.columns["income"].edges) & set(frame["income"])
     assert all(share * 2_000 >= 9.5 for share in profile.columns["income"].shares)
     assert len(profile_column(people(55)["income"], np.ones(55)).shares) <= 5  # bins hold ten rows in small tables too
@@ -158,6 +160,8 @@ HOSTILE = {
     "another kind": _put("columns", "age", "kind", value="category"),
     "a kind that is none": _put("columns", "plan", "kind", value="os.system"),
     "a date beyond time": _put("columns", "joined", "edges", -1, value=1e300),
+    "a mark that is none": _put("columns", "plan", "marks", value=[-1]),
+    "a new share that is none": _put("columns", "plan", "new", value=2.0),
     "an unknown column": _put("columns", "extra", value={}),
     "an unknown key": _put("command", value="rm"),
     "other classes": _put("answers", "shares", value=[1.0]),
@@ -199,7 +203,8 @@ def test_counts_do_not_depend_on_batches_or_parts(batch):
     assert whole.total_confidence == pytest.approx(pieces.total_confidence)
     for name, column in whole.columns.items():
         np.testing.assert_array_equal(column.counts, pieces.columns[name].counts)
-        assert (column.gaps, column.others) == (pieces.columns[name].gaps, pieces.columns[name].others)
+        other = pieces.columns[name]
+        assert (column.gaps, column.new, column.others) == (other.gaps, other.new, other.others)
 
 
 # -- tests of two samples --------------------------------------------------------------------------------------
@@ -244,7 +249,7 @@ CHANGES = {
     "/ 1,000": ("income", "below", lambda t: t.assign(income=t["income"] / 1_000), "1,000 times smaller"),
     "shifted": ("age", "values", lambda t: t.assign(age=t["age"] * 0.8 + 17), "of the values are"),
     "gaps": ("age", "gaps", lambda t: t.assign(age=t["age"].mask(t.index % 10 < 3)), "have no value"),
-    "new level": ("plan", "unknown", lambda t: t.assign(plan=t["plan"].mask(t.index % 20 == 0, "gold")), "'gold'"),
+    "new level": ("plan", "new", lambda t: t.assign(plan=t["plan"].mask(t.index % 20 == 0, "gold")), "'gold'"),
     "level": ("plan", "levels", lambda t: t.assign(plan=t["plan"].mask(t.index % 3 == 0, "team")), "'team'"),
     "later": ("joined", "above", lambda t: t.assign(joined=t["joined"] + pd.Timedelta(days=400)), "after the last"),
     "letters": ("note", "values", lambda t: t.assign(note=t["note"] + " and more"), "letters"),

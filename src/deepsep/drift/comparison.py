@@ -24,7 +24,7 @@ Array = NDArray[Any]
 LEVEL = 0.01  # chance of an alarm about a file of the same population
 GAPS = 0.05  # least changes that matter: of the share of gaps,
 OUTSIDE = 0.01  # of the share outside the range,
-UNKNOWN = 0.02  # of the share at levels that are not named,
+NEW = 0.02  # of the share at new levels,
 DISTANCE = 0.1  # and of a distribution: of any share below a value, or of all levels together
 ANSWERS = 0.1  # the same for the shares of the classes,
 CONFIDENCE = 0.2  # and for the distribution of the confidence
@@ -140,23 +140,25 @@ def _compare_bins(name: str, found: ColumnCounts, n: float) -> tuple[list[Findin
 def _compare_levels(name: str, found: ColumnCounts, n: float) -> tuple[list[Finding], dict[str, Any]]:
     profile, m = found.profile, found.given
     here = found.counts / m
-    known, unknown = np.array(profile.shares), float(here[-1])
+    known, new = np.array(profile.shares), found.new / m
+    usual = profile.others if profile.marks is None else profile.new
     expected = np.append(known * (1 - profile.others) / max(known.sum(), 1e-12), profile.others)
     findings = []
     common = next(((level, rows) for level, rows in found.others.most_common(1) if rows >= 10), None)
     values = {
-        "here": unknown,
-        "training": profile.others,
-        "all_named": profile.distinct == len(profile.levels),
+        "here": new,
+        "training": usual,
+        "certain": profile.marks is not None,
         "example": common and common[0],
     }
     p = shares_differ(expected, n, here, m)
-    findings.append(Finding(name, "unknown", unknown - profile.others, float(p[-1]), UNKNOWN, values))
+    chance = float(shares_differ(usual, n, new, m))
+    findings.append(Finding(name, "new", new - usual, chance, NEW, values))
     distance = float(np.abs(here - expected).sum() / 2)
     at = int(np.argmax(np.abs(here[:-1] - expected[:-1]))) if len(known) else 0
     values = {"level": profile.levels[at], "here": float(here[at]), "training": float(expected[at])}
     findings.append(Finding(name, "levels", distance, min(1.0, float(p.min()) * len(p)), DISTANCE, values))
-    return findings, {"unknown": round(unknown, 6), "distance": round(distance, 6)}
+    return findings, {"new": round(new, 6), "distance": round(distance, 6)}
 
 
 def _compare_answers(

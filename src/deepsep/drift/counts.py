@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deepsep.drift.profile import ColumnProfile, TrainingProfile, as_numbers, bin_of
+from deepsep.drift.profile import ColumnProfile, TrainingProfile, as_numbers, bin_of, mark_of
 
 Array = NDArray[Any]
 
@@ -26,8 +26,10 @@ class ColumnCounts:
     counts : array of int
         Of numbers: values below the range, in each bin, and above it. Of categories: values at each level, and at
         others.
+    new : int
+        Values at levels that the training table does not have; if the profile cannot tell, at all it does not name.
     others : Counter
-        Values at levels that the profile does not name.
+        These levels.
     typical : float or None
         The median of the first rows of numbers.
     """
@@ -38,6 +40,8 @@ class ColumnCounts:
         self.levels = pd.Index(profile.levels, dtype=object)
         self.gaps = 0
         self.counts = np.zeros(len(profile.levels) + 1 if profile.kind == "category" else len(self.edges) + 1, np.int64)
+        self.marks = set(profile.marks or ())
+        self.new = 0
         self.others: Counter[str] = Counter()
         self.typical: float | None = None
 
@@ -51,6 +55,9 @@ class ColumnCounts:
             np.add.at(self.counts, place, numbers)  # the place of an unknown level is -1, the last
             for at in np.flatnonzero(place < 0):
                 level = str(rows.index[at])
+                if self.marks and mark_of(level) in self.marks:
+                    continue
+                self.new += int(numbers[at])
                 if level in self.others or len(self.others) < OTHERS:
                     self.others[level] += int(numbers[at])
             return
@@ -68,6 +75,7 @@ class ColumnCounts:
     def __iadd__(self, other: Self) -> Self:
         self.gaps += other.gaps
         self.counts += other.counts
+        self.new += other.new
         self.others = Counter(dict((self.others + other.others).most_common(OTHERS)))
         self.typical = other.typical if self.typical is None else self.typical
         return self

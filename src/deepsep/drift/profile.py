@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -29,6 +30,8 @@ LONGEST = 100  # most letters of a level that is named
 COLUMNS = 1_000  # most columns in a profile
 SPREAD = 100  # parts of the spread to which edges are rounded
 FEW_LEVELS = 100  # fewer different texts than this are a category, and so are texts that are mostly named
+MARKS = 4_096  # different marks of levels that are not named
+MARKED = 100  # most levels that get a mark
 MOST_BYTES = 1 << 25
 LATEST = 1e15  # seconds from 1970 to any date
 
@@ -54,6 +57,11 @@ class ColumnProfile:
         Share of the values in each bin or level.
     others : float
         Share of the values to expect at levels that are not named.
+    new : float
+        Share of the values to expect at levels that the training table does not have.
+    marks : list of int or None
+        A mark for each level that is not named, by which it is recognised: many words have the same one of 4,096. None:
+        there are too many of them, and new levels are not told from rare ones.
     """
 
     kind: Kind
@@ -63,6 +71,8 @@ class ColumnProfile:
     levels: list[str]
     shares: list[float]
     others: float = 0.0
+    new: float = 0.0
+    marks: list[int] | None = None
 
 
 @dataclass(frozen=True)
@@ -244,20 +254,37 @@ def _profile_category(values: pd.Series[Any], weight: Array, gaps: float, levels
     """Return the profile of a category.
 
     Levels are named because they are frequent here, so in other rows they are a little less so. The share of the others
-    to expect there is that of the rows whose level would not be named without this one row (Good and Turing's idea).
+    to expect there is that of the rows whose level would not be named without this one row, and the share of new levels
+    that of the rows whose level would not be known without them (Good and Turing's idea).
     """
     names = [str(name) for name in levels.index[_is_named(levels, 0)]]
     if not len(values):
-        return ColumnProfile("category", gaps, 0, [], [], [], 0.0)
+        return ColumnProfile("category", gaps, 0, [], [], [])
     codes = pd.Index(names, dtype=object).get_indexer(values.astype(object))
     counts = np.bincount(codes + 1, weights=weight, minlength=len(names) + 1)[1:]
     sure = levels.index[_is_named(levels, 1)]
     others = float(weight[~values.isin(sure).to_numpy()].sum() / weight.sum())
-    if len(names) == len(levels) <= LEVELS:
+    if len(names) == len(levels):
         others = 0.0
+    once = levels.index[levels.to_numpy() == 1]
+    new = float(weight[values.isin(once).to_numpy()].sum() / weight.sum())
+    marks = sorted({mark_of(str(name)) for name in levels.index.difference(names)})
     return ColumnProfile(
-        "category", gaps, len(levels), [], names, _rounded(counts / weight.sum()), float(f"{others:.6g}")
+        kind="category",
+        gaps=gaps,
+        distinct=len(levels),
+        edges=[],
+        levels=names,
+        shares=_rounded(counts / weight.sum()),
+        others=float(f"{others:.6g}"),
+        new=float(f"{new:.6g}"),
+        marks=marks if len(marks) <= MARKED else None,
     )
+
+
+def mark_of(level: str) -> int:
+    """Return a number from 0 to 4,095 for a level."""
+    return zlib.crc32(level.encode("utf-8", "backslashreplace")) % MARKS
 
 
 def _rounded(shares: Array) -> list[float]:
@@ -324,7 +351,9 @@ def _read_column(entry: Mapping[str, Any]) -> ColumnProfile:
     _need(len(set(column.levels)) == len(column.levels) <= LEVELS, "levels occur twice, or are too many")
     _need(len(edges) <= BINS + 1, "there are too many bins")
     _need(column.kind != "date" or all(abs(edge) < LATEST for edge in edges), "a date is none")
-    _need(0 <= _number(column.gaps) <= 1 and 0 <= _number(column.others) <= 1, "a share is none")
+    _need(all(0 <= _number(share) <= 1 for share in (column.gaps, column.others, column.new)), "a share is none")
+    marks = column.marks or []
+    _need(len(marks) <= MARKED and all(_whole(mark) < MARKS for mark in marks), "marks of levels are none")
     _whole(column.distinct)
     n_bins = len(column.levels) if column.kind == "category" else max(len(edges) - 1, 0)
     _need(not (edges and column.levels), "a column has bins and levels")

@@ -20,7 +20,7 @@ def sentence(column: str | None, what: str, values: Mapping[str, Any]) -> str:
         "gaps": _gaps,
         "values": _values,
         "levels": _levels,
-        "unknown": _unknown,
+        "new": _new,
         "classes": _classes,
         "confidence": _confidence,
     }[what](what, values)
@@ -71,10 +71,10 @@ def _levels(what: str, values: Mapping[str, Any]) -> str:
     return f"{here} of the values are {values['level']!r}; {there} in the training table."
 
 
-def _unknown(what: str, values: Mapping[str, Any]) -> str:
+def _new(what: str, values: Mapping[str, Any]) -> str:
     here, there = share(values["here"]), share(values["training"])
     such = "" if values["example"] is None else f", such as {values['example']!r}"
-    if values["all_named"]:
+    if values["certain"]:
         return f"{here} of the values do not occur in the training table{such}."
     return f"{here} of the values are new or rare{such}; {there} in the training table."
 

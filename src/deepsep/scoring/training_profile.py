@@ -94,7 +94,7 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     dict
         ``drifted``, whether anything differs; ``notices``, a sentence for each column that does and for the answers,
         the largest difference first; ``rows`` and ``training_rows``; ``columns``, for each column the share of gaps, of
-        values outside the range (``below``, ``above``) or of unknown levels (``unknown``), the ``distance`` of the
+        values outside the range (``below``, ``above``) or at new levels (``new``), the ``distance`` of the
         distributions, and what ``drifted``; ``answers``, the same for the shares of the classes and the confidence.
     """
     profile = profile_of(model)
