@@ -188,7 +188,7 @@ def fit_and_measure(
     from deepsep.cli.progress import watching, watching_committee
     from deepsep.evaluation.frames import check_id_name, prediction_columns, prediction_names
     from deepsep.report.findings import check_fit
-    from deepsep.scoring import remember_training
+    from deepsep.scoring.training_profile import remember_columns
     from deepsep.table import for_table
 
     labelled = data.labelled
@@ -216,7 +216,7 @@ def fit_and_measure(
             if report:
                 out.note("Evaluating it by cross-validation, next to other methods ...")
                 on_step = stack.enter_context(out.steps("Report"))
-        remember_training(model, data.X, data.labels, data.weight)
+        remember_columns(model, columns, data.labels, data.weight)
         model[0].label_ = data.label  # the predictions of ``deepsep score`` are written under this name too
         seconds = time.perf_counter() - began
         proba = model[-1].label_distributions_

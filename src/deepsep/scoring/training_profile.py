@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from deepsep._version import __version__
@@ -60,17 +61,21 @@ def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
         raise ParameterError(
             "only a pipeline of deepsep.for_table remembers its training table: it knows the types of the columns."
         )
-    frame = as_frame(X)
+    remember_columns(model, model[0].transform(as_frame(X)), y, sample_weight)
+
+
+def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: Any = None) -> None:
+    """Do what ``remember_training`` does, with the columns that the first step of the model made of the table."""
     labelled = given_labels(y)[0] if not hasattr(y, "labelled") else y.labelled
-    if not len(frame) == len(labelled):
-        raise DataError(f"X has {len(frame)} rows and y has {len(labelled)} entries; they must match.")
+    if len(columns) != len(labelled):
+        raise DataError(f"X has {len(columns)} rows and y has {len(labelled)} entries; they must match.")
     proba = getattr(model[-1], "label_distributions_", None)
-    if proba is None or len(proba) != len(frame):
-        proba = model.predict_proba(frame)
+    if proba is None or len(proba) != len(columns):
+        proba = model[1:].predict_proba(columns)
     model.training_profile_ = profile_table(
-        model[0].transform(frame),
+        columns,
         np.asarray(proba),
-        weight=row_weights(frame, sample_weight),
+        weight=row_weights(columns, sample_weight),
         unlabelled=~labelled,
         data=_fingerprint(model),
     )
