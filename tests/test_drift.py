@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from deepsep import TSVM, for_table, load, save
+from deepsep import TSVM, for_table, load, method, save
 from deepsep.drift.comparison import bins_differ, chance_of_extremes, compare, shares_differ
 from deepsep.drift.counts import Counts
 from deepsep.drift.profile import dump_profile, profile_column, profile_table, read_profile
@@ -279,8 +279,19 @@ def test_answers_are_compared_too():
     assert found["answers"]["drifted"] == ["classes", "confidence"]
     assert found["answers"]["shares"]["high"]["here"] == 1
     assert any("predicted as 'high'" in line for line in found["notices"])
+    assert found["answers"]["confidence"]["training"] == pytest.approx(proba_of(people()).max(axis=1).mean(), abs=1e-4)
     known_labels = profiled(people(), unlabelled=np.zeros(2_000, bool))
     assert known_labels.answers.confidence is None
+
+
+def test_answers_of_a_graph_are_not_compared_with_those_about_new_rows():
+    frame = people(200)[["age", "income"]]
+    y = np.where(np.arange(200) < 40, np.where(frame["income"] > 22_000, "high", "low"), None)
+    model = for_table(method("label-spreading")).fit(frame, y)
+    remember_training(model, frame, y)
+    found = compare_with_training(model, frame.assign(income=1e6))
+    assert found["answers"] == {"drifted": []}
+    assert found["columns"]["income"]["drifted"]
 
 
 @pytest.mark.parametrize("rows", [0, 1])

@@ -123,9 +123,7 @@ def _compare_bins(name: str, found: ColumnCounts, n: float) -> tuple[list[Findin
             values = {"here": outside / m, "edges": profile.edges, "kind": profile.kind, "typical": found.typical}
             values["center"] = _median(profile)
             findings.append(Finding(name, what, outside / m, chance_of_extremes(outside, m, n), OUTSIDE, values))
-    inner = found.counts[1:-1].copy()
-    inner[0] += found.counts[0]
-    inner[-1] += found.counts[-1]
+    inner = _inner(found)
     distance, p, at = bins_differ(np.array(profile.shares), n, inner / m, m)
     values = {
         "here": float(inner[: at + 1].sum() / m),
@@ -165,41 +163,41 @@ def _compare_answers(
     profile: TrainingProfile, counts: Counts, classes: Sequence[Any], agreement: float | None
 ) -> tuple[list[Finding], dict[str, Any]]:
     answers, m = profile.answers, int(counts.classes.sum())
-    findings: list[Finding] = []
-    here = counts.classes / max(m, 1)
-    shares = {
-        str(name): {"training": was, "here": round(float(now), 6)}
-        for name, was, now in zip(classes, answers.shares, here, strict=True)
+    if answers is None or not m:
+        return [], {}
+    was, here = np.array(answers.shares), counts.classes / m
+    outline: dict[str, Any] = {
+        "shares": {
+            str(name): {"training": there, "here": round(float(now), 6)}
+            for name, there, now in zip(classes, answers.shares, here, strict=True)
+        }
     }
-    outline: dict[str, Any] = {"shares": shares}
-    if not m:
-        return findings, outline
-    change = here - np.array(answers.shares)
-    at = int(np.abs(change).argmax())
-    p = shares_differ(answers.shares, answers.rows, here, m)
+    at = int(np.abs(here - was).argmax())
     values = {"level": str(classes[at]), "here": float(here[at]), "training": answers.shares[at]}
+    p = shares_differ(was, answers.rows, here, m)
+    distance, chance = float(np.abs(here - was).sum() / 2), min(1.0, float(p.min()) * len(p))
     least = ANSWERS + (0 if agreement is None else 1 - agreement)
-    distance, chance = float(np.abs(change).sum() / 2), min(1.0, float(p.min()) * len(p))
-    findings.append(Finding(None, "classes", distance, chance, least, values))
+    findings = [Finding(None, "classes", distance, chance, least, values)]
     found, known = counts.confidence, answers.confidence
-    if found is not None and known is not None and known.shares and agreement is None and found.given:
-        inner = found.counts[1:-1].copy()
-        inner[0] += found.counts[0]
-        inner[-1] += found.counts[-1]
-        distance, p_value, _ = bins_differ(np.array(known.shares), answers.rows, inner / found.given, found.given)
+    if found is not None and known is not None and answers.mean is not None and agreement is None and found.given:
+        distance, chance, _ = bins_differ(
+            np.array(known.shares), answers.rows, _inner(found) / found.given, found.given
+        )
         outline["confidence"] = {
-            "training": round(_mean(known), 4),
+            "training": round(answers.mean, 4),
             "here": round(counts.total_confidence / found.given, 4),
             "distance": round(distance, 6),
         }
-        findings.append(Finding(None, "confidence", distance, p_value, CONFIDENCE, outline["confidence"]))
+        findings.append(Finding(None, "confidence", distance, chance, CONFIDENCE, outline["confidence"]))
     return findings, outline
 
 
-def _mean(profile: ColumnProfile) -> float:
-    """Return the mean of binned numbers, as if they were in the middle of their bins."""
-    edges = np.array(profile.edges)
-    return float((edges[:-1] + edges[1:]) @ np.array(profile.shares) / 2)
+def _inner(found: ColumnCounts) -> Array:
+    """Return the rows of each bin; those outside the range are in the nearest one."""
+    inner: Array = found.counts[1:-1].copy()
+    inner[0] += found.counts[0]
+    inner[-1] += found.counts[-1]
+    return inner
 
 
 def _median(profile: ColumnProfile) -> float:

@@ -94,7 +94,7 @@ class Counts:
     rows : int
     columns : dict {column: ColumnCounts}
     classes : array of int
-        Rows per class, in the order of ``classes_``.
+        Rows per class, in the order of ``classes_``; none if the profile has no answers.
     confidence : ColumnCounts or None
     total_confidence : float
         Sum of the confidence.
@@ -103,8 +103,9 @@ class Counts:
     def __init__(self, profile: TrainingProfile) -> None:
         self.rows = 0
         self.columns = {name: ColumnCounts(column) for name, column in profile.columns.items()}
-        self.classes = np.zeros(len(profile.answers.shares), np.int64)
-        known = profile.answers.confidence
+        answers = profile.answers
+        self.classes = np.zeros(0 if answers is None else len(answers.shares), np.int64)
+        known = None if answers is None else answers.confidence
         self.confidence = None if known is None else ColumnCounts(known)
         self.total_confidence = 0.0
 
@@ -116,6 +117,8 @@ class Counts:
 
     def add_answers(self, codes: Array, confidence: Array | None) -> None:
         """Count the answers about the next rows: the index of each row's class, and the confidence."""
+        if not len(self.classes):
+            return
         self.classes += np.bincount(codes, minlength=len(self.classes))
         if self.confidence is not None and confidence is not None:
             self.confidence.add(pd.Series(confidence))

@@ -87,11 +87,14 @@ class AnswerProfile:
         Share of the rows of each class, in the order of ``classes_``.
     confidence : ColumnProfile or None
         The confidence, if the rows are unlabelled: of rows with labels the model is surer than of others.
+    mean : float or None
+        The mean of the confidence.
     """
 
     rows: float
     shares: list[float]
-    confidence: ColumnProfile | None
+    confidence: ColumnProfile | None = None
+    mean: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ class TrainingProfile:
     effective : float
         The same for weighted rows: the number of equally weighted rows whose means are as certain.
     columns : dict {column: ColumnProfile}
-    answers : AnswerProfile
+    answers : AnswerProfile or None
     data : str or None
         Fingerprint of the data that the model was fitted to; a model that is fitted again has another one.
     """
@@ -113,13 +116,13 @@ class TrainingProfile:
     rows: int
     effective: float
     columns: dict[str, ColumnProfile]
-    answers: AnswerProfile
+    answers: AnswerProfile | None
     data: str | None = None
 
 
 def profile_table(
     columns: pd.DataFrame,
-    proba: Array,
+    proba: Array | None,
     *,
     weight: Array | None = None,
     unlabelled: Array | None = None,
@@ -131,8 +134,9 @@ def profile_table(
     ----------
     columns : DataFrame
         Columns of numbers, dates and text, as the model uses them. Beyond the first 1,000 they are not profiled.
-    proba : array (n, c)
-        The probabilities that the model gives to the classes of each row.
+    proba : array (n, c) or None
+        The probabilities that the model gives to the classes of each row. None: these are not like those of new rows,
+        and answers are not profiled.
     weight : array (n,), optional
         How much each row counts.
     unlabelled : array (n,) of bool, optional
@@ -146,7 +150,7 @@ def profile_table(
         rows=int((weight > 0).sum()),
         effective=effective_rows(weight),
         columns={str(name): profile_column(column, weight) for name, column in some.items()},
-        answers=_profile_answers(proba, weight, unlabelled),
+        answers=None if proba is None else _profile_answers(proba, weight, unlabelled),
         data=data,
     )
 
@@ -159,8 +163,10 @@ def _profile_answers(proba: Array, weight: Array, unlabelled: Array | None) -> A
     if fresh:
         proba, weight = proba[unlabelled], weight[unlabelled]
     counts = np.bincount(proba.argmax(axis=1), weights=weight, minlength=proba.shape[1])
-    confidence = profile_column(pd.Series(proba.max(axis=1).astype(float)), weight) if fresh else None
-    return AnswerProfile(effective_rows(weight), _rounded(counts / counts.sum()), confidence)
+    rows, shares, best = effective_rows(weight), _rounded(counts / counts.sum()), proba.max(axis=1).astype(float)
+    if not fresh:
+        return AnswerProfile(rows, shares)
+    return AnswerProfile(rows, shares, profile_column(pd.Series(best), weight), float(np.average(best, weights=weight)))
 
 
 def effective_rows(weight: Array) -> float:
@@ -315,13 +321,11 @@ def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> Train
         _need(len(data) <= MOST_BYTES, "it is too large")
         content = json.loads(data)
         columns = {name: _read_column(column) for name, column in content["columns"].items()}
-        answers = content["answers"]
-        confidence = None if answers["confidence"] is None else _read_column(answers["confidence"])
         profile = TrainingProfile(
             rows=_whole(content["rows"]),
             effective=_number(content["effective"], 0),
             columns=columns,
-            answers=AnswerProfile(_number(answers["rows"], 0), _shares(answers["shares"]), confidence),
+            answers=None if content["answers"] is None else _read_answers(content["answers"], n_classes),
             data=content["data"],
         )
         _need(asdict(profile) == content, "it has parts that no profile has")
@@ -330,8 +334,6 @@ def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> Train
         for name, column in columns.items():
             expected = {"number": ("number",), "date": ("date",)}.get(kinds[name], ("category", "text"))
             _need(column.kind in expected, f"column {name!r} is of another kind")
-        _need(confidence is None or confidence.kind == "number", "the confidence is no number")
-        _need(len(profile.answers.shares) == n_classes, "it has other classes")
         _need(profile.effective <= profile.rows * 1.001, "its rows do not add up")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ModelFileError(
@@ -362,6 +364,15 @@ def _read_column(entry: Mapping[str, Any]) -> ColumnProfile:
         _shares(column.shares)
     _need(all(0 <= _number(share) <= 1 for share in column.shares) and sum(column.shares) < 1.001, "shares are none")
     return column
+
+
+def _read_answers(entry: Mapping[str, Any], n_classes: int) -> AnswerProfile:
+    confidence = None if entry["confidence"] is None else _read_column(entry["confidence"])
+    _need(confidence is None or confidence.kind == "number", "the confidence is no number")
+    _need((confidence is None) == (entry["mean"] is None), "the confidence has no mean")
+    _need(len(entry["shares"]) == n_classes, "it has other classes")
+    mean = None if confidence is None else _number(entry["mean"])
+    return AnswerProfile(_number(entry["rows"], 0), _shares(entry["shares"]), confidence, mean)
 
 
 def _shares(shares: Any) -> list[float]:

@@ -85,7 +85,7 @@ def _classes(what: str, values: Mapping[str, Any]) -> str:
 
 
 def _confidence(what: str, values: Mapping[str, Any]) -> str:
-    return f"the mean confidence is {values['here']:.0%}; {values['training']:.0%} in the training table."
+    return f"the mean confidence is {share(values['here'])}; {share(values['training'])} in the training table."
 
 
 def share(value: float) -> str:

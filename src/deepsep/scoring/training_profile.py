@@ -9,6 +9,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from deepsep._version import __version__
+from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import row_weights
 from deepsep.core.labels import given_labels
 from deepsep.drift.comparison import compare
@@ -25,7 +26,8 @@ def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
     """Give a fitted model a profile of its training table, with which rows to score are compared from then on.
 
     The profile is ``model.training_profile_``: for each column the share of gaps, quantiles of numbers and dates, the
-    shares of frequent levels and the lengths of texts; of the answers, the shares of the classes and the confidence. It
+    shares of frequent levels and the lengths of texts; of the answers, the shares of the classes and the confidence,
+    except for methods on a graph, which label the rows in it in another way than new ones. It
     takes some kilobytes, goes where :func:`deepsep.save` writes the model, and contains no rows and no level that fewer
     than ten rows have. ``deepsep fit`` makes it for every model.
 
@@ -54,8 +56,8 @@ def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
     >>> remember_training(model, table, labels)
     >>> compare_with_training(model, table)["drifted"]
     False
-    >>> compare_with_training(model, table.assign(age=table["age"] + 5))["notices"]
-    ['age: 30 % of the values are 39 or less; 46 % in the training table.']
+    >>> compare_with_training(model, table.assign(age=table["age"] + 5))["notices"][-1]
+    'age: 27 % of the values are 38.5 or less; 47 % in the training table.'
     """
     if not (isinstance(model, Pipeline) and isinstance(model[0], UsefulColumns)):
         raise ParameterError(
@@ -70,11 +72,13 @@ def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: A
     if len(columns) != len(labelled):
         raise DataError(f"X has {len(columns)} rows and y has {len(labelled)} entries; they must match.")
     proba = getattr(model[-1], "label_distributions_", None)
-    if proba is None or len(proba) != len(columns):
-        proba = model[1:].predict_proba(columns)
+    if isinstance(model[-1], GraphMethod):  # rows in its graph are labelled in another way than new ones
+        proba = None
+    elif proba is None or len(proba) != len(columns):
+        proba = np.asarray(model[1:].predict_proba(columns)) if hasattr(model, "predict_proba") else None
     model.training_profile_ = profile_table(
         columns,
-        np.asarray(proba),
+        proba,
         weight=row_weights(columns, sample_weight),
         unlabelled=~labelled,
         data=_fingerprint(model),
