@@ -1,6 +1,7 @@
 """Drift: what a profile holds, how rows are counted, and the tests that judge a difference, beside those of SciPy."""
 
 import json
+import pickle
 from itertools import combinations
 
 import numpy as np
@@ -196,7 +197,7 @@ def test_counts_do_not_depend_on_batches_or_parts(batch):
     profile = profiled(people(), unlabelled=np.ones(2_000, bool))
     frame = people(400, seed=1).assign(plan=lambda table: table["plan"].replace("team", "new"))
     whole, pieces = counted(profile, frame), counted(profile, frame[:150], batch)
-    pieces += counted(profile, frame[150:], batch)
+    pieces += pickle.loads(pickle.dumps(counted(profile, frame[150:], batch)))  # as from another machine
     assert whole.rows == pieces.rows == 400
     np.testing.assert_array_equal(whole.classes, pieces.classes)
     np.testing.assert_array_equal(whole.confidence.counts, pieces.confidence.counts)
@@ -282,6 +283,15 @@ def test_answers_are_compared_too():
     assert found["answers"]["confidence"]["training"] == pytest.approx(proba_of(people()).max(axis=1).mean(), abs=1e-4)
     known_labels = profiled(people(), unlabelled=np.zeros(2_000, bool))
     assert known_labels.answers.confidence is None
+
+
+def test_another_model_that_scores_is_given_room():
+    profile = profiled(people(), unlabelled=np.ones(2_000, bool))
+    counts = counted(profile, people(1_000, seed=1).sort_values("income")[-700:])
+    strict, lenient = (compare(profile, counts, ["low", "high"], agreement=share) for share in (None, 0.8))
+    assert "classes" in strict["answers"]["drifted"]
+    assert "confidence" in strict["answers"]
+    assert lenient["answers"] == {"shares": strict["answers"]["shares"], "drifted": []}
 
 
 def test_answers_of_a_graph_are_not_compared_with_those_about_new_rows():

@@ -161,6 +161,7 @@ def score_file(
             tallies = ray_engine.score_parts(scorer, parts, options, report, address=address)
         else:
             tallies = local.score_parts(scorer, parts, options, report)
+        beside.unlink(missing_ok=True)  # it is about the earlier target
         _move(scratch, goal)
     finally:
         shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
