@@ -11,7 +11,7 @@ from scipy import stats
 
 from deepsep import TSVM, for_table, load, method, save
 from deepsep.drift.comparison import bins_differ, chance_of_extremes, compare, shares_differ
-from deepsep.drift.counts import Counts
+from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.profile import dump_profile, profile_column, profile_table, read_profile
 from deepsep.errors import DataError, DriftWarning, ModelFileError, ParameterError
 from deepsep.scoring import compare_with_training, remember_training, score_file
@@ -206,6 +206,18 @@ def test_counts_do_not_depend_on_batches_or_parts(batch):
         np.testing.assert_array_equal(column.counts, pieces.columns[name].counts)
         other = pieces.columns[name]
         assert (column.gaps, column.new, column.others) == (other.gaps, other.new, other.others)
+
+
+def test_of_many_rows_some_are_counted_whatever_the_batches():
+    profile, frame = profiled(people()), people(4_000, seed=1)
+    whole, pieces = Counts(profile, every=8), Counts(profile, every=8)
+    whole.add_columns(frame)
+    for start in range(0, 4_000, 300):
+        pieces.add_columns(frame[start : start + 300], start)
+    assert whole.rows == pieces.rows == 4_000
+    assert whole.counted == pieces.counted == pytest.approx(500, abs=5)
+    np.testing.assert_array_equal(whole.columns["age"].counts, pieces.columns["age"].counts)
+    assert [one_in(rows) for rows in (None, 0, 9_999, 10_000, 5_000_000)] == [1, 1, 1, 2, 1_000]
 
 
 # -- tests of two samples --------------------------------------------------------------------------------------

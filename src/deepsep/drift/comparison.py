@@ -68,7 +68,8 @@ def compare(
     -------
     dict
         ``drifted``; ``notices``, a sentence for each column that differs and for the answers, the largest difference
-        first; ``rows`` and ``training_rows``; ``columns``, a dict for each column; ``answers``; all as plain values.
+        first; ``rows``, ``rows_compared`` and ``training_rows``; ``columns``, a dict for each column; ``answers``; all
+        as plain values.
     """
     findings: list[Finding] = []
     columns = {}
@@ -87,6 +88,7 @@ def compare(
         "drifted": bool(real),
         "notices": [sentence(f.column, f.what, f.values) for f in real if worst[f.column] is f],
         "rows": counts.rows,
+        "rows_compared": counts.counted,
         "training_rows": profile.rows,
         "tests": len(findings),
         "level": level,

@@ -13,7 +13,14 @@ from deepsep.drift.profile import ColumnProfile, TrainingProfile, as_numbers, bi
 
 Array = NDArray[Any]
 
+ENOUGH = 5_000  # rows of a large file that are counted
+SCATTER = 2_654_435_761  # odd, so that its multiples are spread evenly over 32 bits
 OTHERS = 1_000  # most levels that are counted beside those of the profile
+
+
+def one_in(rows: int | None) -> int:
+    """Return one in how many rows of a table are to be counted; of a table of unknown size all are."""
+    return max((rows or 0) // ENOUGH, 1)
 
 
 class ColumnCounts:
@@ -31,7 +38,7 @@ class ColumnCounts:
     others : Counter
         These levels.
     typical : float or None
-        The median of the first rows of numbers.
+        The median of a batch of numbers, once most are outside the range.
     """
 
     def __init__(self, profile: ColumnProfile) -> None:
@@ -69,7 +76,7 @@ class ColumnCounts:
         self.gaps += len(column) - len(numbers)
         if len(numbers) and len(self.edges):
             self.counts += np.bincount(bin_of(self.edges, numbers), minlength=len(self.counts))
-            if self.typical is None:
+            if self.typical is None and 2 * int(self.counts[[0, -1]].sum()) > self.given:
                 self.typical = float(np.median(numbers))
 
     def __iadd__(self, other: Self) -> Self:
@@ -92,6 +99,9 @@ class Counts:
     Attributes
     ----------
     rows : int
+        Rows seen.
+    counted : int
+        Rows whose columns were counted: all, or one in ``every``, chosen by row number as if at random.
     columns : dict {column: ColumnCounts}
     classes : array of int
         Rows per class, in the order of ``classes_``; none if the profile has no answers.
@@ -100,8 +110,9 @@ class Counts:
         Sum of the confidence.
     """
 
-    def __init__(self, profile: TrainingProfile) -> None:
-        self.rows = 0
+    def __init__(self, profile: TrainingProfile, every: int = 1) -> None:
+        self.every = every
+        self.rows = self.counted = 0
         self.columns = {name: ColumnCounts(column) for name, column in profile.columns.items()}
         answers = profile.answers
         self.classes = np.zeros(0 if answers is None else len(answers.shares), np.int64)
@@ -109,9 +120,13 @@ class Counts:
         self.confidence = None if known is None else ColumnCounts(known)
         self.total_confidence = 0.0
 
-    def add_columns(self, frame: pd.DataFrame) -> None:
-        """Count the columns of the next rows, as the model uses them."""
+    def add_columns(self, frame: pd.DataFrame, first_row: int = 0) -> None:
+        """Count the columns of the next rows, as the model uses them; the first has this number."""
         self.rows += len(frame)
+        if self.every > 1:
+            numbers = np.arange(first_row, first_row + len(frame), dtype=np.uint64)
+            frame = frame[numbers * np.uint64(SCATTER) % np.uint64(1 << 32) < (1 << 32) // self.every]
+        self.counted += len(frame)
         for name, column in self.columns.items():
             column.add(frame[name])
 
@@ -126,6 +141,7 @@ class Counts:
 
     def __iadd__(self, other: Self) -> Self:
         self.rows += other.rows
+        self.counted += other.counted
         for name, column in self.columns.items():
             column += other.columns[name]
         self.classes += other.classes

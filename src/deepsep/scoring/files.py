@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from deepsep.core.notices import warn
 from deepsep.drift.comparison import compare
-from deepsep.drift.counts import Counts
+from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.profile import TrainingProfile
 from deepsep.drift.sentences import notice
 from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
@@ -140,7 +140,7 @@ def score_file(
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_beside(beside)
     profile, provenance = profile_of(model), provenance_of(model)
-    options = {"id": id, "batch_rows": batch_rows, "profile": profile, "provenance": provenance}
+    options: dict[str, Any] = {"id": id, "batch_rows": batch_rows, "profile": profile, "provenance": provenance}
     reading = {
         "encoding": encoding,
         "delimiter": delimiter,
@@ -155,6 +155,8 @@ def score_file(
     files = part_files(place) if folder else [place]
     parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
     scorer = choose(model, parts, fast)
+    sizes = [part.n_rows for part in parts]
+    options["every"] = one_in(None if None in sizes else sum(size or 0 for size in sizes))
     report = _Report(parts, progress)
     try:
         if engine == "ray":

@@ -71,21 +71,21 @@ def score_counted(
     classes, label = np.asarray(model.classes_), label_of(model)
     check_id_name(id, prediction_names(classes, label))
     if not hasattr(model, "predict_proba"):
-        predicted = _in_blocks(model, rows, "predict", counts) if len(rows) else classes[:0]
+        predicted = _in_blocks(model, rows, "predict", counts, first_row) if len(rows) else classes[:0]
         if counts is not None:
             counts.add_answers(np.searchsorted(classes, predicted), None)
         return pd.DataFrame(out | {prediction_names(classes, label)[0]: predicted})
-    p = _in_blocks(model, rows, "predict_proba", counts) if len(rows) else np.empty((0, len(classes)))
+    p = _in_blocks(model, rows, "predict_proba", counts, first_row) if len(rows) else np.empty((0, len(classes)))
     if counts is not None and len(p):
         counts.add_answers(p.argmax(axis=1), p.max(axis=1))
     return pd.DataFrame(out | prediction_columns(classes, p, label))
 
 
-def _in_blocks(model: Any, rows: Any, method: str, counts: Counts | None) -> Any:
+def _in_blocks(model: Any, rows: Any, method: str, counts: Counts | None, first_row: int) -> Any:
     estimator, matrix = model, rows
     if isinstance(model, Pipeline) and counts is not None:  # the first step takes the columns that the model uses
         columns = model[0].transform(rows)
-        counts.add_columns(columns)
+        counts.add_columns(columns, first_row)
         estimator, matrix = model[-1], model[1:-1].transform(columns)
     elif isinstance(model, Pipeline):
         estimator, matrix = model[-1], model[:-1].transform(rows)

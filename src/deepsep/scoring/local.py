@@ -56,7 +56,7 @@ def _types(model: Any, parts: Sequence[Part], id: str | None) -> dict[str, Any]:
 def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Tally:
     """Score one file and return what it holds."""
     id, labels, row = options["id"], Counter[Any](), part.first_row
-    drift = None if options["profile"] is None else Counts(options["profile"])
+    drift = None if options["profile"] is None else Counts(options["profile"], options["every"])
     label = prediction_names(model.classes_, label_of(model))[0]
     for frame, share in part.source.batches(options["batch_rows"], _columns(part, id), part.types, id):
         scored = score_counted(model, frame, drift, id=id, first_row=row)

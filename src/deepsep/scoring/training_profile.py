@@ -13,7 +13,7 @@ from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import row_weights
 from deepsep.core.labels import given_labels
 from deepsep.drift.comparison import compare
-from deepsep.drift.counts import Counts
+from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.profile import TrainingProfile, profile_table
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring.frame import score_counted
@@ -102,9 +102,10 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     -------
     dict
         ``drifted``, whether anything differs; ``notices``, a sentence for each column that does and for the answers,
-        the largest difference first; ``rows`` and ``training_rows``; ``columns``, for each column the share of gaps, of
-        values outside the range (``below``, ``above``) or at new levels (``new``), the ``distance`` of the
-        distributions, and what ``drifted``; ``answers``, the same for the shares of the classes and the confidence.
+        the largest difference first; ``rows``, ``rows_compared`` (of a large table some 5,000 are) and
+        ``training_rows``; ``columns``, for each column the share of gaps, of values outside the range (``below``,
+        ``above``) or at new levels (``new``), the ``distance`` of the distributions, and what ``drifted``; ``answers``,
+        the same for the shares of the classes and the confidence.
     """
     profile = profile_of(model)
     if profile is None:
@@ -112,9 +113,10 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
             "the model has no profile of its training table. Fit it again with deepsep fit, or call "
             "deepsep.scoring.remember_training."
         )
-    frame, counts = as_frame(table), Counts(profile)
+    frame = as_frame(table)
+    counts = Counts(profile, one_in(len(frame)))
     for start in range(0, len(frame), BATCH):
-        score_counted(model, frame[start : start + BATCH], counts)
+        score_counted(model, frame[start : start + BATCH], counts, first_row=start)
     return compare(profile, counts, np.asarray(model.classes_).tolist())
 
 
