@@ -187,7 +187,7 @@ def _compare_answers(
         )
         outline["confidence"] = {
             "training": round(answers.mean, 4),
-            "here": round(counts.total_confidence / found.given, 4),
+            "here": round(counts.total_confidence / m, 4),
             "distance": round(distance, 6),
         }
         findings.append(Finding(None, "confidence", distance, chance, CONFIDENCE, outline["confidence"]))

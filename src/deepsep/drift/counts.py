@@ -55,7 +55,7 @@ class ColumnCounts:
     def add(self, column: pd.Series[Any]) -> None:
         """Count the next rows."""
         if self.profile.kind == "category":
-            rows = column.value_counts()
+            rows = column.value_counts(sort=False)
             self.gaps += len(column) - int(rows.sum())
             place = self.levels.get_indexer(rows.index.astype(object))
             numbers = rows.to_numpy()
@@ -113,6 +113,7 @@ class Counts:
     def __init__(self, profile: TrainingProfile, every: int = 1) -> None:
         self.every = every
         self.rows = self.counted = 0
+        self._chosen: Array | slice = slice(None)  # of the rows whose columns were just counted
         self.columns = {name: ColumnCounts(column) for name, column in profile.columns.items()}
         answers = profile.answers
         self.classes = np.zeros(0 if answers is None else len(answers.shares), np.int64)
@@ -125,7 +126,9 @@ class Counts:
         self.rows += len(frame)
         if self.every > 1:
             numbers = np.arange(first_row, first_row + len(frame), dtype=np.uint64)
-            frame = frame[numbers * np.uint64(SCATTER) % np.uint64(1 << 32) < (1 << 32) // self.every]
+            scattered = numbers * np.uint64(SCATTER) % np.uint64(1 << 32)
+            self._chosen = np.flatnonzero(scattered < (1 << 32) // self.every)
+            frame = frame.take(self._chosen)
         self.counted += len(frame)
         for name, column in self.columns.items():
             column.add(frame[name])
@@ -136,7 +139,7 @@ class Counts:
             return
         self.classes += np.bincount(codes, minlength=len(self.classes))
         if self.confidence is not None and confidence is not None:
-            self.confidence.add(pd.Series(confidence))
+            self.confidence.add(pd.Series(confidence[self._chosen]))
             self.total_confidence += float(confidence.sum())
 
     def __iadd__(self, other: Self) -> Self:
