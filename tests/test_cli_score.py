@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from command_line import run
+from openpyxl import load_workbook
 
 import deepsep
 import deepsep.scoring.student
@@ -107,3 +109,87 @@ def test_fast_and_exact_exclude_each_other(people: Path, committee: Path, model:
     assert result.exit_code == 2
     assert "--fast: the model has no student" in result.stderr
     assert not target.exists()
+
+
+def changed(people: Path) -> Path:
+    file = people.with_name("changed.csv")
+    frame = pd.read_csv(people)
+    frame.assign(age=frame["age"] * 1_000, plan=frame["plan"].mask(frame.index % 8 == 0, "gold")).to_csv(
+        file, index=False
+    )
+    return file
+
+
+def test_score_says_what_has_changed(people: Path, model: Path) -> None:
+    target = people.with_name("scored.csv")
+    result = run("score", model, changed(people), "--id", "customer", "-o", target)
+    assert result.exit_code == 0, result.output
+    assert "age: 100 % of the values are above the largest value of the training table" in result.stderr
+    assert "about 1,000 times as large: was it rescaled?" in result.stderr
+    assert "plan: 12 % of the values do not occur in the training table, such as 'gold'." in result.stderr
+    fingerprint = deepsep.load(model)[-1].data_fingerprint_
+    assert "Model model (TSVM of 20" in result.stderr
+    assert f"training data {fingerprint})" in result.stderr
+    written = json.loads(target.with_name("scored.drift.json").read_text(encoding="utf-8"))
+    assert written["drift"]["columns"]["age"]["above"] == 1
+    assert written["model"]["training_data"] == fingerprint
+
+
+def test_score_fails_on_drift_if_asked_to_once_the_output_is_written(people: Path, model: Path) -> None:
+    target = people.with_name("scored.parquet")
+    again = run("score", model, people, "--id", "customer", "-o", target, "--fail-on-drift", "--json")
+    assert again.exit_code == 0, again.output
+    assert json.loads(again.stdout)["drift"]["drifted"] is False
+    target.unlink()
+    result = run("score", model, changed(people), "--id", "customer", "-o", target, "--fail-on-drift", "--json")
+    assert result.exit_code == 3
+    assert len(pd.read_parquet(target)) == 200
+    content = json.loads(result.stdout)
+    assert content["drift"]["columns"]["age"]["drifted"][0] == "above"
+    assert any("training table" in text for text in content["warnings"])
+
+
+def test_a_model_without_a_profile_cannot_fail_on_drift(people: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(people)
+    fitted = deepsep.for_table(deepsep.TSVM()).fit(frame[["age", "plan"]], frame["segment"])
+    deepsep.save(fitted, tmp_path / "old")
+    target = tmp_path / "scored.csv"
+    result = run("score", tmp_path / "old", people, "--id", "customer", "-o", target, "--fail-on-drift")
+    assert result.exit_code == 2
+    assert "has no profile of its training table. Fit it again" in result.stderr
+    assert not target.exists()
+    assert run("score", tmp_path / "old", changed(people), "--id", "customer", "-o", target).exit_code == 0
+    assert json.loads((tmp_path / "scored.drift.json").read_text(encoding="utf-8"))["drift"] is None
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "xlsx"])
+def test_scored_files_name_their_model(people: Path, model: Path, suffix: str) -> None:
+    target = people.with_name(f"scored.{suffix}")
+    assert run("score", model, people, "--id", "customer", "-o", target).exit_code == 0
+    if suffix == "parquet":
+        about = json.loads(pq.read_schema(target).metadata[b"deepsep_model"])
+    else:
+        about = json.loads(load_workbook(target).properties.description)
+    manifest = json.loads((model / "manifest.json").read_bytes())
+    assert about == {
+        "name": "model",
+        "method": "TSVM",
+        "created": manifest["created"],
+        "deepsep": deepsep.__version__,
+        "training_data": manifest["estimator"]["data_fingerprint_"],
+        "sha256": manifest["sha256"],
+    }
+
+
+def test_the_profile_respects_weights(people: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(people)
+    heavy = frame.assign(weight=(frame["plan"] != "free").astype(float).where(frame["segment"].isna(), 1.0))
+    heavy.to_csv(people, index=False)
+    options = ("--label", "segment", "--id", "customer", "--weight", "weight", "--method", "tsvm", "--no-report")
+    assert run("fit", people, *options, "-o", tmp_path / "m").exit_code == 0
+    profile = deepsep.load(tmp_path / "m").training_profile_
+    plan = profile.columns["plan"]
+    counted = heavy[heavy["weight"] > 0]
+    assert profile.rows == len(counted)
+    free = plan.shares[plan.levels.index("free")] if "free" in plan.levels else 1 - sum(plan.shares)
+    assert free == pytest.approx((counted["plan"] == "free").mean(), abs=1e-5)

@@ -47,7 +47,7 @@ def test_a_later_run_removes_what_a_killed_one_has_left(tmp_path, model):
     mine.write_text("x")
     score_file(model, table, target)
     assert not left.exists()
-    assert sorted(tmp_path.iterdir()) == sorted([table, target, alive, other, mine])
+    assert sorted(tmp_path.iterdir()) == sorted([table, target, target.with_name("out.drift.json"), alive, other, mine])
 
 
 @posix

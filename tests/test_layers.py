@@ -14,7 +14,7 @@ SRC = Path(__file__).parents[1] / "src"
 # From top to bottom. A package may import from those above it, and any of its own modules that do not lead back.
 RANKS = (
     *("errors", "_lazy", "_version"),
-    *("core", "solvers", "networks", "files", "evaluation", "classifiers", "survey", "models"),
+    *("core", "solvers", "networks", "drift", "files", "evaluation", "classifiers", "survey", "models"),
     *("table", "scoring", "report", "datasets", "demo_example", "experiments", "cli", "__main__"),
 )
 # What these packages may import beside the standard library and deepsep.

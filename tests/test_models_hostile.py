@@ -26,6 +26,7 @@ from deepsep.files import packed
 from deepsep.files.folder import sha256
 from deepsep.files.manifest import canonical
 from deepsep.models import load, save
+from deepsep.scoring import compare_with_training, remember_training
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3)) + np.repeat([[0, 0, 0], [4, 0, 0], [0, 4, 0]], 50, 0)
@@ -40,6 +41,10 @@ FRAME = pd.DataFrame(X, columns=list("xyz")).assign(
 def make(kind):
     if kind == "table":
         return for_table(Supervised(LogisticRegression())).fit(FRAME, Y)
+    if kind == "profile":
+        model = for_table(Supervised(LogisticRegression())).fit(FRAME, Y)
+        remember_training(model, FRAME, Y)
+        return model
     if kind == "splines":
         return make_pipeline(SplineTransformer(), TSVM()).fit(X, Y)
     if kind == "nested":
@@ -292,6 +297,43 @@ def test_a_model_does_not_start_a_million_threads(name, saved):
     place = saved("lightgbm")
     change_part(place, setting(**{name: 10**6}))
     assert load(place).estimator_.get_params()[name] <= 1024
+
+
+# -- the profile of the training table ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda profile: profile["columns"]["x"].update(kind="category"),
+        lambda profile: profile["columns"]["x"].update(edges=[0.0, 1e999]),
+        lambda profile: profile["columns"]["town"].update(levels=[["Oslo"]]),
+        lambda profile: profile["columns"].update(unheard_of=profile["columns"]["x"]),
+        lambda profile: profile["answers"].update(shares=[0.5, 0.5]),
+        lambda profile: profile.update(effective=-1.0),
+    ],
+)
+def test_a_hostile_profile_is_refused(change, saved):
+    place = saved("profile")
+    profile = json.loads((place / "profile.json").read_bytes())
+    change(profile)
+    write(place, "profile.json", json.dumps(profile).encode())
+    refuse(place, "the profile of the training table is no part of this model")
+
+
+def test_a_profile_counts_only_if_the_manifest_lists_it(saved):
+    place = saved("profile")
+    assert not compare_with_training(load(place), FRAME)["drifted"]
+    manifest = json.loads((place / "manifest.json").read_bytes())
+    del manifest["files"]["profile.json"]
+    write(place, "arrays.safetensors", (place / "arrays.safetensors").read_bytes(), manifest)
+    assert not hasattr(load(place), "training_profile_")
+
+
+def test_an_edited_profile_without_its_hash_is_refused(saved):
+    place = saved("profile")
+    (place / "profile.json").write_bytes((place / "profile.json").read_bytes().replace(b"0.0", b"0.1", 1))
+    refuse(place, "was edited or damaged")
 
 
 # -- the encoder of a table ----------------------------------------------------------------------------------

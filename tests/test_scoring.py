@@ -122,7 +122,7 @@ def test_files_score_as_frames_do(fitted, table, scored, tmp_path, source, rows)
     assert summary["labels"] == {name: int((scored["label"] == name).sum()) for name in ("NA", "blue", "red")}
     assert [share for _, share in heard] == sorted(share for _, share in heard)
     assert heard[-1][0] == 2_500
-    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([source, "out.parquet"])
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([source, "out.parquet", "out.drift.json"])
 
 
 @pytest.mark.parametrize("target", ["out.csv", "out.tsv"])
@@ -406,6 +406,7 @@ def test_without_a_student_the_model_scores_any_number_of_rows(fitted, table, tm
     done = score_file(fitted, place, tmp_path / "out.csv")
     assert (done["scored_by"], done["student"]) == ("deepsep", None)
     (tmp_path / "out.csv").unlink()
+    (tmp_path / "out.drift.json").unlink()
     with pytest.raises(ParameterError, match="fast=True: the model has no student"):
         score_file(fitted, place, tmp_path / "out.csv", fast=True)
     with pytest.raises(ParameterError, match="fast='yes'"):

@@ -632,6 +632,69 @@ class DemoDraws(Results):
         return markdown(head, rows)
 
 
+class Drift(Results):
+    """Alarms about rows that differ from a training table: benchmarks/drift.py."""
+
+    SAMPLES: ClassVar = {"100": "100 rows", "1000": "1,000 rows", "0": "all rows"}
+    CHANGES: ClassVar = {
+        "none": "none",
+        "x 1,000": "a number × 1,000",
+        "+ 0.5 sd": "a number shifted by half a standard deviation",
+        "gaps 5 to 30 %": "gaps in 30 instead of 5 % of the rows",
+        "new level, 5 %": "a new level in 5 % of the rows",
+        "two swapped": "two columns of numbers swapped",
+        "one class x 4": "a class four times as frequent",
+    }
+
+    def alarms(self, column: str = "detected", **where: Any) -> float:
+        """Return how many files raised an alarm, in per cent."""
+        return 100 * mean(self.values(column, **where))
+
+    def files(self, **where: Any) -> int:
+        return len(self.rows(**where))
+
+    def few(self, few: bool) -> Drift:
+        """Return the files that were compared with 300 rows, or the others."""
+        part = Drift(self.path)
+        part.__dict__["frame"] = self.frame[(self.frame["training_rows"] == "300") == few]
+        return part
+
+    def summary(self) -> str:
+        rows = [
+            [
+                words,
+                *(
+                    f"{self.few(few).alarms(change=change, sample=sample):.1f}"
+                    for few in (False, True)
+                    for sample in self.SAMPLES
+                ),
+            ]
+            for change, words in self.CHANGES.items()
+        ]
+        head = [f"{words}{against}" for against in ("", ", 300 in training") for words in self.SAMPLES.values()]
+        return markdown(["change", *head], rows)
+
+
+class DriftAnswers(Drift):
+    """The same for the answers of models."""
+
+    KINDS: ClassVar = {"detected": "any", "classes": "the classes", "confidence": "the confidence"}
+
+    def summary(self) -> str:
+        rows = [
+            [
+                WORDS.get(part, part.upper()),
+                self.CHANGES[change],
+                words,
+                *(f"{self.alarms(kind, part=part, change=change, sample=sample):.1f}" for sample in self.SAMPLES),
+            ]
+            for part in ("logistic-regression", "random-forest", "tsvm")
+            for change in ("none", "one class x 4")
+            for kind, words in self.KINDS.items()
+        ]
+        return markdown(["method", "change", "alarm about", *self.SAMPLES.values()], rows)
+
+
 def wilson(share: float, n: int) -> list[int]:
     """Return the bounds of Wilson's 95 % interval in whole per cent, where this share of n is right."""
     z = 1.96
@@ -650,6 +713,8 @@ READERS = {
     "committee": Committees,
     "demo_draws": DemoDraws,
     "decisions": Decisions,
+    "drift": Drift,
+    "drift_answers": DriftAnswers,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)

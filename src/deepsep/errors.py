@@ -114,6 +114,10 @@ class ApproximationWarning(DeepSepWarning):
     """There are too many rows for the exact kernel, so a Nyström approximation is used."""
 
 
+class DriftWarning(DeepSepWarning):
+    """The rows that were scored differ from the training table, so their labels may be wrong."""
+
+
 class InterruptWarning(DeepSepWarning):
     """A fit was interrupted; the model holds the completed rounds."""
 

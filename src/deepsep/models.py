@@ -12,10 +12,11 @@ from safetensors.numpy import load as read_tensors
 from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.restoring import needs_code, put_together
+from deepsep.drift.profile import read_profile
 from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError
 from deepsep.files.array_layout import part_names, restore_arrays
 from deepsep.files.folder import read_checked
-from deepsep.files.manifest import ARRAYS, PARTS, STEPS, check_versions, read_manifest
+from deepsep.files.manifest import ARRAYS, PARTS, PROFILE, STEPS, check_versions, read_manifest
 from deepsep.files.plain import unpack
 from deepsep.files.saving import save
 from deepsep.files.steps import load_step
@@ -40,7 +41,9 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
     Returns
     -------
     estimator or Pipeline
-        The saved model; its predictions are the same to the last bit.
+        The saved model; its predictions are the same to the last bit. ``provenance_`` says where it comes from: the
+        name of the folder, the method, when and by which version of deepsep it was written, the fingerprint of the
+        training data, and a hash of the whole model.
 
     Raises
     ------
@@ -63,18 +66,22 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         step_files = [f"{STEPS}/{i}.gz" for i in range(len(names or []) - 1)]
         parts = part_names(manifest["arrays"])
         wanted = [ARRAYS, *step_files, *(f"{PARTS}/{name}" for name in parts)]
+        wanted += [PROFILE] if PROFILE in manifest["files"] else []
         if sorted(manifest["files"]) != sorted(wanted):
             raise ModelFileError(f"{root}: its manifest lists files that a model does not have. Save the model again.")
         files = {name: read_checked(root, name, manifest["files"][name]) for name in wanted}
         arrays = restore_arrays(read_tensors(files[ARRAYS]), manifest["arrays"])
         arrays |= {name: files[f"{PARTS}/{name}"] for name in parts}
         model = put_together(manifest["estimator"], arrays, encoder=encoder, others=(SurveySegments,))
-        if names is None:
-            return model
-        steps = [load_step(f"{root / name}", files[name]) for name in step_files]
-        options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
-        options["memory"] = None  # a folder of pickles, which the next fit would open
-        return Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
+        if names is not None:
+            steps = [load_step(f"{root / name}", files[name]) for name in step_files]
+            options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
+            options["memory"] = None  # a folder of pickles, which the next fit would open
+            model = Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
+        if PROFILE in files:
+            model.training_profile_ = read_profile(files[PROFILE], _kinds(model), len(model.classes_))
+        model.provenance_ = _provenance(root, manifest)
+        return model
     except (DeepSepError, DeepSepWarning):  # a warning, if the user turned warnings into errors
         raise
     except ImportError as error:
@@ -87,6 +94,23 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
         raise ModelFileError(
             f"{root}: the parts of the model do not fit together ({type(error).__name__}: {error}). Save it again."
         ) from error
+
+
+def _kinds(model: Any) -> Mapping[str, str]:
+    """Return the columns that a pipeline takes from a table, with their types."""
+    return getattr(model[0], "schema_", {}) if isinstance(model, Pipeline) else {}
+
+
+def _provenance(root: Path, manifest: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return what scored files say of the model that scored them."""
+    return {
+        "name": root.resolve().name,
+        "method": str(manifest["estimator"]["kind"]),
+        "created": str(manifest["created"]),
+        "deepsep": str(manifest["versions"]["deepsep"]),
+        "training_data": manifest["estimator"].get("data_fingerprint_"),
+        "sha256": str(manifest["sha256"]),
+    }
 
 
 def _check_encoder(root: Path, section: Mapping[str, Any], encoder: Any) -> None:

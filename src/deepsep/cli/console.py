@@ -16,7 +16,7 @@ import typer
 from deepsep.cli.words import in_options
 from deepsep.errors import DeepSepError, DeepSepWarning, InterruptWarning
 
-FAILURE, MISUSE, INTERRUPTED = 1, 2, 130
+FAILURE, MISUSE, DRIFT, INTERRUPTED = 1, 2, 3, 130
 DEBUG = "DEEPSEP_DEBUG"
 
 
@@ -118,6 +118,7 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
     0    success
     1    failure beyond the user's control: disk, memory, a missing extra
     2    invalid options or data
+    3    the rows differ from the training table (``score --fail-on-drift``)
     130  Ctrl-C
     ==== ======================================================================
     """

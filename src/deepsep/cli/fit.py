@@ -220,6 +220,7 @@ def fit_and_measure(
     from deepsep.report.findings import check_fit
     from deepsep.scoring.decisions import evidence_of
     from deepsep.scoring.local import label_type
+    from deepsep.scoring.training_profile import remember_columns
     from deepsep.table import for_table
 
     labelled, asked = data.labelled, asked or {}
@@ -248,6 +249,7 @@ def fit_and_measure(
             if report:
                 out.note("Evaluating it by cross-validation, next to other methods ...")
                 on_step = stack.enter_context(out.steps("Report"))
+        remember_columns(model, columns, data.labels, data.weight)
         model[0].label_ = data.label  # the predictions of ``deepsep score`` are written under this name too
         seconds = time.perf_counter() - began
         proba = model[-1].label_distributions_

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from deepsep.cli.console import console
+from deepsep.cli.console import DRIFT, console
 from deepsep.cli.options import (
     Abstain,
     CostsFile,
@@ -62,6 +62,10 @@ def score(
     address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
     ] = None,
+    fail_on_drift: Annotated[
+        bool,
+        typer.Option("--fail-on-drift", help="End with exit code 3 if the rows differ from the training table."),
+    ] = False,
     *,
     reading: ReadingOptions,
     json: Json = False,
@@ -74,6 +78,9 @@ def score(
     the student of a committee, a network that is much faster, if it costs at most two points of accuracy. With --sets
     or --abstain the committee scores, however many the rows: what they promise rests on its predictions out of fold.
 
+    The rows are compared with the training table, and a notice says in which columns they differ. A file beside the
+    output, scored.drift.json for scored.parquet, has all figures and says which model scored.
+
     Example: deepsep score model customers.csv --id customer -o scored.parquet
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
@@ -84,10 +91,21 @@ def score(
         from deepsep.models import load
         from deepsep.scoring import score_file
         from deepsep.scoring.costs import read_costs
+        from deepsep.scoring.training_profile import profile_of, provenance_of
 
         if fast and exact:
             raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
         fitted = load(model)
+        if fail_on_drift and profile_of(fitted) is None:
+            raise ParameterError(
+                f"--fail-on-drift: the model in {model} has no profile of its training table. Fit it again with this "
+                "version of deepsep."
+            )
+        about = provenance_of(fitted)
+        out.note(
+            f"Model {about['name']} ({about['method']} of {about['created'][:16].replace('T', ' ')} UTC, written by "
+            f"deepsep {about['deepsep']}; training data {about['training_data']})."
+        )
         out.note(f"Scoring {table} ...")
         began = time.perf_counter()
         with out.share("Scoring") as progress:
@@ -127,3 +145,5 @@ def score(
         ]
         lines += decision_lines(done["decisions"], done["rows"], costs, by_student=done["scored_by"] == "student")
         out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
+        if fail_on_drift and done["drift"]["drifted"]:
+            raise typer.Exit(DRIFT)

@@ -18,7 +18,7 @@ from deepsep.files.folder import read_file, sha256
 
 FORMAT = "deepsep-model"
 FORMAT_VERSION = 1
-MANIFEST, ARRAYS, STEPS, PARTS = "manifest.json", "arrays.safetensors", "steps", "parts"
+MANIFEST, ARRAYS, STEPS, PARTS, PROFILE = "manifest.json", "arrays.safetensors", "steps", "parts", "profile.json"
 
 
 def canonical(manifest: Mapping[str, Any]) -> bytes:

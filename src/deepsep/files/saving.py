@@ -7,6 +7,7 @@ manifest.json           versions, columns, classes, settings, fingerprint of the
 arrays.safetensors      weights and everything else that is an array
 steps/0.gz, ...         the steps of a pipeline before the last
 parts/...               classifiers of other libraries, such as LightGBM's trees
+profile.json            what the columns of the training table and the answers look like, if the model knows it
 ======================  =============================================================================================
 
 Nothing in it is a pickle, and opening it runs no code from the folder: arrays are numbers, the manifest holds plain
@@ -25,6 +26,7 @@ from safetensors.numpy import save as write_tensors
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from deepsep.drift.profile import dump_profile
 from deepsep.errors import ModelFileError
 from deepsep.files.array_layout import lay_out
 from deepsep.files.folder import install, sha256
@@ -35,6 +37,7 @@ from deepsep.files.manifest import (
     FORMAT_VERSION,
     MANIFEST,
     PARTS,
+    PROFILE,
     STEPS,
     canonical,
     check_model_folder,
@@ -43,7 +46,7 @@ from deepsep.files.manifest import (
 from deepsep.files.plain import pack
 from deepsep.files.steps import dump_step
 
-OWN = (MANIFEST, ARRAYS, STEPS, PARTS)  # files of an earlier model in the folder, to be replaced
+OWN = (MANIFEST, ARRAYS, STEPS, PARTS, PROFILE)  # files of an earlier model in the folder, to be replaced
 COMMON = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
 
 
@@ -102,6 +105,9 @@ def model_files(model: Any) -> dict[str, bytes]:
         }
         for i, (name, step) in enumerate(steps[:-1]):
             files[f"{STEPS}/{i}.gz"] = dump_step(name, step)
+    profile = getattr(model, "training_profile_", None)
+    if profile is not None and profile.data == getattr(final, "data_fingerprint_", None):
+        files[PROFILE] = dump_profile(profile)
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,

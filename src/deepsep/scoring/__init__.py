@@ -1,4 +1,4 @@
-"""Score a DataFrame, a file or a folder of files with a fitted model, locally or on a Ray cluster."""
+"""Score a DataFrame, a file or a folder of files with a fitted model, and compare it with the training table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ from deepsep._lazy import lazy_names
 if TYPE_CHECKING:
     from deepsep.scoring.files import score_file
     from deepsep.scoring.frame import score_frame
+    from deepsep.scoring.training_profile import compare_with_training, remember_training
 
-__all__ = ["score_file", "score_frame"]
+__all__ = ["compare_with_training", "remember_training", "score_file", "score_frame"]
 
-_HOME = {"score_file": "deepsep.scoring.files", "score_frame": "deepsep.scoring.frame"}
+_HOME = {
+    "compare_with_training": "deepsep.scoring.training_profile",
+    "remember_training": "deepsep.scoring.training_profile",
+    "score_file": "deepsep.scoring.files",
+    "score_frame": "deepsep.scoring.frame",
+}
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.committee import Committee
+from deepsep.drift.counts import Counts
 from deepsep.errors import ParameterError, Setting
 from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
@@ -35,12 +36,15 @@ class Tally:
         Labels that are not the likeliest class, because of costs.
     sizes : Counter
         Rows with so many classes in their set.
+    drift : Counts or None
+        The rows, counted for the comparison with the training table; of a whole file only.
     """
 
     labels: Counter[Any] = field(default_factory=Counter)
     sure: float = 0.0
     changed: int = 0
     sizes: Counter[int] = field(default_factory=Counter)
+    drift: Counts | None = None
 
     @property
     def rows(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -11,7 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.core.notices import warn
+from deepsep.drift.comparison import compare
+from deepsep.drift.counts import Counts, one_in
+from deepsep.drift.profile import TrainingProfile
+from deepsep.drift.sentences import notice
+from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.models import load
 from deepsep.scoring import local, ray_engine
@@ -21,6 +27,7 @@ from deepsep.scoring.frame import schema_of
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.student import choose, describe
+from deepsep.scoring.training_profile import profile_of, provenance_of
 from deepsep.table.batches import TableFile
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column, kind_of, part_files
@@ -54,6 +61,10 @@ def score_file(
 
     Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. The target
     is written completely or not at all: it is written to a temporary place and moved at the end.
+
+    The rows are compared with the training table on the way, if the model has a profile of it, as those of ``deepsep
+    fit`` have. The result is in what is returned and in a file beside the target, ``scored.drift.json`` for
+    ``scored.parquet``, which also says which model scored. Parquet and Excel files say so in their metadata.
 
     Parameters
     ----------
@@ -102,7 +113,14 @@ def score_file(
         label;
         ``scored_by``, the name of the method, "student" if it was the student; and ``student``, None if the model has
         none, else a dict: ``agreement``, how often it agrees with its committee on rows that were held out from it, and
-        ``accuracy_loss``, what the differences are expected to cost.
+        ``accuracy_loss``, what the differences are expected to cost. ``model``: name, method, date, version, and hashes
+        of the training data and of the model; ``drift``: what :func:`compare_with_training` returns, None if the model
+        has no profile of its training table; ``drift_file``: where both were written.
+
+    Warns
+    -----
+    DriftWarning
+        If the rows differ from the training table.
 
     Raises
     ------
@@ -139,7 +157,16 @@ def score_file(
         )
     if fast is None and (sets is not None or abstain is not None):
         fast = False
-    options = {"id": id, "batch_rows": batch_rows, "decisions": decisions}
+    beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
+    _check_beside(beside)
+    profile, provenance = profile_of(model), provenance_of(model)
+    options: dict[str, Any] = {
+        "id": id,
+        "batch_rows": batch_rows,
+        "decisions": decisions,
+        "profile": profile,
+        "provenance": provenance,
+    }
     reading = {
         "encoding": encoding,
         "delimiter": delimiter,
@@ -149,21 +176,26 @@ def score_file(
     }
     goal.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(goal)
+    remove_leftovers(beside)
     scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
     files = part_files(place) if folder else [place]
     parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
     scorer = choose(model, parts, fast)
+    sizes = [part.n_rows for part in parts]
+    options["every"] = one_in(None if None in sizes else sum(size or 0 for size in sizes))
     report = _Report(parts, progress)
     try:
         if engine == "ray":
             tallies = ray_engine.score_parts(scorer, parts, options, report, address=address)
         else:
             tallies = local.score_parts(scorer, parts, options, report)
+        beside.unlink(missing_ok=True)  # it is about the earlier target
         _move(scratch, goal)
     finally:
         shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
     whole = sum(tallies, Tally())
-    return {
+    drift = _compare(profile, tallies, model, scorer)
+    done = {
         "rows": whole.rows,
         "parts": len(files),
         "labels": {name: whole.labels[name] for name in np.asarray(model.classes_).tolist()},
@@ -171,7 +203,48 @@ def score_file(
         "target": str(goal),
         "decisions": decisions.describe(whole, evidence_of(scorer)),
         **describe(model, scorer),
+        "model": provenance,
+        "drift": drift,
+        "drift_file": str(beside),
     }
+    _write_beside(beside, {"deepsep": "drift", "source": str(place), **done})
+    if drift is not None and drift["drifted"]:
+        warn(notice(drift), DriftWarning)
+    return done
+
+
+def _compare(profile: TrainingProfile | None, tallies: list[Tally], model: Any, scorer: Any) -> dict[str, Any] | None:
+    """Return how all scored rows differ from the training table."""
+    if profile is None:
+        return None
+    counts = Counts(profile)
+    for tally in tallies:
+        if tally.drift is not None:
+            counts += tally.drift
+    agreement = None if scorer is model else describe(model, scorer)["student"]["agreement"]
+    return compare(profile, counts, np.asarray(model.classes_).tolist(), agreement=agreement)
+
+
+def _check_beside(place: Path) -> None:
+    """Raise if the file about the scoring would replace something else."""
+    if not os.path.lexists(place):
+        return
+    try:
+        ours = json.loads(place.read_bytes())["deepsep"] == "drift"
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        ours = False
+    if not ours:
+        raise DataError(f"{place} would be replaced, and deepsep did not write it. Rename it, or name another target.")
+
+
+def _write_beside(place: Path, content: dict[str, Any]) -> None:
+    content["labels"] = {str(name): rows for name, rows in content["labels"].items()}
+    scratch = hidden_name(place, "new.json")
+    try:
+        scratch.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(scratch, place)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def _plan(

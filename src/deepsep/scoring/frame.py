@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally
@@ -81,9 +82,18 @@ def score_frame(
 
 
 def score_rows(
-    model: Any, frame: Any, decisions: Decisions, *, id: str | None = None, first_row: int = 0
+    model: Any,
+    frame: Any,
+    decisions: Decisions,
+    *,
+    id: str | None = None,
+    first_row: int = 0,
+    counts: Counts | None = None,
 ) -> tuple[pd.DataFrame, Tally]:
-    """Return what :func:`score_frame` does, and what was decided; all engines call this function."""
+    """Return what :func:`score_frame` does, and what was decided; all engines call this function.
+
+    Rows and answers are counted if there is something to count them in.
+    """
     rows: Any = frame if isinstance(frame, np.ndarray) and id is None else as_frame(frame)
     if id is None:
         out: dict[str, Any] = {"row": np.arange(first_row, first_row + len(rows))}
@@ -94,16 +104,24 @@ def score_rows(
     classes, label = np.asarray(model.classes_), label_of(model)
     check_id_name(id, prediction_names(classes, label, sets=decisions.sets is not None))
     if not hasattr(model, "predict_proba"):
-        called = _in_blocks(model, rows, "predict") if len(rows) else classes[:0]
+        called = _in_blocks(model, rows, "predict", counts, first_row) if len(rows) else classes[:0]
+        if counts is not None:
+            counts.add_answers(np.searchsorted(classes, called), None)
         return pd.DataFrame(out | {prediction_names(classes, label)[0]: called}), Tally(Counter(called.tolist()))
-    p = _in_blocks(model, rows, "predict_proba") if len(rows) else np.empty((0, len(classes)))
+    p = _in_blocks(model, rows, "predict_proba", counts, first_row) if len(rows) else np.empty((0, len(classes)))
+    if counts is not None and len(p):
+        counts.add_answers(p.argmax(axis=1), p.max(axis=1))
     columns, tally = decisions.columns(p, label)
     return pd.DataFrame(out | columns), tally
 
 
-def _in_blocks(model: Any, rows: Any, method: str) -> Any:
+def _in_blocks(model: Any, rows: Any, method: str, counts: Counts | None, first_row: int) -> Any:
     estimator, matrix = model, rows
-    if isinstance(model, Pipeline):
+    if isinstance(model, Pipeline) and counts is not None:  # the first step takes the columns that the model uses
+        columns = model[0].transform(rows)
+        counts.add_columns(columns, first_row)
+        estimator, matrix = model[-1], model[1:-1].transform(columns)
+    elif isinstance(model, Pipeline):
         estimator, matrix = model[-1], model[:-1].transform(rows)
     elif isinstance(rows, pd.DataFrame) and hasattr(model, "feature_names_in_"):
         matrix = rows[list(model.feature_names_in_)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from deepsep.drift.counts import Counts
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import prediction_names
 from deepsep.scoring.decisions import Decisions, Tally
@@ -20,11 +22,11 @@ from deepsep.scoring.writing import MARK, Writer
 
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
-    """Score the parts in order and return what was decided in each."""
+    """Score the parts in order and return what each holds."""
     id, decisions, tallies = options["id"], options["decisions"], []
     for target, together in groupby(parts, key=lambda part: part.target):
         group = list(together)
-        with Writer(target, label_type(model, decisions) | _id_type(group, id)) as writer:
+        with Writer(target, label_type(model, decisions) | _id_type(group, id), options["provenance"]) as writer:
             tallies += [score_part(model, part, writer, options, report) for part in group]
             if writer.empty:  # a table without rows gives a result without rows
                 nothing = pd.DataFrame(columns=_columns(group[0], id))
@@ -58,15 +60,16 @@ def _id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
 
 
 def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Tally:
-    """Score one file and return what was decided."""
+    """Score one file and return what it holds."""
     id, whole, row = options["id"], Tally(), part.first_row
+    drift = None if options["profile"] is None else Counts(options["profile"], options["every"])
     for frame, share in part.source.batches(options["batch_rows"], _columns(part, id), part.types, id):
-        scored, tally = score_rows(model, frame, options["decisions"], id=id, first_row=row)
+        scored, tally = score_rows(model, frame, options["decisions"], id=id, first_row=row, counts=drift)
         writer.write(scored)
         whole += tally
         row += len(scored)
         report(len(scored), share)
-    return whole
+    return replace(whole, drift=drift)
 
 
 def is_result(path: Path) -> bool:

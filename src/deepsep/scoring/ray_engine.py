@@ -15,7 +15,7 @@ from deepsep.scoring.parts import Part, Report
 def score_parts(
     model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, address: str | None = None
 ) -> list[Tally]:
-    """Score the parts on a cluster and return what was decided in each.
+    """Score the parts on a cluster and return what each holds.
 
     Uses the cluster that this process is connected to, if any; otherwise joins the one at ``address``, or starts one
     here, and disconnects at the end.
@@ -35,7 +35,7 @@ def score_parts(
         scorer = ray.remote(num_cpus=1)(Scorer)
         n_actors = max(1, min(len(parts), int(ray.cluster_resources().get("CPU", 1))))
         actors = [scorer.remote(shared, dict(options)) for _ in range(n_actors)]
-        tallies = []
+        tallies: list[Tally] = []
         for tally in pool(actors).map_unordered(lambda actor, part: actor.score.remote(part), list(parts)):
             tallies.append(tally)
             report(tally.rows, len(tallies) / len(parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,7 @@ from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 from deepsep.errors import DataError
 
 MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
+MODEL = b"deepsep_model"  # their metadata about the model, as JSON
 EXCEL_ROWS = 1_048_575  # most rows below the header of a sheet
 
 
@@ -30,10 +32,13 @@ class Writer:
         Ends in .parquet, .csv, .tsv or .xlsx. CSV gets a byte order mark, without which Excel garbles accents.
     types : dict {column: Arrow type}
         Types of columns that the first rows do not determine.
+    provenance : dict, optional
+        Which model made the predictions, for the metadata of Parquet and Excel files; text files have none.
     """
 
-    def __init__(self, path: Path, types: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, types: Mapping[str, Any], provenance: Mapping[str, Any] | None = None) -> None:
         self.path, self.types = path, types
+        self._about = json.dumps(dict(provenance)) if provenance else ""
         self._writer: Any = None
         self._file: Any = None
 
@@ -49,9 +54,10 @@ class Writer:
         """Append rows; the first ones set the types of columns for which none is given."""
         table = pa.Table.from_pandas(frame, preserve_index=False)
         if self._writer is None:
+            about = {MODEL: self._about.encode()} if self._about else {}
             self._schema = pa.schema(
                 [field.with_type(self.types.get(field.name, field.type)) for field in table.schema],
-                (table.schema.metadata or {}) | MARK,
+                (table.schema.metadata or {}) | MARK | about,
             )
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._open()
@@ -62,7 +68,7 @@ class Writer:
         if kind == ".parquet":
             return pq.ParquetWriter(self.path, self._schema)
         if kind == ".xlsx":
-            return _ExcelWriter(self.path, self._schema.names)
+            return _ExcelWriter(self.path, self._schema.names, self._about)
         self._file = open(self.path, "wb")  # noqa: SIM115
         if kind == ".csv":
             self._file.write(codecs.BOM_UTF8)
@@ -79,9 +85,11 @@ class Writer:
 class _ExcelWriter:
     """Writes one sheet, row by row."""
 
-    def __init__(self, path: Path, names: list[str]) -> None:
+    def __init__(self, path: Path, names: list[str], about: str) -> None:
         self.path, self.rows = path, 0
         self._book = Workbook(write_only=True)
+        self._book.properties.creator = "deepsep"
+        self._book.properties.description = about or None  # the comments in the properties of the document
         self._sheet = self._book.create_sheet("predictions")
         self._sheet.append(list(self._cells(names)))
 

@@ -1,0 +1,395 @@
+"""A compact profile of a training table: what its columns and the model's answers look like, without any of its rows.
+
+Values are not written as they are where few rows share them: a level is named if at least ten rows have it, a bin of
+numbers holds about ten rows or more, and its edges are rounded outward to about a hundredth of the spread.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any, Literal, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from deepsep.errors import ModelFileError
+
+Array = NDArray[Any]
+Kind = Literal["number", "date", "category", "text"]
+
+BINS = 32  # most bins of a column of numbers
+FEW = 10  # rows that share a level before it is named, or a bin
+LEVELS = 40  # most levels that are named
+LONGEST = 100  # most letters of a level that is named
+COLUMNS = 1_000  # most columns in a profile
+SPREAD = 100  # parts of the spread to which edges are rounded
+FEW_LEVELS = 100  # fewer different texts than this are a category, and so are texts that are mostly named
+MARKS = 4_096  # different marks of levels that are not named
+MARKED = 100  # most levels that get a mark
+MOST_BYTES = 1 << 25
+LATEST = 1e15  # seconds from 1970 to any date
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """What one column looks like.
+
+    Numbers are in bins: those of dates are seconds since 1970, those of text the lengths of the texts.
+
+    Attributes
+    ----------
+    kind : {"number", "date", "category", "text"}
+    gaps : float
+        Share of the rows without a value.
+    distinct : int
+        Number of different values.
+    edges : list of float
+        The lowest value and the upper edge of each bin; the last is the highest value.
+    levels : list of str
+        The levels of a category that are named.
+    shares : list of float
+        Share of the values in each bin or level.
+    others : float
+        Share of the values to expect at levels that are not named.
+    new : float
+        Share of the values to expect at levels that the training table does not have.
+    marks : list of int or None
+        A mark for each level that is not named, by which it is recognised: many words have the same one of 4,096. None:
+        there are too many of them, and new levels are not told from rare ones.
+    """
+
+    kind: Kind
+    gaps: float
+    distinct: int
+    edges: list[float]
+    levels: list[str]
+    shares: list[float]
+    others: float = 0.0
+    new: float = 0.0
+    marks: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class AnswerProfile:
+    """What the model answers.
+
+    Attributes
+    ----------
+    rows : float
+        Effective number of rows.
+    shares : list of float
+        Share of the rows of each class, in the order of ``classes_``.
+    confidence : ColumnProfile or None
+        The confidence, if the rows are unlabelled: of rows with labels the model is surer than of others.
+    mean : float or None
+        The mean of the confidence.
+    """
+
+    rows: float
+    shares: list[float]
+    confidence: ColumnProfile | None = None
+    mean: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingProfile:
+    """What a training table looks like.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows.
+    effective : float
+        The same for weighted rows: the number of equally weighted rows whose means are as certain.
+    columns : dict {column: ColumnProfile}
+    answers : AnswerProfile or None
+    data : str or None
+        Fingerprint of the data that the model was fitted to; a model that is fitted again has another one.
+    """
+
+    rows: int
+    effective: float
+    columns: dict[str, ColumnProfile]
+    answers: AnswerProfile | None
+    data: str | None = None
+
+
+def profile_table(
+    columns: pd.DataFrame,
+    proba: Array | None,
+    *,
+    weight: Array | None = None,
+    unlabelled: Array | None = None,
+    data: str | None = None,
+) -> TrainingProfile:
+    """Return the profile of a training table.
+
+    Parameters
+    ----------
+    columns : DataFrame
+        Columns of numbers, dates and text, as the model uses them. Beyond the first 1,000 they are not profiled.
+    proba : array (n, c) or None
+        The probabilities that the model gives to the classes of each row. None: these are not like those of new rows,
+        and answers are not profiled.
+    weight : array (n,), optional
+        How much each row counts.
+    unlabelled : array (n,) of bool, optional
+        Rows without a label. If there are 50 of them, the answers are those about these rows alone.
+    data : str, optional
+        Fingerprint of the data.
+    """
+    weight = np.ones(len(columns)) if weight is None else weight
+    some = columns.iloc[:, :COLUMNS]
+    return TrainingProfile(
+        rows=int((weight > 0).sum()),
+        effective=effective_rows(weight),
+        columns={str(name): profile_column(column, weight) for name, column in some.items()},
+        answers=None if proba is None else _profile_answers(proba, weight, unlabelled),
+        data=data,
+    )
+
+
+ENOUGH = 50  # unlabelled rows whose answers are typical of answers about new rows
+
+
+def _profile_answers(proba: Array, weight: Array, unlabelled: Array | None) -> AnswerProfile:
+    fresh = unlabelled is not None and (weight[unlabelled] > 0).sum() >= ENOUGH
+    if fresh:
+        proba, weight = proba[unlabelled], weight[unlabelled]
+    counts = np.bincount(proba.argmax(axis=1), weights=weight, minlength=proba.shape[1])
+    rows, shares, best = effective_rows(weight), _rounded(counts / counts.sum()), proba.max(axis=1).astype(float)
+    if not fresh:
+        return AnswerProfile(rows, shares)
+    return AnswerProfile(rows, shares, profile_column(pd.Series(best), weight), float(np.average(best, weights=weight)))
+
+
+def effective_rows(weight: Array) -> float:
+    """Return the number of equally weighted rows whose mean would be as certain (Kish)."""
+    return float(weight.sum() ** 2 / (weight**2).sum())
+
+
+def profile_column(column: pd.Series[Any], weight: Array) -> ColumnProfile:
+    """Return the profile of one column: numbers, dates, or anything else as text."""
+    counted = weight > 0
+    given = (column.notna().to_numpy() & counted).astype(bool)
+    gaps = float(f"{1 - weight[given].sum() / weight.sum():.6g}")
+    values, weight = column[given], weight[given]
+    kind: Kind
+    if pd.api.types.is_datetime64_any_dtype(column):
+        kind = "date"
+    elif pd.api.types.is_numeric_dtype(column):
+        kind = "number"
+    else:
+        levels, named = _levels(values)
+        few = len(levels) < FEW_LEVELS or named * 2 >= len(values)
+        kind = "category" if few else "text"
+        if few:
+            return _profile_category(values, weight, gaps, levels)
+    numbers = as_numbers(values, kind)
+    edges = _edges(numbers, weight)
+    inside = bin_of(edges, numbers) if len(edges) else np.empty(0, int)
+    counts = np.bincount(inside, weights=weight, minlength=len(edges) + 1)[1:-1]
+    shares = _rounded(counts / counts.sum()) if len(counts) else []
+    return ColumnProfile(kind, gaps, int(values.nunique()), edges.tolist(), [], shares)
+
+
+def as_numbers(values: pd.Series[Any], kind: Kind) -> Array:
+    """Return values without gaps as the numbers that are put in bins."""
+    if kind == "number":
+        return np.asarray(values.to_numpy(np.float64))
+    if kind == "date":
+        return np.asarray(values.to_numpy("datetime64[us]").astype(np.int64) / 1e6)
+    return np.asarray(values.str.len().to_numpy(np.float64))
+
+
+def bin_of(edges: Array, numbers: Array) -> Array:
+    """Return the bin of each number: 0 is below the range, ``len(edges)`` above it.
+
+    Examples
+    --------
+    >>> bin_of(np.array([0.0, 1.0, 5.0]), np.array([-1.0, 0.0, 1.0, 2.0, 6.0])).tolist()
+    [0, 1, 1, 2, 3]
+    """
+    bins = np.searchsorted(edges[1:], numbers, side="left") + 1
+    bins[numbers < edges[0]] = 0
+    return cast(Array, bins)
+
+
+def _edges(numbers: Array, weight: Array) -> Array:
+    """Return the lowest value and quantiles, rounded outward."""
+    if not len(numbers):
+        return np.empty(0)
+    order = np.argsort(numbers, kind="stable")
+    numbers, below = numbers[order], np.cumsum(weight[order])
+    n_bins = min(max(len(numbers) // FEW, 1), BINS)
+    at = np.searchsorted(below, below[-1] * (np.arange(1, n_bins) / n_bins - 1e-12))
+    quantiles = np.append(numbers[np.minimum(at, len(numbers) - 1)], numbers[-1])
+    low, high = numbers[int(0.05 * (len(numbers) - 1))], numbers[int(0.95 * (len(numbers) - 1))]
+    spread = high - low or numbers[-1] - numbers[0]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        power = math.floor(math.log10(spread / SPREAD)) if 0 < spread < math.inf and spread / SPREAD > 0 else None
+        if power is not None and abs(power) < 300:
+            up = 10.0**-power if power < 0 else 1.0
+            down = 10.0**power if power > 0 else 1.0
+            rounded = np.append(np.floor(numbers[0] * up / down), np.ceil(quantiles * up / down)) * down / up
+            if np.isfinite(rounded).all() and rounded[0] <= numbers[0] and rounded[-1] >= numbers[-1]:
+                return np.append(rounded[0], np.unique(rounded[1:]))
+    return np.append(numbers[0], np.unique(quantiles))
+
+
+def _levels(values: pd.Series[Any]) -> tuple[pd.Series[int], int]:
+    """Return the rows of each level, the most frequent first, and how many of them are at levels that are named."""
+    levels = values.value_counts()
+    return levels, int(levels[_is_named(levels, 0)].sum())
+
+
+def _is_named(levels: pd.Series[int], less: int) -> Array:
+    """Return which levels are named, or would be if they had fewer rows."""
+    beyond = int(levels.iloc[LEVELS]) + 1 if len(levels) > LEVELS else 0
+    short = levels.index.str.len().to_numpy() <= LONGEST if len(levels) else np.empty(0, bool)
+    return np.asarray((levels.to_numpy() - less >= max(FEW, beyond)) & short)
+
+
+def _profile_category(values: pd.Series[Any], weight: Array, gaps: float, levels: pd.Series[int]) -> ColumnProfile:
+    """Return the profile of a category.
+
+    Levels are named because they are frequent here, so in other rows they are a little less so. The share of the others
+    to expect there is that of the rows whose level would not be named without this one row, and the share of new levels
+    that of the rows whose level would not be known without them (Good and Turing's idea).
+    """
+    names = [str(name) for name in levels.index[_is_named(levels, 0)]]
+    if not len(values):
+        return ColumnProfile("category", gaps, 0, [], [], [])
+    codes = pd.Index(names, dtype=object).get_indexer(values.astype(object))
+    counts = np.bincount(codes + 1, weights=weight, minlength=len(names) + 1)[1:]
+    sure = levels.index[_is_named(levels, 1)]
+    others = float(weight[~values.isin(sure).to_numpy()].sum() / weight.sum())
+    if len(names) == len(levels):
+        others = 0.0
+    once = levels.index[levels.to_numpy() == 1]
+    new = float(weight[values.isin(once).to_numpy()].sum() / weight.sum())
+    marks = sorted({mark_of(str(name)) for name in levels.index.difference(names)})
+    return ColumnProfile(
+        kind="category",
+        gaps=gaps,
+        distinct=len(levels),
+        edges=[],
+        levels=names,
+        shares=_rounded(counts / weight.sum()),
+        others=float(f"{others:.6g}"),
+        new=float(f"{new:.6g}"),
+        marks=marks if len(marks) <= MARKED else None,
+    )
+
+
+def mark_of(level: str) -> int:
+    """Return a number from 0 to 4,095 for a level."""
+    return zlib.crc32(level.encode("utf-8", "backslashreplace")) % MARKS
+
+
+def _rounded(shares: Array) -> list[float]:
+    return [float(f"{share:.6g}") for share in shares]
+
+
+# -- files -----------------------------------------------------------------------------------------------------
+
+
+def dump_profile(profile: TrainingProfile) -> bytes:
+    """Return a profile as the content of a file."""
+    return json.dumps(asdict(profile), allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> TrainingProfile:
+    """Return the profile in a file, or raise if it does not belong to a model with these columns and classes.
+
+    Parameters
+    ----------
+    data : bytes
+        What ``dump_profile`` returned.
+    kinds : dict {column: "number", "boolean", "date" or "text"}
+        The columns that the model uses.
+    n_classes : int
+        Number of the model's classes.
+    """
+    try:
+        _need(len(data) <= MOST_BYTES, "it is too large")
+        content = json.loads(data)
+        columns = {name: _read_column(column) for name, column in content["columns"].items()}
+        profile = TrainingProfile(
+            rows=_whole(content["rows"]),
+            effective=_number(content["effective"], 0),
+            columns=columns,
+            answers=None if content["answers"] is None else _read_answers(content["answers"], n_classes),
+            data=content["data"],
+        )
+        _need(asdict(profile) == content, "it has parts that no profile has")
+        _need(profile.data is None or isinstance(profile.data, str), "its fingerprint is no text")
+        _need(len(columns) <= COLUMNS, "it has too many columns")
+        for name, column in columns.items():
+            expected = {"number": ("number",), "date": ("date",)}.get(kinds[name], ("category", "text"))
+            _need(column.kind in expected, f"column {name!r} is of another kind")
+        _need(profile.effective <= profile.rows * 1.001, "its rows do not add up")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+        raise ModelFileError(
+            f"the profile of the training table is no part of this model ({type(error).__name__}: {error}). Save the "
+            "model again."
+        ) from None
+    return profile
+
+
+def _read_column(entry: Mapping[str, Any]) -> ColumnProfile:
+    column = ColumnProfile(**entry)
+    edges = [_number(edge) for edge in column.edges]
+    _need(column.kind in ("number", "date", "category", "text"), "a column has no kind")
+    ordered = all(low < high for low, high in pairwise(edges[1:])) and edges[:1] <= edges[1:2]
+    _need(not edges or (len(edges) >= 2 and ordered), "bins are not in order")
+    _need(all(isinstance(level, str) for level in column.levels), "a level is no text")
+    _need(len(set(column.levels)) == len(column.levels) <= LEVELS, "levels occur twice, or are too many")
+    _need(len(edges) <= BINS + 1, "there are too many bins")
+    _need(column.kind != "date" or all(abs(edge) < LATEST for edge in edges), "a date is none")
+    _need(all(0 <= _number(share) <= 1 for share in (column.gaps, column.others, column.new)), "a share is none")
+    marks = column.marks or []
+    _need(len(marks) <= MARKED and all(_whole(mark) < MARKS for mark in marks), "marks of levels are none")
+    _whole(column.distinct)
+    n_bins = len(column.levels) if column.kind == "category" else max(len(edges) - 1, 0)
+    _need(not (edges and column.levels), "a column has bins and levels")
+    _need(len(column.shares) == n_bins, "a bin has no share")
+    if column.kind != "category" and n_bins:
+        _shares(column.shares)
+    _need(all(0 <= _number(share) <= 1 for share in column.shares) and sum(column.shares) < 1.001, "shares are none")
+    return column
+
+
+def _read_answers(entry: Mapping[str, Any], n_classes: int) -> AnswerProfile:
+    confidence = None if entry["confidence"] is None else _read_column(entry["confidence"])
+    _need(confidence is None or confidence.kind == "number", "the confidence is no number")
+    _need((confidence is None) == (entry["mean"] is None), "the confidence has no mean")
+    _need(len(entry["shares"]) == n_classes, "it has other classes")
+    mean = None if confidence is None else _number(entry["mean"])
+    return AnswerProfile(_number(entry["rows"], 0), _shares(entry["shares"]), confidence, mean)
+
+
+def _shares(shares: Any) -> list[float]:
+    _need(all(_number(share) >= 0 for share in shares) and abs(sum(shares) - 1) < 1e-3, "shares do not add up to one")
+    return list(shares)
+
+
+def _whole(value: Any) -> int:
+    _need(type(value) is int and value >= 0, "a number of rows is none")
+    return int(value)
+
+
+def _number(value: Any, above: float = -math.inf) -> float:
+    _need(type(value) in (int, float) and math.isfinite(value) and value > above, "a number is none")
+    return float(value)
+
+
+def _need(holds: bool, problem: str) -> None:
+    if not holds:
+        raise ValueError(problem)

@@ -1,0 +1,146 @@
+"""Give a model a profile of its training table, and compare other tables with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from deepsep._version import __version__
+from deepsep.classifiers.graph_method import GraphMethod
+from deepsep.core.checks import row_weights
+from deepsep.core.labels import given_labels
+from deepsep.drift.comparison import compare
+from deepsep.drift.counts import Counts, one_in
+from deepsep.drift.profile import TrainingProfile, profile_table
+from deepsep.errors import DataError, ParameterError
+from deepsep.scoring.decisions import Decisions
+from deepsep.scoring.frame import score_rows
+from deepsep.table.columns import UsefulColumns, as_frame
+
+BATCH = 20_000  # rows that are compared together
+
+
+def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> None:
+    """Give a fitted model a profile of its training table, with which rows to score are compared from then on.
+
+    The profile is ``model.training_profile_``: for each column the share of gaps, quantiles of numbers and dates, the
+    shares of frequent levels and the lengths of texts; of the answers, the shares of the classes and the confidence,
+    except for methods on a graph, which label the rows in it in another way than new ones. It
+    takes some kilobytes, goes where :func:`deepsep.save` writes the model, and contains no rows and no level that fewer
+    than ten rows have. ``deepsep fit`` makes it for every model.
+
+    Parameters
+    ----------
+    model : Pipeline
+        A fitted pipeline of :func:`deepsep.for_table`.
+    X : DataFrame
+        The rows that it was fitted to, labelled and unlabelled.
+    y : array-like of shape (n,)
+        Their labels.
+    sample_weight : array-like of shape (n,), optional
+        How much each row counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from deepsep import TSVM, for_table
+    >>> from deepsep.scoring import compare_with_training, remember_training
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"age": rng.normal(40.0, 10, 400), "income": rng.normal(30_000.0, 5_000, 400)})
+    >>> young = np.where(table["age"] < 40, "young", "old")
+    >>> labels = np.where(np.arange(400) < 30, young, None)
+    >>> model = for_table(TSVM()).fit(table, labels)
+    >>> remember_training(model, table, labels)
+    >>> compare_with_training(model, table)["drifted"]
+    False
+    >>> compare_with_training(model, table.assign(age=table["age"] + 5))["notices"][-1]
+    'age: 27 % of the values are 38.5 or less; 47 % in the training table.'
+    """
+    if not (isinstance(model, Pipeline) and isinstance(model[0], UsefulColumns)):
+        raise ParameterError(
+            "only a pipeline of deepsep.for_table remembers its training table: it knows the types of the columns."
+        )
+    remember_columns(model, model[0].transform(as_frame(X)), y, sample_weight)
+
+
+def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: Any = None) -> None:
+    """Do what ``remember_training`` does, with the columns that the first step of the model made of the table."""
+    labelled = given_labels(y)[0] if not hasattr(y, "labelled") else y.labelled
+    if len(columns) != len(labelled):
+        raise DataError(f"X has {len(columns)} rows and y has {len(labelled)} entries; they must match.")
+    proba = getattr(model[-1], "label_distributions_", None)
+    if isinstance(model[-1], GraphMethod):  # rows in its graph are labelled in another way than new ones
+        proba = None
+    elif proba is None or len(proba) != len(columns):
+        proba = np.asarray(model[1:].predict_proba(columns)) if hasattr(model, "predict_proba") else None
+    model.training_profile_ = profile_table(
+        columns,
+        proba,
+        weight=row_weights(columns, sample_weight),
+        unlabelled=~labelled,
+        data=_fingerprint(model),
+    )
+
+
+def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
+    """Return how the rows of a table differ from the training table of a model.
+
+    A difference counts if it is too large for chance, given the number of rows of both tables and the number of
+    columns, and large enough to matter; docs/how-to/drift.md has the limits.
+
+    Parameters
+    ----------
+    model : Pipeline
+        A model with a profile of its training table: written by ``deepsep fit``, or see :func:`remember_training`.
+    table : DataFrame
+        Rows of pandas, polars or Arrow.
+
+    Returns
+    -------
+    dict
+        ``drifted``, whether anything differs; ``notices``, a sentence for each column that does and for the answers,
+        the largest difference first; ``rows``, ``rows_compared`` (of a large table some 5,000 are) and
+        ``training_rows``; ``columns``, for each column the share of gaps, of values outside the range (``below``,
+        ``above``) or at new levels (``new``), the ``distance`` of the distributions, and what ``drifted``; ``answers``,
+        the same for the shares of the classes and the confidence.
+    """
+    profile = profile_of(model)
+    if profile is None:
+        raise DataError(
+            "the model has no profile of its training table. Fit it again with deepsep fit, or call "
+            "deepsep.scoring.remember_training."
+        )
+    frame = as_frame(table)
+    counts = Counts(profile, one_in(len(frame)))
+    for start in range(0, len(frame), BATCH):
+        score_rows(model, frame[start : start + BATCH], Decisions.of(model), first_row=start, counts=counts)
+    return compare(profile, counts, np.asarray(model.classes_).tolist())
+
+
+def profile_of(model: Any) -> TrainingProfile | None:
+    """Return the profile of a model's training table; None if it has none, or was fitted to another table since."""
+    profile = getattr(model, "training_profile_", None)
+    return profile if isinstance(profile, TrainingProfile) and profile.data == _fingerprint(model) else None
+
+
+def provenance_of(model: Any) -> dict[str, Any]:
+    """Return what scored files say of the model; a model that was not loaded has neither name nor date."""
+    saved = getattr(model, "provenance_", None)
+    if saved is not None and saved["training_data"] == _fingerprint(model):
+        return dict(saved)
+    return {
+        "name": None,
+        "method": type(model[-1] if isinstance(model, Pipeline) else model).__name__,
+        "created": None,
+        "deepsep": __version__,
+        "training_data": _fingerprint(model),
+        "sha256": None,
+    }
+
+
+def _fingerprint(model: Any) -> str | None:
+    return getattr(model[-1] if isinstance(model, Pipeline) else model, "data_fingerprint_", None)
