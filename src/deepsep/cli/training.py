@@ -13,15 +13,18 @@ import numpy as np
 from deepsep.cli.options import TrainingOptions, split_names
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, ParameterError
-from deepsep.table import join_labels, read_table
+from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.batches import TableFile
 from deepsep.table.join import USUAL
-from deepsep.table.locations import find_column
+from deepsep.table.locations import find_column, kind_of, part_files
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from deepsep.cli.console import Console
+
+
+ROW = "row"  # name of the row numbers in outputs
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def number_rows(n: int) -> pd.Series[Any]:
     """Return row numbers from 0, for tables without identifiers."""
     import pandas as pd
 
-    return pd.Series(np.arange(n), name="row")
+    return pd.Series(np.arange(n), name=ROW)
 
 
 def read_weights(frame: pd.DataFrame, column: str) -> Any:
@@ -92,13 +95,12 @@ def read_training(out: Console, options: TrainingOptions) -> Training:
     _check_together(options)
     out.note(f"Reading {options.table} ...")
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
-    label, id = options.label, options.id
+    label, id, on = options.label, options.id, _joined_on(options)
     if options.labels is None:
         frame = read_table(options.table, label=label, id=id, **how)
     else:
-        frame = read_table(options.table, id=options.on, **how)
-        frame, label = _join(out, frame, options)
-        id = id or options.on
+        frame, label = _with_labels(out, options, on, how)
+        id = id or (on if on != ROW or on in frame.columns else None)
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
     apart = {label, options.weight, options.label_weight, id, options.on}
     apart |= {find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)}
@@ -117,18 +119,51 @@ def read_training(out: Console, options: TrainingOptions) -> Training:
     )
 
 
-def _join(out: Console, frame: pd.DataFrame, options: TrainingOptions) -> tuple[pd.DataFrame, str]:
-    """Return the table with the labels of another one, and the name of their column."""
-    file, on, weight = Path(str(options.labels)), str(options.on), options.label_weight
+def _joined_on(options: TrainingOptions) -> str:
+    """Return the column by which labels are joined: --on, --id, or the row numbers of a file of ``deepsep next``."""
+    return options.on or options.id or ROW
+
+
+def _with_labels(out: Console, options: TrainingOptions, on: str, how: dict[str, Any]) -> tuple[pd.DataFrame, str]:
+    """Return the table with the labels of another one, beside its own if it has any, and the name of their column."""
+    file, weight = Path(str(options.labels)), options.label_weight
     names = TableFile(file).names
     others = [name for name in names if name not in (on, weight)]
     usual = [name for name in USUAL if name in others]
     # Before the values are read: a class may be called "NA" in the column of labels, and only there.
     label = options.label or next(iter(usual or (others if len(others) == 1 else [])), None)
     known = read_table(file, label=label, id=find_column(names, on, "--on: column"))
-    joined, summary = join_labels(frame, known, on=on, label=label, weight=weight)
-    out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
-    return joined, summary["label"]
+    own = _column_names(options)
+    by_number = on == ROW and ROW not in own
+    frame = read_table(options.table, label=label if label in own else None, id=None if by_number else on, **how)
+    keyed = frame.assign(**{ROW: number_rows(len(frame)).to_numpy()}) if by_number else frame
+    if label is not None and label in own:
+        joined, summary = add_labels(
+            keyed,
+            known,
+            on=on,
+            label=label,
+            weight=weight,
+            prefer=None if options.prefer is None else options.prefer.value,
+        )
+        out.note(_what_was_added(file, summary, options))
+    else:
+        joined, summary = join_labels(keyed, known, on=on, label=label, weight=weight)
+        out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
+    return joined.drop(columns=ROW) if by_number else joined, summary["label"]
+
+
+def _column_names(options: TrainingOptions) -> list[str]:
+    """Return the names of the columns of the table."""
+    parts = part_files(options.table) if kind_of(options.table) == "parts" else [options.table]
+    return list(TableFile(parts[0], **options.for_reader()).names)
+
+
+def _what_was_added(file: Path, summary: dict[str, Any], options: TrainingOptions) -> str:
+    parts = [f"{summary['new']:,} new", f"{summary['same']:,} as in {options.table}"]
+    if summary["contradictory"]:
+        parts.append(f"{summary['contradictory']:,} contradict it, where the {options.prefer} ones are used")
+    return f"Labels in {file}: {', '.join(parts)}. {summary['labelled']:,} of {summary['rows']:,} rows have one now."
 
 
 def _check_together(options: TrainingOptions) -> None:
@@ -141,8 +176,16 @@ def _check_together(options: TrainingOptions) -> None:
     if options.labels is None:
         if options.label is None:
             raise ParameterError("which column holds the labels? Name it with --label, or another table with --labels.")
-        for name, value in (("--on", options.on), ("--label-weight", options.label_weight)):
+        for name, value in (
+            ("--on", options.on),
+            ("--label-weight", options.label_weight),
+            ("--prefer", options.prefer),
+        ):
             if value is not None:
                 raise ParameterError(f"{name} belongs to --labels: name the table whose labels are to be joined.")
-    elif options.on is None:
+    elif _joined_on(options) == ROW and not _has_row_numbers(Path(options.labels)):
         raise ParameterError(f"--labels {options.labels} needs --on: the identifier that both tables have.")
+
+
+def _has_row_numbers(file: Path) -> bool:
+    return file.exists() and ROW in TableFile(file).names
