@@ -72,7 +72,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
         f"2. The question. A company surveys a few and wants everyone's segment. So keep {example.LABELS} labels,\n"
         f"   hide the rest, and predict segments from {story.n_columns} profile columns: age, income, blood, diet."
     )
-    options = TrainingOptions(table=folder / example.PEOPLE, labels=folder / example.SURVEY, on=example.ID)
+    options = TrainingOptions(table=folder / example.PEOPLE, labels=[folder / example.SURVEY], on=example.ID)
     data = read_training(Console(as_json=False, quiet=True), options)
     replay = f"deepsep fit {example.PEOPLE} --labels {example.SURVEY} --on {example.ID} -o {example.MODEL}"
     out.note("3. The model.")

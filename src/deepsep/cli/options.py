@@ -30,12 +30,13 @@ Label = Annotated[
     typer.Option("--label", metavar="COLUMN", help="Column of labels; empty for unlabelled rows.", show_default=False),
 ]
 Labels = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--labels",
         metavar="FILE",
         help="Another table with the labels, such as respondents.parquet of `deepsep segments`, or with more "
-        "labels than TABLE has, such as a filled-in file of `deepsep next`. Its label column is --label, or 'segment'.",
+        "labels than TABLE has, such as a filled-in file of `deepsep next`. Its label column is --label, or 'segment'. "
+        "May be repeated.",
         show_default=False,
     ),
 ]

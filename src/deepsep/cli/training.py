@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.cli.options import TrainingOptions, split_names
+from deepsep.cli.options import ReadingOptions, TrainingOptions, split_names
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import add_labels, join_labels, read_table
@@ -96,7 +96,7 @@ def read_training(out: Console, options: TrainingOptions) -> Training:
     out.note(f"Reading {options.table} ...")
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
     label, id, on = options.label, options.id, _joined_on(options)
-    if options.labels is None:
+    if not options.labels:
         frame = read_table(options.table, label=label, id=id, **how)
     else:
         frame, label = _with_labels(out, options, on, how)
@@ -125,55 +125,57 @@ def _joined_on(options: TrainingOptions) -> str:
 
 
 def _with_labels(out: Console, options: TrainingOptions, on: str, how: dict[str, Any]) -> tuple[pd.DataFrame, str]:
-    """Return the table with the labels of another one, beside its own if it has any, and the name of their column."""
-    file, weight = Path(str(options.labels)), options.label_weight
-    names = TableFile(file).names
-    others = [name for name in names if name not in (on, weight)]
-    usual = [name for name in USUAL if name in others]
-    # Before the values are read: a class may be called "NA" in the column of labels, and only there.
-    label = options.label or next(iter(usual or (others if len(others) == 1 else [])), None)
-    known = read_table(file, label=label, id=find_column(names, on, "--on: column"))
-    own = _column_names(options)
+    """Return the table with the labels of other ones, beside its own if it has any, and the name of their column."""
+    files, weight = options.labels or [], options.label_weight
+    # Before any values are read: a class may be called "NA" in the column of labels, and only there.
+    label, own = options.label or _only_label(files[0], on, weight), column_names(options.table, options)
     by_number = on == ROW and ROW not in own
     frame = read_table(options.table, label=label if label in own else None, id=None if by_number else on, **how)
-    keyed = frame.assign(**{ROW: number_rows(len(frame)).to_numpy()}) if by_number else frame
-    if label is not None and label in own:
-        joined, summary = add_labels(
-            keyed,
-            known,
-            on=on,
-            label=label,
-            weight=weight,
-            prefer=None if options.prefer is None else options.prefer.value,
-        )
-        out.note(_what_was_added(file, summary, options))
-    else:
-        joined, summary = join_labels(keyed, known, on=on, label=label, weight=weight)
-        out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
-    return joined.drop(columns=ROW) if by_number else joined, summary["label"]
+    if by_number:
+        frame = frame.assign(**{ROW: number_rows(len(frame)).to_numpy()})
+    for file in files:
+        known = read_table(file, label=label, id=find_column(TableFile(file).names, on, f"{file}: id column"))
+        if label is not None and label in frame.columns:
+            prefer: Any = None if options.prefer is None else options.prefer.value
+            frame, summary = add_labels(frame, known, on=on, label=label, weight=weight, prefer=prefer)
+            out.note(_what_was_added(file, summary, options))
+        else:
+            frame, summary = join_labels(frame, known, on=on, label=label, weight=weight)
+            label = str(summary["label"])
+            out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
+    return frame.drop(columns=ROW) if by_number else frame, str(label)
 
 
-def _column_names(options: TrainingOptions) -> list[str]:
-    """Return the names of the columns of the table."""
-    parts = part_files(options.table) if kind_of(options.table) == "parts" else [options.table]
-    return list(TableFile(parts[0], **options.for_reader()).names)
+def _only_label(file: Path, on: str, weight: str | None) -> str | None:
+    """Return the column of labels of a table, if there is no doubt."""
+    others = [name for name in TableFile(file).names if name not in (on, weight)]
+    usual = [name for name in USUAL if name in others]
+    return next(iter(usual or (others if len(others) == 1 else [])), None)
+
+
+def column_names(table: Path, reading: ReadingOptions) -> list[str]:
+    """Return the names of the columns of a table."""
+    parts = part_files(table) if kind_of(table) == "parts" else [table]
+    return list(TableFile(parts[0], **reading.for_reader()).names)
 
 
 def _what_was_added(file: Path, summary: dict[str, Any], options: TrainingOptions) -> str:
-    parts = [f"{summary['new']:,} new", f"{summary['same']:,} as in {options.table}"]
+    parts = [f"{summary['new']:,} new", f"{summary['same']:,} known and the same"]
     if summary["contradictory"]:
-        parts.append(f"{summary['contradictory']:,} contradict it, where the {options.prefer} ones are used")
+        parts.append(f"{summary['contradictory']:,} contradictory, of which the {options.prefer} ones are used")
     return f"Labels in {file}: {', '.join(parts)}. {summary['labelled']:,} of {summary['rows']:,} rows have one now."
 
 
 def _check_together(options: TrainingOptions) -> None:
     """Raise if an option lacks the one it belongs to, or two of them name one column."""
     roles = {"--label": options.label, "--weight": options.weight, "--label-weight": options.label_weight}
-    roles |= {"--on": options.on} if options.labels is not None else {"--id": options.id}
+    roles |= {"--on": options.on} if options.labels else {"--id": options.id}
+    if len(options.labels or ()) > 1 and options.label_weight is not None:
+        raise ParameterError("--label-weight is for one table of labels: name one with --labels.")
     for (one, column), (other, same) in combinations(roles.items(), 2):
         if column is not None and column == same:
             raise ParameterError(f"{one} and {other} are both {column!r}. Name two columns, or leave out {other}.")
-    if options.labels is None:
+    if not options.labels:
         if options.label is None:
             raise ParameterError("which column holds the labels? Name it with --label, or another table with --labels.")
         for name, value in (
@@ -183,8 +185,8 @@ def _check_together(options: TrainingOptions) -> None:
         ):
             if value is not None:
                 raise ParameterError(f"{name} belongs to --labels: name the table whose labels are to be joined.")
-    elif _joined_on(options) == ROW and not _has_row_numbers(Path(options.labels)):
-        raise ParameterError(f"--labels {options.labels} needs --on: the identifier that both tables have.")
+    elif _joined_on(options) == ROW and not _has_row_numbers(options.labels[0]):
+        raise ParameterError(f"--labels {options.labels[0]} needs --on: the identifier that both tables have.")
 
 
 def _has_row_numbers(file: Path) -> bool:

@@ -9,9 +9,14 @@ from deepsep._lazy import lazy_names
 if TYPE_CHECKING:
     from deepsep.scoring.files import score_file
     from deepsep.scoring.frame import score_frame
+    from deepsep.scoring.to_label import rows_to_label
 
-__all__ = ["score_file", "score_frame"]
+__all__ = ["rows_to_label", "score_file", "score_frame"]
 
-_HOME = {"score_file": "deepsep.scoring.files", "score_frame": "deepsep.scoring.frame"}
+_HOME = {
+    "rows_to_label": "deepsep.scoring.to_label",
+    "score_file": "deepsep.scoring.files",
+    "score_frame": "deepsep.scoring.frame",
+}
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)
