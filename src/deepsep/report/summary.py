@@ -296,8 +296,8 @@ def _suspicious(
         frame = rank_labels(evaluation.rows, evaluation.codes, evaluation.p["model"], known.classes, ids)
     lines = contradicted(frame)
     return [
-        {name: plain_value(value) for name, value in zip(("id", *COLUMNS), line, strict=True)}
-        for line in lines.itertuples(index=False, name=None)
+        {"id": str(name), **{key: plain_value(value) for key, value in zip(COLUMNS, line, strict=True)}}
+        for name, *line in lines.itertuples(index=False, name=None)
     ]
 
 
