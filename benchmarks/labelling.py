@@ -44,10 +44,7 @@ class Trees:
     """A random forest and LightGBM: the mean of their probabilities, as a cheap stand-in for a committee."""
 
     def fit(self, X, y, X_unlabelled, seed):
-        self.models = [
-            method("random-forest", n_estimators=100, random_state=seed).fit(X, y),
-            method("lightgbm-few-labels", n_estimators=50, random_state=seed).fit(X, y),
-        ]
+        self.models = [each.fit(X, y) for each in _estimators(seed)]
         return self
 
     def predict_proba(self, X):
@@ -186,6 +183,7 @@ NEXT = {
     "entropy": lambda p, Z, n, seed, rng: _first(-xlogy(p, p).sum(axis=1), n),
     "uncertain and typical": lambda p, Z, n, seed, rng: _first(_unsure(p) * _density(Z), n),
     "uncertain and diverse": lambda p, Z, n, seed, rng: _filtered(_unsure(p), Z, n, seed),
+    "uncertain and a little diverse": lambda p, Z, n, seed, rng: _filtered(_unsure(p), Z, n, seed, times=3),
     "uncertain, typical and diverse": lambda p, Z, n, seed, rng: _filtered(_unsure(p) * _density(Z), Z, n, seed),
     "centres weighted": lambda p, Z, n, seed, rng: _near_centres(Z, _unsure(p) ** 2, n, seed),
     "by chance": lambda p, Z, n, seed, rng: _by_chance(_unsure(p), 2, n, rng),
@@ -197,6 +195,7 @@ NEXT = {
 def next_rows(a):
     """Label rows that a rule chooses, three times, and measure accuracy on other rows after each round."""
     for table, seed, X, codes in cells(a):
+        start = None
         for rule in a.rules or NEXT:
             if ("next", a.learner, table, seed, rule, FIRST + ROUNDS * BATCH) in a.done:
                 continue
@@ -204,7 +203,10 @@ def next_rows(a):
             pool, test = rest[: len(rest) // 2], rest[len(rest) // 2 :]
             Z, rng = _space(X[pool]), np.random.default_rng([seed, 2])
             for done in range(ROUNDS + 1):
-                model = LEARNERS[a.learner]().fit(X[labelled], codes[labelled], X[pool], seed)
+                if done or start is None:
+                    model = LEARNERS[a.learner]().fit(X[labelled], codes[labelled], X[pool], seed)
+                start = start or model
+                model = model if done else start  # all rules start from the same labels
                 right = model.predict_proba(X[test]).argmax(axis=1) == codes[test]
                 write(a, "next", table, seed, rule, FIRST + done * BATCH, right.mean())
                 if done < ROUNDS:
