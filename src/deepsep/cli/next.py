@@ -90,7 +90,7 @@ def next_(
         write_rows_to_label(chosen, output, label=label, classes=fitted.classes_)
         if len(chosen) < n:
             out.note(f"There are only {len(chosen)} unlabelled rows.")
-        if len(frame) > MOST:
+        if len(frame) - len(known_ids) > MOST:
             out.note(f"Of more than {MOST:,} unlabelled rows, so many were drawn at random and considered.")
         guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
         width = max(len(str(name)) for name in guesses.index)
