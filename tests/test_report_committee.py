@@ -269,3 +269,15 @@ def test_what_helps_depends_on_labels_and_shares():
     (columns,) = what_helps("weak", np.array([300, 200]), interval, False)
     assert "columns" in columns
     assert what_helps("usable", np.array([300, 200]), interval, False) == []
+
+
+def test_contradicted_labels_are_listed(fitted, summary):
+    held_out = fitted[0][-1].out_of_fold_
+    wrong = held_out.p["committee"].argmax(axis=1) != held_out.codes
+    assert sorted(int(line["id"]) for line in summary["suspicious"]) == sorted(held_out.rows[wrong].tolist())
+    values = [line["trust"] for line in summary["suspicious"]]
+    assert values == sorted(values)
+    page = render(summary)
+    assert "Labels to check" in page
+    assert f"another class for {wrong.sum()} of 60 held-out labels" in page
+    assert "No label is contradicted" in render(summary | {"suspicious": []})

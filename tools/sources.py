@@ -703,6 +703,50 @@ def wilson(share: float, n: int) -> list[int]:
     return [round(100 * (centre - half)), round(100 * (centre + half))]
 
 
+class Labelling(Results):
+    """Labels to doubt and rows to label: benchmarks/labelling.py. Figures are means over tables and draws, in %."""
+
+    def _wide(self, part: str, learner: str, rules: Sequence[str]) -> pd.DataFrame:
+        """Return the last values of these rules where all of them were measured: tables and draws down."""
+        frame = self.rows(part=part, learner=learner).astype({"labels": int, "value": float})
+        frame = frame[frame["rule"].isin(rules) & (frame["labels"] == frame["labels"].max())]
+        return 100 * frame.pivot_table(index=["table", "draw"], columns="rule", values="value").dropna()
+
+    def found(self, rule: str = "relative probability", learner: str = "trees") -> float:
+        """Return how many of the flipped labels are among the first 15 % of the list."""
+        return float(self._wide("doubt", learner, [rule])[rule].mean())
+
+    def gain(self, rule: str, other: str = "random", learner: str = "trees", part: str = "next") -> list[float]:
+        """Return how many points a rule is ahead of another on the same draws, and the standard error."""
+        wide = self._wide(part, learner, [rule, other])
+        gains = wide[rule] - wide[other]
+        return [float(gains.mean()), float(gains.std(ddof=1) / math.sqrt(len(gains)))]
+
+    def ahead(self, rule: str, other: str = "random", learner: str = "trees") -> list[int]:
+        """Return on how many tables a rule is ahead of another on average, and of how many."""
+        wide = self._wide("next", learner, [rule, other]).groupby("table").mean()
+        return [int((wide[rule] > wide[other]).sum()), len(wide)]
+
+    def cells(self, part: str, learner: str = "trees", *rules: str) -> int:
+        return len(self._wide(part, learner, rules))
+
+    def doubt(self) -> str:
+        rules = self.rows(part="doubt")["rule"].unique()
+        found = {rule: [self.found(rule, learner) for learner in ("trees", "committee")] for rule in rules}
+        rows = [
+            [rule, *(f"{value:.0f} %" for value in found[rule])] for rule in sorted(found, key=found.__getitem__)[::-1]
+        ]
+        return markdown(["rank labels by", "forest and LightGBM", "committee"], rows)
+
+    def next(self, learner: str = "trees") -> str:
+        """Return every rule's gain over random rows, the best first."""
+        rules = [rule for rule in self.rows(part="next", learner=learner)["rule"].unique() if rule != "random"]
+        lines = sorted(((rule, *self.gain(rule, learner=learner)) for rule in rules), key=lambda line: -line[1])
+        counts = {rule: self.cells("next", learner, rule, "random") for rule in rules}
+        rows = [[rule, f"{gain:+.1f} ± {error:.1f}", str(counts[rule])] for rule, gain, error in lines]
+        return markdown(["choose rows by", "points more than random rows", "tables and draws"], rows)
+
+
 READERS = {
     "methods": Methods,
     "deepsep_one_network": Methods,
@@ -715,6 +759,7 @@ READERS = {
     "decisions": Decisions,
     "drift": Drift,
     "drift_answers": DriftAnswers,
+    "labelling": Labelling,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deepsep.classifiers.tsvm import TSVM
     from deepsep.evaluation.folds import LabelledFold
     from deepsep.evaluation.out_of_fold import out_of_fold
+    from deepsep.evaluation.suspicious import suspicious_labels
     from deepsep.models import load, save
     from deepsep.survey import SurveySegments
     from deepsep.table import for_table
@@ -39,6 +40,7 @@ __all__ = [
     "methods",
     "out_of_fold",
     "save",
+    "suspicious_labels",
 ]
 
 _HOME = {
@@ -53,6 +55,7 @@ _HOME = {
     "methods": "deepsep.classifiers.catalogue",
     "out_of_fold": "deepsep.evaluation.out_of_fold",
     "save": "deepsep.models",
+    "suspicious_labels": "deepsep.evaluation.suspicious",
     "SurveySegments": "deepsep.survey",
     "datasets": "deepsep.datasets",
     "errors": "deepsep.errors",

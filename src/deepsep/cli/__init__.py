@@ -18,6 +18,7 @@ from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
 from deepsep.cli.fit import fit
 from deepsep.cli.methods import methods
+from deepsep.cli.next import next_
 from deepsep.cli.score import score
 from deepsep.cli.segments import segments
 
@@ -28,8 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, fit, score, explain, compare, methods, experiment):
-    app.command()(command)
+for command in (demo, check, segments, fit, next_, score, explain, compare, methods, experiment):
+    app.command(command.__name__.rstrip("_"))(command)
 
 
 def _version(wanted: bool) -> None:

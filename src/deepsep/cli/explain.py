@@ -43,7 +43,7 @@ def explain(
         from deepsep.report.explanation import explain as explain_model
 
         fitted = load(model)
-        if training.label is None and training.labels is None:
+        if training.label is None and not training.labels:
             training = replace(training, label=_label_of(model))
         data = read_training(out, training)
         X = _same_columns(fitted, data.X)

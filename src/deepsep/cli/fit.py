@@ -214,7 +214,7 @@ def fit_and_measure(
     import pandas as pd
 
     from deepsep.classifiers.committee import Committee
-    from deepsep.cli.outputs import REPORT, SUMMARY, as_file
+    from deepsep.cli.outputs import REPORT, SUMMARY, as_file, label_files
     from deepsep.cli.progress import watching, watching_committee
     from deepsep.evaluation.frames import check_id_name, prediction_names
     from deepsep.report.findings import check_fit
@@ -281,6 +281,7 @@ def fit_and_measure(
             )
             files[REPORT] = render(summary, data_file=SUMMARY).encode()
             files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
+    files |= label_files(model, data, summary)
     described = decisions.describe(tally, evidence_of(model))
     return Fitted(model, frame, described, findings, summary, files, seconds)
 
@@ -352,7 +353,7 @@ def _print_result(
 ) -> None:
     from deepsep.cli.check import finding_lines
     from deepsep.cli.decisions import decision_lines
-    from deepsep.cli.outputs import REPORT
+    from deepsep.cli.outputs import REPORT, SUSPICIOUS
     from deepsep.report.provenance import rows_in_model
 
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
@@ -378,6 +379,8 @@ def _print_result(
         + (f"; it contains {kept:,} rows of this table, with their labels" if kept else ""),
         f"{output / predictions}": f"label, probabilities and confidence of {len(frame):,} rows",
     }
+    if SUSPICIOUS in fitted.files:
+        files[f"{output / SUSPICIOUS}"] = "labels to check: predictions of held-out rows contradict them"
     if summary is not None:
         files[f"{output / REPORT}"] = "the report: open it in a browser"
     width = max(map(len, files))

@@ -30,19 +30,40 @@ Label = Annotated[
     typer.Option("--label", metavar="COLUMN", help="Column of labels; empty for unlabelled rows.", show_default=False),
 ]
 Labels = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--labels",
         metavar="FILE",
-        help="Another table with the labels, such as respondents.parquet of `deepsep segments`. "
-        "Its label column is --label, or 'segment'.",
+        help="Another table with the labels, such as respondents.parquet of `deepsep segments`, or with more "
+        "labels than TABLE has, such as a filled-in file of `deepsep next`. Its label column is --label, or 'segment'. "
+        "May be repeated.",
         show_default=False,
     ),
 ]
 On = Annotated[
     str | None,
     typer.Option(
-        "--on", metavar="COLUMN", help="Column of identifiers by which --labels are joined.", show_default=False
+        "--on",
+        metavar="COLUMN",
+        help="Column of identifiers by which --labels are joined; by default --id.",
+        show_default=False,
+    ),
+]
+
+
+class Prefer(StrEnum):
+    """Which of two contradictory labels to use."""
+
+    new = "new"
+    old = "old"
+
+
+Preferred = Annotated[
+    Prefer | None,
+    typer.Option(
+        "--prefer",
+        help="Which label to use where --labels contradict those of TABLE; by default an error.",
+        show_default=False,
     ),
 ]
 LabelWeight = Annotated[
@@ -206,6 +227,7 @@ class TrainingOptions(ReadingOptions):
     label: Label = None
     labels: Labels = None
     on: On = None
+    prefer: Preferred = None
     weight: Weight = None
     label_weight: LabelWeight = None
     id: Id = None

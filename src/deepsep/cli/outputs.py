@@ -5,27 +5,51 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deepsep.cli.options import Format
 from deepsep.files.folder import install
 from deepsep.files.saving import OWN, model_files
 
+if TYPE_CHECKING:
+    from deepsep.cli.training import Training
+
 REPORT, SUMMARY = "report.html", "report.json"
+SUSPICIOUS, LABELS = "suspicious.csv", "labels.csv"
 
 
 def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:
     """Write a model and the files that go with it to a folder; if anything fails, the folder is unchanged.
 
-    The folder is new or was returned by ``check_model_folder``. Predictions and reports of an earlier model in it are
-    removed; other files stay.
+    The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
+    it are removed; other files stay.
     """
-    install({**model_files(model), **extra}, target, own=(*OWN, *(format.file for format in Format), REPORT, SUMMARY))
+    own = (*OWN, *(format.file for format in Format), REPORT, SUMMARY, SUSPICIOUS, LABELS)
+    install({**model_files(model), **extra}, target, own=own)
 
 
 def read_folder(root: Path) -> dict[str, bytes]:
     """Return the content of every file below a folder."""
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
+def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -> dict[str, bytes]:
+    """Return the labels of a fit as a file and, if labels were held out, those that were contradicted."""
+    import pandas as pd
+
+    from deepsep.evaluation.suspicious import COLUMNS, contradicted, suspicious_labels
+
+    at = data.labelled
+    labels = pd.DataFrame({data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at]})
+    files = {LABELS: as_file(labels, Format.csv, {})}
+    if summary is not None and summary["suspicious"] is not None:
+        doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *COLUMNS])
+        doubtful = doubtful.rename(columns={} if data.ids.name in COLUMNS else {"id": data.ids.name})
+    elif getattr(model[-1], "out_of_fold_", None) is not None:
+        doubtful = contradicted(suspicious_labels(model, ids=data.ids))
+    else:
+        return files
+    return files | {SUSPICIOUS: as_file(doubtful, Format.csv, {})}
 
 
 def as_file(frame: Any, format: Format, types: Mapping[str, Any]) -> bytes:

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.cli.options import TrainingOptions, split_names
+from deepsep.cli.options import ReadingOptions, TrainingOptions, split_names
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, ParameterError
-from deepsep.table import join_labels, read_table
+from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.batches import TableFile
 from deepsep.table.join import USUAL
-from deepsep.table.locations import find_column
+from deepsep.table.locations import find_column, kind_of, part_files
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from deepsep.cli.console import Console
+
+
+ROW = "row"  # name of the row numbers in outputs
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def number_rows(n: int) -> pd.Series[Any]:
     """Return row numbers from 0, for tables without identifiers."""
     import pandas as pd
 
-    return pd.Series(np.arange(n), name="row")
+    return pd.Series(np.arange(n), name=ROW)
 
 
 def read_weights(frame: pd.DataFrame, column: str) -> Any:
@@ -92,13 +95,12 @@ def read_training(out: Console, options: TrainingOptions) -> Training:
     _check_together(options)
     out.note(f"Reading {options.table} ...")
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
-    label, id = options.label, options.id
-    if options.labels is None:
+    label, id, on = options.label, options.id, _joined_on(options)
+    if not options.labels:
         frame = read_table(options.table, label=label, id=id, **how)
     else:
-        frame = read_table(options.table, id=options.on, **how)
-        frame, label = _join(out, frame, options)
-        id = id or options.on
+        frame, label = _with_labels(out, options, on, how)
+        id = id or (on if on != ROW or on in frame.columns else None)
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
     apart = {label, options.weight, options.label_weight, id, options.on}
     apart |= {find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)}
@@ -117,32 +119,75 @@ def read_training(out: Console, options: TrainingOptions) -> Training:
     )
 
 
-def _join(out: Console, frame: pd.DataFrame, options: TrainingOptions) -> tuple[pd.DataFrame, str]:
-    """Return the table with the labels of another one, and the name of their column."""
-    file, on, weight = Path(str(options.labels)), str(options.on), options.label_weight
-    names = TableFile(file).names
-    others = [name for name in names if name not in (on, weight)]
+def _joined_on(options: TrainingOptions) -> str:
+    """Return the column by which labels are joined: --on, --id, or the row numbers of a file of ``deepsep next``."""
+    return options.on or options.id or ROW
+
+
+def _with_labels(out: Console, options: TrainingOptions, on: str, how: dict[str, Any]) -> tuple[pd.DataFrame, str]:
+    """Return the table with the labels of other ones, beside its own if it has any, and the name of their column."""
+    files, weight = options.labels or [], options.label_weight
+    # Before any values are read: a class may be called "NA" in the column of labels, and only there.
+    label, own = options.label or _only_label(files[0], on, weight), column_names(options.table, options)
+    by_number = on == ROW and ROW not in own
+    frame = read_table(options.table, label=label if label in own else None, id=None if by_number else on, **how)
+    if by_number:
+        frame = frame.assign(**{ROW: number_rows(len(frame)).to_numpy()})
+    for file in files:
+        known = read_table(file, label=label, id=find_column(TableFile(file).names, on, f"{file}: id column"))
+        if label is not None and label in frame.columns:
+            prefer: Any = None if options.prefer is None else options.prefer.value
+            frame, summary = add_labels(frame, known, on=on, label=label, weight=weight, prefer=prefer)
+            out.note(_what_was_added(file, summary, options))
+        else:
+            frame, summary = join_labels(frame, known, on=on, label=label, weight=weight)
+            label = str(summary["label"])
+            out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
+    return frame.drop(columns=ROW) if by_number else frame, str(label)
+
+
+def _only_label(file: Path, on: str, weight: str | None) -> str | None:
+    """Return the column of labels of a table, if there is no doubt."""
+    others = [name for name in TableFile(file).names if name not in (on, weight)]
     usual = [name for name in USUAL if name in others]
-    # Before the values are read: a class may be called "NA" in the column of labels, and only there.
-    label = options.label or next(iter(usual or (others if len(others) == 1 else [])), None)
-    known = read_table(file, label=label, id=find_column(names, on, "--on: column"))
-    joined, summary = join_labels(frame, known, on=on, label=label, weight=weight)
-    out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
-    return joined, summary["label"]
+    return next(iter(usual or (others if len(others) == 1 else [])), None)
+
+
+def column_names(table: Path, reading: ReadingOptions) -> list[str]:
+    """Return the names of the columns of a table."""
+    parts = part_files(table) if kind_of(table) == "parts" else [table]
+    return list(TableFile(parts[0], **reading.for_reader()).names)
+
+
+def _what_was_added(file: Path, summary: dict[str, Any], options: TrainingOptions) -> str:
+    parts = [f"{summary['new']:,} new", f"{summary['same']:,} known and the same"]
+    if summary["contradictory"]:
+        parts.append(f"{summary['contradictory']:,} contradictory, of which the {options.prefer} ones are used")
+    return f"Labels in {file}: {', '.join(parts)}. {summary['labelled']:,} of {summary['rows']:,} rows have one now."
 
 
 def _check_together(options: TrainingOptions) -> None:
     """Raise if an option lacks the one it belongs to, or two of them name one column."""
     roles = {"--label": options.label, "--weight": options.weight, "--label-weight": options.label_weight}
-    roles |= {"--on": options.on} if options.labels is not None else {"--id": options.id}
+    roles |= {"--on": options.on} if options.labels else {"--id": options.id}
+    if len(options.labels or ()) > 1 and options.label_weight is not None:
+        raise ParameterError("--label-weight is for one table of labels: name one with --labels.")
     for (one, column), (other, same) in combinations(roles.items(), 2):
         if column is not None and column == same:
             raise ParameterError(f"{one} and {other} are both {column!r}. Name two columns, or leave out {other}.")
-    if options.labels is None:
+    if not options.labels:
         if options.label is None:
             raise ParameterError("which column holds the labels? Name it with --label, or another table with --labels.")
-        for name, value in (("--on", options.on), ("--label-weight", options.label_weight)):
+        for name, value in (
+            ("--on", options.on),
+            ("--label-weight", options.label_weight),
+            ("--prefer", options.prefer),
+        ):
             if value is not None:
                 raise ParameterError(f"{name} belongs to --labels: name the table whose labels are to be joined.")
-    elif options.on is None:
-        raise ParameterError(f"--labels {options.labels} needs --on: the identifier that both tables have.")
+    elif _joined_on(options) == ROW and not _has_row_numbers(options.labels[0]):
+        raise ParameterError(f"--labels {options.labels[0]} needs --on: the identifier that both tables have.")
+
+
+def _has_row_numbers(file: Path) -> bool:
+    return file.exists() and ROW in TableFile(file).names

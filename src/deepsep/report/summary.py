@@ -24,6 +24,7 @@ from deepsep.evaluation.intervals import (
 )
 from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
+from deepsep.evaluation.suspicious import COLUMNS, contradicted, rank_labels, suspicious_labels
 from deepsep.report import outcome, sentences
 from deepsep.report.committee_held_out import is_fitted_to, member_titles, members
 from deepsep.report.explanation import importance, tree
@@ -167,6 +168,7 @@ def summarize(
     summary["shares"] = shares(known, rows, p, weight, given_shares(split_model(model)[1], known.classes))
     summary |= _accuracy(evaluation, model, known, seed)
     summary["members"] = _members(split_model(model)[1], known)
+    summary["suspicious"] = _suspicious(split_model(model)[1], evaluation, known, ids)
     if summary["accuracy"] is not None:
         summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
         summary["accuracy"]["expected"] = _expected(split_model(model)[1]) if summary["members"] else None
@@ -281,6 +283,23 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
 
 def _members(estimator: Any, known: Labels) -> dict[str, Any] | None:
     return members(estimator) if is_fitted_to(estimator, known) else None
+
+
+def _suspicious(
+    estimator: Any, evaluation: Evaluation | None, known: Labels, ids: Sequence[Any] | None
+) -> list[dict[str, Any]] | None:
+    """Return the labels that the predictions out of fold contradict, the most doubtful first."""
+    if evaluation is None:
+        return None
+    if is_fitted_to(estimator, known):
+        frame = suspicious_labels(estimator, ids=ids)
+    else:
+        frame = rank_labels(evaluation.rows, evaluation.codes, evaluation.p["model"], known.classes, ids)
+    lines = contradicted(frame)
+    return [
+        {"id": str(name), **{key: plain_value(value) for key, value in zip(COLUMNS, line, strict=True)}}
+        for name, *line in lines.itertuples(index=False, name=None)
+    ]
 
 
 def _expected(committee: Committee) -> dict[str, Any] | None:

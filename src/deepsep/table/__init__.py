@@ -11,13 +11,15 @@ from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
     from deepsep.table.join import join_labels
+    from deepsep.table.more_labels import add_labels
     from deepsep.table.pipeline import for_table
     from deepsep.table.quality import check_table
     from deepsep.table.reading import read_table
 
-__all__ = ["check_table", "for_table", "join_labels", "read_table"]
+__all__ = ["add_labels", "check_table", "for_table", "join_labels", "read_table"]
 
 _HOME = {
+    "add_labels": "deepsep.table.more_labels",
     "check_table": "deepsep.table.quality",
     "for_table": "deepsep.table.pipeline",
     "join_labels": "deepsep.table.join",

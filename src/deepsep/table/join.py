@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -67,19 +68,53 @@ def join_labels(
     2
     """
     people, given = as_frame(population), as_frame(labels)
-    find_column(people.columns, on, "population: id column")
-    find_column(given.columns, on, "labels: id column")
     label = _label_column(given, on, label, weight)
-    added = [label]
-    if weight is not None:
-        find_column(given.columns, weight, "labels: weight column")
-        added.append(weight)
-    for name in added:
+    for name in (label, weight):
         if name in people.columns:
             raise DataError(
-                f"the population already has a column {name!r}. Rename or drop it before joining the labels."
+                f"the population already has a column {name!r}. Rename or drop it before joining the labels, or add "
+                "them to it with deepsep.table.add_labels."
             )
-    given = given[_is_label(given[label])]
+    found = match(people, given, on=on, label=label, weight=weight)
+    frame = people.copy()
+    frame[label] = labels_of(found.labels, typed=True)
+    if weight is not None:
+        frame[weight] = found.weights.where(frame[label].notna(), 1.0)
+    return frame, {
+        "label": label,
+        "weight": weight,
+        "rows": len(frame),
+        "labelled": int(frame[label].notna().sum()),
+        **found.summary,
+    }
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Labels of another table, found for the rows of this one.
+
+    Attributes
+    ----------
+    labels : Series
+        The label of each row; missing where there is none.
+    weights : Series
+        The weight of each label, 1 without weights; missing where there is no label.
+    summary : dict
+        ``unmatched`` (labels without a row) with ``unmatched_examples``, and ``duplicate_ids``.
+    """
+
+    labels: pd.Series[Any]
+    weights: pd.Series[Any]
+    summary: dict[str, Any]
+
+
+def match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, weight: str | None = None) -> Matched:
+    """Find the labels of a table for the rows of another one by identifier, with notices of what did not match."""
+    find_column(people.columns, on, "population: id column")
+    find_column(given.columns, on, "labels: id column")
+    if weight is not None:
+        find_column(given.columns, weight, "labels: weight column")
+    given = given[is_label(given[label])]
     if not len(given):
         raise DataError(
             f"the labels table has no label in column {label!r}. Name another column, or fill in the labels."
@@ -105,13 +140,11 @@ def join_labels(
     if not known.any():
         raise DataError(
             f"none of the {len(by_id)} identifiers in the labels is in the population: {on!r} holds "
-            f"{_some(given[on])} in the labels and {_some(people[on])} in the population. Is it the right column?"
+            f"{some(given[on])} in the labels and {some(people[on])} in the population. Is it the right column?"
         )
     unmatched = by_id.loc[~known, on].tolist()
     if unmatched:
-        warn(f"{len(unmatched)} of {len(by_id)} labels have no row in the population, such as {on} {_some(unmatched)}.")
-    frame = people.copy()
-    frame[label] = labels_of(left.map(by_id[label]), typed=True)
+        warn(f"{len(unmatched)} of {len(by_id)} labels have no row in the population, such as {on} {some(unmatched)}.")
     duplicates = int((left.duplicated() & left.notna()).sum())
     if duplicates:
         example = people.loc[left.duplicated() & left.notna(), on].iloc[0]
@@ -119,20 +152,16 @@ def join_labels(
             f"{duplicates} rows of the population repeat an identifier, such as {on} {example!r}; all of them get its "
             "label."
         )
-    if weight is not None:
-        frame[weight] = left.map(_weights(by_id[weight])).where(frame[label].notna(), 1.0)
-    return frame, {
-        "label": label,
-        "weight": weight,
-        "rows": len(frame),
-        "labelled": int(frame[label].notna().sum()),
+    weights = pd.Series(1.0, by_id.index) if weight is None else _weights(by_id[weight])
+    summary = {
         "unmatched": len(unmatched),
         "unmatched_examples": [_python_value(value) for value in unmatched[:5]],
         "duplicate_ids": duplicates,
     }
+    return Matched(left.map(by_id[label]), left.map(weights), summary)
 
 
-def _is_label(column: pd.Series[Any]) -> pd.Series[Any]:
+def is_label(column: pd.Series[Any]) -> pd.Series[Any]:
     """Whether each cell holds a label; -1 among integers means unlabelled."""
     tidy = labels_of(column, typed=True)
     return tidy.notna() & (tidy != -1) if pd.api.types.is_integer_dtype(tidy) else tidy.notna()
@@ -144,7 +173,7 @@ def _weights(column: pd.Series[Any]) -> pd.Series[Any]:
         raise DataError(
             f"column {column.name!r} of the labels must hold a weight for every label, but "
             f"{int(numbers.isna().sum())} of {len(numbers)} are not numbers, such as "
-            f"{_some(column[numbers.isna()])}. Fill them in."
+            f"{some(column[numbers.isna()])}. Fill them in."
         )
     return numbers
 
@@ -179,7 +208,8 @@ def _keys(left: pd.Series[Any], right: pd.Series[Any]) -> tuple[pd.Series[Any], 
     return keys[0], keys[1]
 
 
-def _some(values: Any) -> str:
+def some(values: Any) -> str:
+    """Return the first three values, for a message."""
     return ", ".join(repr(_python_value(value)) for value in list(values)[:3])
 
 

@@ -1,0 +1,155 @@
+"""``deepsep next``."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deepsep.cli.console import console
+from deepsep.cli.options import (
+    Debug,
+    Id,
+    Json,
+    Label,
+    ModelFolder,
+    Quiet,
+    ReadingOptions,
+    Seed,
+    TableFile,
+    takes_reading_options,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@takes_reading_options()
+def next_(
+    model: ModelFolder,
+    table: TableFile,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .tsv or .xlsx file.", show_default=False),
+    ],
+    n: Annotated[int, typer.Option("--number", "-n", metavar="ROWS", help="How many rows to label.", min=1)] = 25,
+    per_class: Annotated[
+        bool, typer.Option("--per-class", help="Equally many rows of each class that the model predicts.")
+    ] = False,
+    id: Id = None,
+    label: Label = None,
+    seed: Seed = 0,
+    *,
+    reading: ReadingOptions,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Choose the rows whose labels would help most.
+
+    TABLE is the one that the model was fitted to, or any other with its columns; rows that have a label are never
+    chosen. They are written with the model's guess and an empty column for the label: fill it in, in Excel from a list,
+    and pass the file to `deepsep fit` as --labels. By default --id and --label are the columns of the fit.
+
+    Example: deepsep next model customers.csv -n 25 -o to_label.xlsx
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from deepsep.cli.outputs import LABELS
+        from deepsep.cli.training import column_names
+        from deepsep.models import load
+        from deepsep.scoring.frame import label_of, schema_of
+        from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
+        from deepsep.table import read_table
+        from deepsep.table.locations import find_column
+
+        fitted = load(model)
+        label = label or label_of(fitted) or "label"
+        _check_target(output, label)
+        known = _known_labels(model)
+        names = column_names(table, reading)
+        if id is not None:
+            find_column(names, id, "id column")
+        elif known is not None and known.columns[0] in names:
+            id = str(known.columns[0])
+        out.note(f"Reading {table} ...")
+        types = {name: kind for name, kind in schema_of(fitted).items() if name in names}
+        frame = read_table(table, label=label if label in names else None, id=id, types=types, **reading.for_reader())
+        known_ids = _known_ids(known, id, fitted, len(frame))
+        chosen = rows_to_label(
+            fitted,
+            frame,
+            n,
+            id=id,
+            label=label,
+            known=known_ids,
+            per_class=per_class,
+            random_state=seed,
+        )
+        write_rows_to_label(chosen, output, label=label, classes=fitted.classes_)
+        if len(chosen) < n:
+            out.note(f"There are only {len(chosen)} unlabelled rows.")
+        if len(frame) - len(known_ids) > MOST:
+            out.note(f"Of more than {MOST:,} unlabelled rows, so many were drawn at random and considered.")
+        guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
+        width = max(len(str(name)) for name in guesses.index)
+        lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
+        lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
+        again = ["deepsep", "fit", str(table), "--label", label, *(["--id", id] if id else [])]
+        if len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0):  # from other files
+            again += ["--labels", str(model / LABELS)]
+        again += ["--labels", str(output)]
+        lines += ["", f"Fill in the column {label!r}, then: {shlex.join(again)} -o {shlex.quote(f'{model}-2')}"]
+        out.result(
+            "\n".join(lines),
+            {
+                "rows": len(chosen),
+                "id": chosen.columns[0],
+                "label": label,
+                "ids": chosen.iloc[:, 0].tolist(),
+                "guesses": dict(guesses.items()),
+                "target": output,
+            },
+        )
+
+
+def _check_target(output: Path, label: str) -> None:
+    """Raise if the file exists and has labels that someone filled in."""
+    from deepsep.errors import DataError
+    from deepsep.scoring.to_label import FORMATS
+    from deepsep.table import read_table
+    from deepsep.table.join import is_label
+
+    if output.suffix.lower() not in FORMATS:
+        raise DataError(f"the output {output} must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    if not output.exists():
+        return
+    earlier = read_table(output, label=None)
+    if label not in earlier.columns or "model_guess" not in earlier.columns:
+        raise DataError(f"{output} is another file, not one of deepsep next. Name another output.")
+    filled = int(is_label(read_table(output, label=label)[label]).sum())
+    if filled:
+        raise DataError(f"{output} has {filled} labels that someone filled in. Name another output.")
+
+
+def _known_labels(model: Path) -> pd.DataFrame | None:
+    """Return the labels that the model was fitted to, if its folder has them."""
+    from deepsep.cli.outputs import LABELS
+    from deepsep.table import read_table
+    from deepsep.table.batches import TableFile
+
+    file = model / LABELS
+    if not file.exists():
+        return None
+    id, label = TableFile(file).names
+    return read_table(file, label=label, id=id)
+
+
+def _known_ids(known: pd.DataFrame | None, id: str | None, fitted: Any, n_rows: int) -> Any:
+    """Return the identifiers of the labels of the fit; row numbers only if the table has as many rows as then."""
+    if known is None or known.columns[0] != (id or "row"):
+        return ()
+    if id is None and len(getattr(fitted[-1], "transduction_", ())) != n_rows:
+        return ()
+    return known.iloc[:, 0].tolist()

@@ -1,0 +1,99 @@
+"""Which rows to label next: uncertain ones that differ from each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+
+Array = NDArray[Any]
+
+CANDIDATES = 10  # uncertain rows from which one is chosen
+COMPONENTS = 20  # principal components in which rows are compared
+
+
+def choose_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: int = 0) -> Array:
+    """Choose the rows whose labels should help a model most.
+
+    A row is uncertain if its two most probable classes are close. The most uncertain rows, ten times as many as are
+    wanted, are divided into clusters by k-means, in which uncertain rows weigh more, and the row nearest to the centre
+    of each cluster is chosen: otherwise the same question would be asked many times over.
+
+    Parameters
+    ----------
+    p : array (m, c)
+        Class probabilities of the unlabelled rows.
+    X : array (m, d)
+        The rows as numbers; columns are standardised and reduced to 20 principal components.
+    n : int
+        How many rows to choose; all, if there are no more.
+    per_class : bool, default=False
+        Whether to choose equally many rows of each predicted class, as far as there are any.
+    seed : int, default=0
+        Seed of the clusters.
+
+    Returns
+    -------
+    array (min(n, m),)
+        The chosen rows, the most uncertain first.
+
+    Examples
+    --------
+    >>> p = np.array([[0.9, 0.1], [0.5, 0.5], [0.51, 0.49], [0.45, 0.55], [0.2, 0.8]])
+    >>> X = np.array([[0.0], [4.0], [4.0], [8.0], [9.0]])
+    >>> choose_rows(p, X, 2)
+    array([1, 3])
+    """
+    unsure, Z = uncertainty(p), _positions(np.asarray(X, float), seed)
+    if per_class:
+        predicted = p.argmax(axis=1)
+        quotas = _quotas(np.bincount(predicted, minlength=p.shape[1]), n)
+        parts = [(np.flatnonzero(predicted == k), quota) for k, quota in enumerate(quotas) if quota]
+    else:
+        parts = [(np.arange(len(p)), min(n, len(p)))]
+    chosen = [rows[_spread(unsure[rows], Z[rows], quota, seed)] for rows, quota in parts]
+    together = np.concatenate([np.zeros(0, int), *chosen])
+    return together[np.argsort(-unsure[together], kind="stable")]
+
+
+def uncertainty(p: Array) -> Array:
+    """Return how close the two most probable classes are: 1 if they are equal, 0 if one is certain."""
+    if p.shape[1] < 2:
+        return np.zeros(len(p))
+    two = np.partition(p, -2, axis=1)[:, -2:]
+    return np.asarray(1 - (two[:, 1] - two[:, 0]))
+
+
+def _positions(X: Array, seed: int) -> Array:
+    """Return the rows in a few principal components of the standardised columns."""
+    deviation = X.std(axis=0)
+    X = (X - X.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]
+    if min(X.shape) <= COMPONENTS:
+        return X
+    return np.asarray(PCA(COMPONENTS, svd_solver="randomized", random_state=seed).fit_transform(X))
+
+
+def _spread(unsure: Array, Z: Array, n: int, seed: int) -> Array:
+    """Return n uncertain rows, one for each cluster of the most uncertain ones."""
+    best = np.argsort(-unsure, kind="stable")[: CANDIDATES * n]
+    distinct = len(np.unique(Z[best], axis=0)) if Z.shape[1] else 1
+    if len(best) <= n or distinct < n:
+        return best[:n]
+    weight = np.maximum(unsure[best], 1e-6)
+    distance = KMeans(n, n_init=1, random_state=seed).fit(Z[best], sample_weight=weight).transform(Z[best])
+    free = np.ones(len(best), bool)
+    for k in range(n):
+        free[np.where(free, distance[:, k], np.inf).argmin()] = False
+    return best[~free]
+
+
+def _quotas(available: Array, n: int) -> Array:
+    """Return how many of n rows each class gets: equally many, as far as there are any."""
+    quotas = np.zeros(len(available), int)
+    while quotas.sum() < min(n, available.sum()):
+        open_ = np.flatnonzero(quotas < available)
+        quotas[open_[quotas[open_].argmin()]] += 1
+    return quotas

@@ -1,0 +1,173 @@
+"""The rows of a table to label next, as a table for a person to fill in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from openpyxl import Workbook
+from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+from openpyxl.styles import Font, PatternFill
+from openpyxl.utils import get_column_letter
+from openpyxl.worksheet.datavalidation import DataValidation
+from sklearn.pipeline import Pipeline
+
+from deepsep.errors import DataError, ParameterError
+from deepsep.evaluation.frames import in_batches
+from deepsep.evaluation.next_rows import choose_rows
+from deepsep.scoring.frame import label_of, schema_of
+from deepsep.table.columns import as_frame, key_text
+from deepsep.table.join import is_label
+from deepsep.table.locations import find_column
+
+MOST = 10_000  # rows that are considered; of more, so many are drawn at random
+GUESS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
+FORMATS = (".csv", ".tsv", ".xlsx")
+
+
+def rows_to_label(
+    model: Any,
+    table: Any,
+    n: int = 25,
+    *,
+    id: str | None = None,
+    label: str | None = None,
+    known: Any = (),
+    per_class: bool = False,
+    random_state: int = 0,
+) -> pd.DataFrame:
+    """Return the rows of a table whose labels should help a model most, with an empty column for them.
+
+    They are uncertain, and differ from each other: see :func:`deepsep.evaluation.next_rows.choose_rows`. Of more than
+    10,000 unlabelled rows, so many are drawn at random and considered.
+
+    Parameters
+    ----------
+    model : fitted pipeline
+        From :func:`deepsep.for_table` or :func:`deepsep.load`.
+    table : DataFrame
+        The training table, or any other with its columns.
+    n : int, default=25
+        How many rows.
+    id : str, optional
+        The column of identifiers. None: ``row``, the row number.
+    label : str, optional
+        The column of labels; it may be missing in the table. None: that of the training table, or ``label``.
+    known : array-like, optional
+        Identifiers of other rows that have a label.
+    per_class : bool, default=False
+        Whether to choose equally many rows of each predicted class.
+    random_state : int, default=0
+        Seed of the choice.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``<id>`` (or ``row``); ``model_guess``, ``model_probability``, ``model_runner_up`` and
+        ``model_runner_up_probability``; the empty column of labels; the columns that the model uses, and all others.
+
+    Raises
+    ------
+    DataError
+        If every row has a label, or columns are missing.
+
+    Examples
+    --------
+    >>> from deepsep import TSVM, for_table
+    >>> table = pd.DataFrame({"user": [7, 8, 9, 10], "age": [25, 31, 50, 70], "segment": ["young", None, None, "old"]})
+    >>> model = for_table(TSVM()).fit(table[["age"]], table["segment"])
+    >>> rows_to_label(model, table, 1, id="user")[["user", "model_guess", "segment", "age"]]
+       user model_guess segment  age
+    0     9         old    None   50
+    """
+    if not hasattr(model, "predict_proba"):
+        raise ParameterError("the model has no probabilities, so that it cannot tell which rows are uncertain.")
+    frame = as_frame(table).reset_index(drop=True)
+    label = label or label_of(model) or "label"
+    ids = frame[find_column(frame.columns, id, "id column")] if id is not None else pd.Series(frame.index, name="row")
+    if label in (ids.name, *GUESS):
+        raise DataError(f"the label column is named {label!r}, like another column of the result. Rename it.")
+    labelled = is_label(frame[label]).to_numpy() if label in frame.columns else np.zeros(len(frame), bool)
+    labelled = labelled | ids.map(key_text).isin({key_text(value) for value in known}).to_numpy()
+    pool = np.flatnonzero(~labelled)
+    if not len(pool):
+        raise DataError("every row of the table has a label. Name a table with unlabelled rows.")
+    if len(pool) > MOST:
+        pool = np.sort(np.random.default_rng(random_state).choice(pool, MOST, replace=False))
+    encoded, p = _encoded_and_predicted(model, frame.iloc[pool])
+    chosen = choose_rows(p, encoded, n, per_class=per_class, seed=random_state)
+    return _for_people(frame.iloc[pool[chosen]], ids.iloc[pool[chosen]], p[chosen], model, label)
+
+
+def _encoded_and_predicted(model: Any, rows: pd.DataFrame) -> tuple[Any, Any]:
+    """Return rows as numbers, and their probabilities."""
+    if not isinstance(model, Pipeline):
+        return rows[list(model.feature_names_in_)].to_numpy(float), in_batches(model.predict_proba, rows)
+    encoded = model[:-1].transform(rows)
+    return np.asarray(encoded), in_batches(model[-1].predict_proba, encoded)
+
+
+def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, label: str) -> pd.DataFrame:
+    """Return the chosen rows as a person wants to see them."""
+    order = np.argsort(-p, axis=1, kind="stable")
+    best = np.take_along_axis(p, order, axis=1).round(3)
+    classes = np.asarray(model.classes_)
+    second = classes[order[:, 1]] if len(classes) > 1 else None
+    guess = (classes[order[:, 0]], best[:, 0], second, best[:, 1] if len(classes) > 1 else None)
+    head = {ids.name: ids.to_numpy(), **dict(zip(GUESS, guess, strict=True)), label: None}
+    used = [name for name in schema_of(model) if name in rows.columns]
+    others = [name for name in rows.columns if name not in used]
+    shown = [name for name in (*used, *others) if name not in head]
+    return pd.concat([pd.DataFrame(head), rows[shown].reset_index(drop=True)], axis=1)
+
+
+def write_rows_to_label(frame: pd.DataFrame, target: Path, *, label: str, classes: Any) -> None:
+    """Write rows to label to a .csv, .tsv or .xlsx file; in Excel, the labels are chosen from a list."""
+    kind = target.suffix.lower()
+    if kind not in FORMATS:
+        raise DataError(f"{target} must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if kind == ".xlsx":
+        _write_workbook(frame, target, label, classes)
+    else:
+        style: Any = {"encoding": "utf-8-sig"} if kind == ".csv" else {"sep": "\t", "encoding": "utf-8"}
+        frame.to_csv(target, index=False, **style)
+
+
+def _write_workbook(frame: pd.DataFrame, target: Path, label: str, classes: Any) -> None:
+    book = Workbook()
+    sheet, names = book.active, book.create_sheet("classes")
+    sheet.title, names.sheet_state = "rows to label", "hidden"
+    for i, name in enumerate(np.asarray(classes).tolist(), start=1):
+        _fill(names.cell(i, 1), name)
+    at = list(frame.columns).index(label) + 1
+    for j, name in enumerate(frame.columns, start=1):
+        _fill(sheet.cell(1, j), str(name))
+        sheet.cell(1, j).font = Font(bold=True)
+        sheet.column_dimensions[get_column_letter(j)].width = 14
+        for i, value in enumerate(frame.iloc[:, j - 1].astype(object).tolist(), start=2):
+            _fill(sheet.cell(i, j), value)
+    letter = get_column_letter(at)
+    for i in range(1, len(frame) + 2):
+        sheet.cell(i, at).fill = PatternFill("solid", fgColor="FFF2CC")
+    choice = DataValidation("list", formula1=f"=classes!$A$1:$A${len(classes)}", allow_blank=True, errorStyle="warning")
+    choice.error, choice.showErrorMessage = "This is not one of the classes so far.", True
+    choice.add(f"{letter}2:{letter}{len(frame) + 1}")
+    sheet.add_data_validation(choice)
+    sheet.freeze_panes = sheet.cell(2, at + 1)
+    book.save(target)
+
+
+def _fill(cell: Any, value: Any) -> None:
+    """Write a value to a cell: text that starts with "=" as text, and what Excel has no cell for as text."""
+    if value is None or value is pd.NA or value is pd.NaT or value != value:
+        return
+    if hasattr(value, "item"):
+        value = value.item()
+    if not isinstance(value, bool | int | float) and not (isinstance(value, pd.Timestamp) and value.tzinfo is None):
+        value = ILLEGAL_CHARACTERS_RE.sub("\ufffd", str(value))
+    cell.value = value
+    if isinstance(value, str):
+        cell.data_type = "s"
