@@ -30,6 +30,7 @@ from sklearn.neighbors import NearestNeighbors
 from tables import load, split, table_names
 
 from deepsep import Committee, method, out_of_fold
+from deepsep.evaluation.suspicious import trust
 
 RESULTS = Path(__file__).parent / "results" / "labelling.csv"
 NAMES = ("part", "learner", "table", "draw", "rule", "labels", "value")
@@ -103,7 +104,7 @@ DOUBT = {  # the lower, the more doubtful
     "probability": _given,
     "margin": _gap,
     "log margin": lambda p, codes: _gap(np.log(np.maximum(p, 1e-9)), codes),
-    "relative probability": lambda p, codes: (p / _typical(p, codes))[np.arange(len(p)), codes],
+    "relative probability": trust,
     "probability below typical": lambda p, codes: (p - _typical(p, codes))[np.arange(len(p)), codes],
     "relative margin": lambda p, codes: _gap(p / _typical(p, codes), codes),
     "log relative margin": lambda p, codes: _gap(np.log(np.maximum(p / _typical(p, codes), 1e-9)), codes),

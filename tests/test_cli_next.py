@@ -44,13 +44,13 @@ def test_filled_in_labels_go_straight_back(people: Path, fitted: Path, kind: str
     result = run("next", fitted, people, "-n", 6, "-o", file)
     assert result.exit_code == 0, result.output
     assert f"--label segment --id customer --labels {file}" in result.stdout
-    before = read_table(fitted / "labels.csv", label="segment", id="customer").astype(str)
+    before = read_table(fitted / "labels_used.csv", label="segment", id="customer").astype(str)
     ids = fill(file, rows=4)
     assert not set(ids) & set(before["customer"])
     result = run("fit", people, "--id", "customer", "--labels", file, *FIT, "-o", again)
     assert result.exit_code == 0, result.output
     assert f"Labels in {file}: 4 new, 0 known and the same. 34 of 200 rows have one now." in result.stderr
-    after = read_table(again / "labels.csv", label="segment", id="customer").astype(str)
+    after = read_table(again / "labels_used.csv", label="segment", id="customer").astype(str)
     wanted = dict(zip(before["customer"], before["segment"], strict=True)) | dict.fromkeys(ids, "grey")
     assert dict(zip(after["customer"], after["segment"], strict=True)) == wanted
 
@@ -61,14 +61,14 @@ def test_a_second_round_keeps_the_labels_of_the_first(people: Path, fitted: Path
     one = fill(first)
     assert run("fit", people, "--id", "customer", "--labels", first, *FIT, "-o", again).exit_code == 0
     result = run("next", again, people, "-n", 3, "-o", second)
-    assert f"--labels {again / 'labels.csv'} --labels {second}" in result.stdout
+    assert f"--labels {again / 'labels_used.csv'} --labels {second}" in result.stdout
     two = fill(second)
     assert not set(one) & set(two)
     result = run(
-        "fit", people, "--id", "customer", "--labels", again / "labels.csv", "--labels", second, *FIT, "-o", again
+        "fit", people, "--id", "customer", "--labels", again / "labels_used.csv", "--labels", second, *FIT, "-o", again
     )
     assert "36 of 200 rows have one now" in result.stderr
-    assert set(one + two) <= set(read_table(again / "labels.csv", id="customer")["customer"].astype(str))
+    assert set(one + two) <= set(read_table(again / "labels_used.csv", id="customer")["customer"].astype(str))
 
 
 def test_row_numbers_take_the_place_of_identifiers(people: Path) -> None:
@@ -79,7 +79,7 @@ def test_row_numbers_take_the_place_of_identifiers(people: Path) -> None:
     result = run("next", folder, bare, "-n", 5, "-o", file, "--json")
     chosen = json.loads(result.stdout)
     assert (chosen["id"], chosen["rows"]) == ("row", 5)
-    assert not set(chosen["ids"]) & set(read_table(folder / "labels.csv")["row"])
+    assert not set(chosen["ids"]) & set(read_table(folder / "labels_used.csv")["row"])
     fill(file)
     result = run("fit", people, "--labels", file, *FIT, "-o", folder)
     assert result.exit_code == 0, result.output
@@ -99,7 +99,7 @@ def test_contradictions_are_listed_and_settled_by_an_option(people: Path) -> Non
     assert "--prefer new, or old" in result.stderr
     for prefer, wanted in (("new", new), ("old", old["segment"])):
         assert run(*fit, "--prefer", prefer).exit_code == 0
-        labels = read_table(folder / "labels.csv").set_index("customer")["segment"]
+        labels = read_table(folder / "labels_used.csv").set_index("customer")["segment"]
         assert labels[old["customer"]] == wanted
         assert len(labels) == 30
 

@@ -92,7 +92,8 @@ def fit(
     """Fit a model to a table of which some rows have labels.
 
     It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
-    unlabelled row; see --predictions) and report.html; an earlier model in it is replaced once the new one is complete.
+    unlabelled row; see --predictions), report.html, labels_used.csv, and suspicious.csv (labels that may be
+    wrong); an earlier model in it is replaced once the new one is complete.
     By default several methods decide together (see `deepsep methods`, committee), weighted by what each says about
     labels held out, which is also the accuracy to expect; --effort fast takes a fraction of the time. Ctrl-C ends the
     folds early, once all members are fitted. Columns that are given for labelled rows only are not used, unless named

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from deepsep.cli.training import Training
 
 REPORT, SUMMARY = "report.html", "report.json"
-SUSPICIOUS, LABELS = "suspicious.csv", "labels.csv"
+SUSPICIOUS, LABELS = "suspicious.csv", "labels_used.csv"
 
 
 def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:

@@ -11,14 +11,14 @@ from sklearn.decomposition import PCA
 
 Array = NDArray[Any]
 
-CANDIDATES = 10  # uncertain rows from which one is chosen
+CANDIDATES = 3  # uncertain rows from which one is chosen
 COMPONENTS = 20  # principal components in which rows are compared
 
 
 def choose_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: int = 0) -> Array:
     """Choose the rows whose labels should help a model most.
 
-    A row is uncertain if its two most probable classes are close. The most uncertain rows, ten times as many as are
+    A row is uncertain if its two most probable classes are close. The most uncertain rows, three times as many as are
     wanted, are divided into clusters by k-means, in which uncertain rows weigh more, and the row nearest to the centre
     of each cluster is chosen: otherwise the same question would be asked many times over.
 
@@ -73,7 +73,7 @@ def _positions(X: Array, seed: int) -> Array:
     X = (X - X.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]
     if min(X.shape) <= COMPONENTS:
         return X
-    return np.asarray(PCA(COMPONENTS, svd_solver="randomized", random_state=seed).fit_transform(X))
+    return np.asarray(PCA(COMPONENTS, random_state=seed).fit_transform(X))
 
 
 def _spread(unsure: Array, Z: Array, n: int, seed: int) -> Array:

@@ -75,12 +75,13 @@ def rows_to_label(
 
     Examples
     --------
-    >>> from deepsep import TSVM, for_table
-    >>> table = pd.DataFrame({"user": [7, 8, 9, 10], "age": [25, 31, 50, 70], "segment": ["young", None, None, "old"]})
-    >>> model = for_table(TSVM()).fit(table[["age"]], table["segment"])
-    >>> rows_to_label(model, table, 1, id="user")[["user", "model_guess", "segment", "age"]]
-       user model_guess segment  age
-    0     9         old    None   50
+    >>> from deepsep import for_table, method
+    >>> segment = ["young", None, None, None, "old"]
+    >>> table = pd.DataFrame({"user": [6, 7, 8, 9, 10], "age": [20, 25, 45, 65, 70], "segment": segment})
+    >>> model = for_table(method("logistic-regression")).fit(table[["age"]], table["segment"])
+    >>> rows_to_label(model, table, 1, id="user")[["user", "segment", "age"]]
+       user segment  age
+    0     8    None   45
     """
     if not hasattr(model, "predict_proba"):
         raise ParameterError("the model has no probabilities, so that it cannot tell which rows are uncertain.")
