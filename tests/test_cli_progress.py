@@ -70,7 +70,7 @@ def test_one_bar_shows_the_fits_of_a_committee_and_its_report(
         on_step(1, 2, "the map")
         on_step(2, 2, "done")
     shown += capsys.readouterr().err
-    parts = [re.search(rf"(\d+)%\|[^%]*{what}", shown) for what in ("8 of 8 fits", "the map", "done")]
+    parts = [re.search(rf"(\d+)%\|[^%]*{what}", shown) for what in (r"\d of 8 fits", "the map", "done")]
     shares = [int(part[1]) for part in parts if part]
     assert shares == sorted(set(shares))
     assert (len(shares), shares[-1]) == (3, 100)
