@@ -120,7 +120,7 @@ def test_an_ablation_has_a_table_of_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--table", "nhaness"), "neither a file nor a table that deepsep knows: nhanes, hotel"),
+        (("--table", "nhaness"), "neither a file nor a table that deepsep knows: nhanes, foods, hotel"),
         (("--methods", "knm"), "did you mean 'knn'"),
         (("--methods", "knn,knn"), "names knn twice"),
         (("--methods", "knn", "--ablation"), "add deepsep to --methods"),

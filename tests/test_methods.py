@@ -471,5 +471,6 @@ def test_the_names_at_the_top_are_the_promised_ones():
         "method",
         "methods",
         "out_of_fold",
+        "suspicious_labels",
     ]
     assert set(deepsep.__all__) == {*promised, "datasets", "errors", "__version__"}

@@ -38,8 +38,8 @@ def experiment(
         str,
         typer.Option(
             metavar="NAME|FILE",
-            help="nhanes, hotel, spotify, satimage, optdigits, penbased, letter, texture, segment, splice, nursery, "
-            "fars, or a file in which every row has a class.",
+            help="nhanes, foods, hotel, spotify, satimage, optdigits, penbased, letter, texture, segment, splice, "
+            "nursery, fars, or a file in which every row has a class.",
         ),
     ] = "nhanes",
     label: Annotated[
