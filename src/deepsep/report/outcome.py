@@ -147,8 +147,8 @@ def what_helps(verdict: str, counts: Array, interval: list[float], priors_given:
     if n < FEW_PER_CLASS * len(counts):
         half = f"{50 * (interval[1] - interval[0]):.0f} points"
         sentences.append(
-            f"More labels would help most: {n} leave the accuracy uncertain by {half} either way. `deepsep next` "
-            "chooses the rows that would help most."
+            f"More labels would help most: {n} leave the accuracy uncertain by {half} either way. The command "
+            "deepsep next chooses the rows that would help most."
         )
     elif verdict != USABLE:
         sentences.append(
