@@ -220,7 +220,7 @@ def test_adding_twice_changes_nothing() -> None:
 
 def test_contradictions_are_an_error_until_one_side_is_preferred() -> None:
     more = pd.DataFrame({"user": [1, 2, 3], "segment": ["b", "b", "a"]})
-    with pytest.raises(DataError, match=r"1 new labels contradict.*user 1 \('a', now 'b'\).*prefer='new', or old"):
+    with pytest.raises(DataError, match=r"1 new label contradicts.*user 1 \('a', now 'b'\).*prefer='new', or old"):
         add_labels(people(), more, on="user", label="segment")
     for prefer, first in (("new", "b"), ("old", "a")):
         frame, summary = add_labels(people(), more, on="user", label="segment", prefer=prefer)

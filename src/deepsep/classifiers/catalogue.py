@@ -124,7 +124,7 @@ _METHODS = (
         "committee",
         "committee",
         "committee:Committee",
-        "forests, in-context networks and DeepSep, weighted by what each gets right on labels held out",
+        "forests, LightGBM, in-context networks and DeepSep, weighted by what they say about labels held out",
         "one of its members suits the table",
         "a minute or two for thousands of rows on two cores; linear",
         compared=True,

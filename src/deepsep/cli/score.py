@@ -130,8 +130,8 @@ def score(
             names, more = done["ignored"][:5], len(done["ignored"]) - 5
             out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
         if done["student"]:
-            other = "--exact" if done["scored_by"] == "student" else "--fast"
-            choice = f"{other} takes the other one." if sets is None else "Only the committee makes sets."
+            other = "--exact takes the committee" if done["scored_by"] == "student" else "--fast takes the student"
+            choice = f"{other}." if sets is None else "Only the committee makes sets."
             out.note(
                 f"Scored by the {done['scored_by']}. On rows held out, student and committee agree in "
                 f"{done['student']['agreement']:.1%}; the rest costs the student about "

@@ -116,7 +116,8 @@ def _contradiction(ids: pd.Series[Any], old: pd.Series[Any], new: pd.Series[Any]
         for name, before, after in zip(ids[rows][:5], old[rows][:5], new[rows][:5], strict=True)
     ]
     more = f" and {int(rows.sum()) - 5} more" if rows.sum() > 5 else ""
-    text = f"{int(rows.sum())} new labels contradict those of the table: {ids.name} {', '.join(examples)}{more}."
+    some = "1 new label contradicts" if rows.sum() == 1 else f"{int(rows.sum())} new labels contradict"
+    text = f"{some} those of the table: {ids.name} {', '.join(examples)}{more}."
     return f"{text} Correct them, or say which to use: {{prefer}}, or old."
 
 
