@@ -90,6 +90,8 @@ def label(
 
 def _read(out: Console, options: TrainingOptions) -> Training:
     """Read the table, which need not have labels yet."""
+    import pandas as pd
+
     from deepsep.cli.training import ROW, Training, column_names, number_rows, read_training
     from deepsep.table import read_table
     from deepsep.table.locations import closest, find_column
@@ -113,7 +115,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
     X = frame.drop(columns=[name for name in (*dropped, options.id) if name in frame.columns])
-    return Training(X, ids.astype(object).where(False), None, ids, options.label)
+    return Training(X, pd.Series([None] * len(X), dtype=object), None, ids, options.label)
 
 
 @contextmanager

@@ -115,7 +115,8 @@ def _answers(frame: pd.DataFrame, id: str, label: str, path: Path) -> dict[str, 
     empty = pd.Series("", frame.index)
     result: dict[str, Answer] = {}
     kinds, chosen = (frame.get(name, empty).astype(object) for name in (ANSWER, CHOSEN))
-    for key, name, kind, how in zip(frame[id].map(key_text), frame[label].map(key_text), kinds, chosen, strict=True):
+    for raw, cell, kind, how in zip(frame[id], frame[label], kinds, chosen, strict=True):
+        key, name = key_text(raw) or None, key_text(cell)
         if name is None and kind != UNSURE:
             continue
         if key is None:

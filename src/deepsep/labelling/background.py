@@ -54,6 +54,11 @@ class Background:
         self.error, self._failures = str(result) or type(result).__name__, self._failures + 1
         return None
 
+    @property
+    def process(self) -> int | None:
+        """Number of the process; None before the first refit."""
+        return None if self._process is None else self._process.pid
+
     def stop(self) -> None:
         """End the process."""
         if self._process is not None:

@@ -83,6 +83,10 @@ class Server:
         finally:
             self._socket.close()
 
+    def stop(self) -> None:
+        """End :meth:`run`, from another thread."""
+        self._server.should_exit = True
+
 
 class Guard:
     """Answers requests with the right token, for the right host, and from the page itself; others get nothing.
@@ -169,7 +173,7 @@ def _routes(session: Session, token: str) -> Any:
         async def endpoint(request: Request) -> Response:
             try:
                 said = _fields(await _body(request), wanted)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return JSONResponse({"error": "the request is not understood."}, status_code=400)
             return await reply(function, *said)
 
