@@ -74,6 +74,7 @@ def test_keys_do_everything(page: browser.Page, server: Server, session: Session
     assert lines(session.answers.path) == {first: "gold"}
     assert press(page, "3") == second  # there is no third class
     page.press("+")
+    assert page.evaluate("by('more').open && document.activeElement.id") == "class-name"
     page.write("blue")
     page.press("Enter")
     page.wait_until("classes.includes('blue')")

@@ -75,7 +75,7 @@ const undo = () => by("undo").disabled || act("undo", {}, "Taken back.");
 function show(state) {
   card = state.card;
   showProgress(state);
-  by("card-title").textContent = card ? `${card.id_name} ${card.id}` : "All rows are answered.";
+  by("card-title").replaceChildren(...(card ? [make("span", `${card.id_name} `, "soft"), card.id] : ["All rows are answered."]));
   const told = card && (card.in_table !== null
     ? `The table has the label “${card.in_table}” for this row. Correct it there.`
     : card.answer !== null ? `Your answer was “${card.answer}”. Another one replaces it.` : "");
@@ -121,7 +121,8 @@ function showProgress(state) {
   by("title").textContent = `Labelling: ${state.label}`;
   by("counts").textContent = `${number(state.labelled)} of ${number(state.rows)} rows labelled, `
     + `${number(state.unsure)} not sure. Saved in ${state.file}`;
-  by("question").textContent = state.classes.length ? `Which ${state.label}?` : "Type the first class below";
+  by("question").textContent = state.classes.length ? `Which ${state.label}?` : "Type the first class";
+  if (!state.classes.length) by("more").open = true;
   by("undo").disabled = !state.undo;
   showClasses(state.classes);
   showAccuracy(state);
@@ -171,12 +172,12 @@ function drawCurve(curve) {
   svg.toggleAttribute("hidden", !curve.length);
   if (!curve.length) return;
   const most = Math.max(...curve.map((point) => point.labels));
-  const x = (labels) => 34 + 256 * labels / most, y = (share) => 120 - 110 * share;
+  const x = (labels) => 40 + 250 * labels / most, y = (share) => 120 - 110 * share;
   const path = (points) => points.map(([a, b]) => `${a.toFixed(1)},${b.toFixed(1)}`).join(" ");
   const parts = [];
   for (const share of [0, 0.5, 1]) {
-    parts.push(drawing("line", { class: "grid", x1: 34, x2: 290, y1: y(share), y2: y(share) }));
-    parts.push(drawing("text", { x: 28, y: y(share) + 4, "text-anchor": "end" }, `${100 * share}%`));
+    parts.push(drawing("line", { class: "grid", x1: 40, x2: 290, y1: y(share), y2: y(share) }));
+    parts.push(drawing("text", { x: 34, y: y(share) + 4, "text-anchor": "end" }, `${100 * share}%`));
   }
   const upper = curve.map((p) => [x(p.labels), y(p.high)]), lower = curve.map((p) => [x(p.labels), y(p.low)]);
   parts.push(drawing("polygon", { class: "band", points: path([...upper, ...lower.reverse()]) }));
@@ -184,7 +185,7 @@ function drawCurve(curve) {
   const end = curve.at(-1);
   parts.push(drawing("line", { class: "whisker", x1: x(end.labels), x2: x(end.labels), y1: y(end.low), y2: y(end.high) }));
   parts.push(drawing("circle", { class: "dot", cx: x(end.labels), cy: y(end.value), r: 4 }));
-  parts.push(drawing("text", { x: 34, y: 140, "text-anchor": "middle" }, "0"));
+  parts.push(drawing("text", { x: 40, y: 140, "text-anchor": "middle" }, "0"));
   parts.push(drawing("text", { x: 290, y: 140, "text-anchor": "end" }, `${number(most)} labels`));
   svg.replaceChildren(...parts);
   svg.setAttribute("aria-label", "Estimated accuracy by labels: "
@@ -231,6 +232,11 @@ by("close").addEventListener("click", () => {
   by("card-title").focus();
 });
 
+function openNewClass() {
+  by("more").open = true;
+  by("class-name").focus();
+}
+
 by("new-class").addEventListener("submit", async (event) => {
   event.preventDefault();
   const name = by("class-name").value.trim();
@@ -238,6 +244,7 @@ by("new-class").addEventListener("submit", async (event) => {
   await act("class", { name });
   if (classes.includes(name)) {
     by("class-name").value = "";
+    by("more").open = classes.length < 2;
     by("status").textContent = `Added the class ${name}.`;
     by("card-title").focus();
   }
@@ -257,7 +264,7 @@ document.addEventListener("keydown", (event) => {
   if (typing || event.ctrlKey || event.altKey || event.metaKey || event.repeat || !by("keys").checked) return;
   const key = event.key.toLowerCase(), place = KEYS.indexOf(key);
   const actions = {
-    n: () => answer(null), s: skip, u: undo, "/": () => by("words").focus(), "+": () => by("class-name").focus(),
+    n: () => answer(null), s: skip, u: undo, "/": () => by("words").focus(), "+": openNewClass,
   };
   if (place >= 0 && place < classes.length) answer(classes[place]);
   else if (key in actions) actions[key]();
