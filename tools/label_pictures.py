@@ -57,6 +57,6 @@ if __name__ == "__main__":
                 session.answer(row, None if number % 40 == 30 else truth.iloc[row])
             while session.progress()["refitting"]:
                 time.sleep(0.05)
-            take(page, server.address, IMAGES / "label.png", 1120, 920, "light", 1)
+            take(page, server.address, IMAGES / "label.png", 1120, 960, "light", 1)
             take(page, server.address, IMAGES / "label-phone.png", 390, 844, "dark", 1)
             print(page.evaluate("by('accuracy').textContent"))

@@ -63,6 +63,8 @@ def label(
 
         if output.exists() and training.table.exists() and output.samefile(training.table):
             raise DataError(f"the output {output} is the table. Name another file.")
+        if output in (training.labels or ()):
+            raise ParameterError(f"--labels {output}: the labels in the output count anyway. Leave out --labels.")
         data = _read(out, training)
         answers = Answers(output, str(data.ids.name), data.label)
         background = Background() if refit else None

@@ -65,7 +65,7 @@ function complain(error) {
 
 const answer = (label) => {
   if (!card || card.in_table !== null || busy) return;
-  act("answer", { row: card.row, label }, `Saved ${card.id} as ${label ?? "not sure"}.`);
+  act("answer", { row: card.row, label }, `Saved as ${label ?? "not sure"}: ${card.id}.`);
 };
 const skip = () => card && act("skip", { row: card.row }, `Skipped ${card.id}.`);
 const undo = () => by("undo").disabled || act("undo", {}, "Taken back.");

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,7 +85,7 @@ class Session:
         self._fitted_with = self._ordered_with = 0
         self.order = first_order(X)
         self.curve: list[dict[str, float]] = []
-        self._texts: pd.Series[Any] | None = None
+        self._texts: list[str] | None = None
         self._current: tuple[int, Chosen] | None = None
         self._go_on()
 
@@ -130,17 +131,15 @@ class Session:
     def search(self, words: str) -> list[dict[str, Any]]:
         """Return the first rows whose identifier or cells contain all of the words, in any case."""
         parts = words.casefold().split()
+        if not parts:
+            return []
+        if self._texts is None:  # takes seconds for a large table, and answers need not wait
+            cells = [self._ids, *(map(cell_text, self.X[name]) for name in self.X.columns)]
+            self._texts = ["  ".join(texts).casefold() for texts in zip(*cells, strict=True)]
+        found = (row for row, text in enumerate(self._texts) if all(part in text for part in parts))
+        rows = list(islice(found, FOUND))
         with self._lock:
-            if not parts:
-                return []
-            if self._texts is None:
-                cells = [pd.Series(self._ids), *(self.X[name].map(cell_text) for name in self.X.columns)]
-                joined = ["  ".join(texts) for texts in zip(*(column.tolist() for column in cells), strict=True)]
-                self._texts = pd.Series(joined).str.casefold()
-            found = pd.Series(True, self._texts.index)
-            for part in parts:
-                found &= self._texts.str.contains(part, regex=False)
-            return [self._found(int(row), parts) for row in np.flatnonzero(found)[:FOUND]]
+            return [self._found(row, parts) for row in rows]
 
     def _found(self, row: int, parts: list[str]) -> dict[str, Any]:
         answer, hits = self.answers.given.get(self._ids[row]), []
