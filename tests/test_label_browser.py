@@ -101,6 +101,25 @@ def test_keys_do_everything(page: browser.Page, server: Server, session: Session
     }
 
 
+def test_it_begins_without_any_class(page: browser.Page, tmp_path: Path) -> None:
+    X, ids, _ = small_table(3)
+    with serving(new_session(tmp_path / "labels.csv", X, ids, classes=())) as server:
+        first = opened(page, server)
+        assert page.evaluate("by('question').textContent") == "Type the first class"
+        for name in ("gold", "blue"):
+            page.evaluate("by('class-name').focus()")
+            page.write(name)
+            page.press("Enter")
+            page.wait_until(f"classes.includes('{name}') && !by('class-name').value")
+        second = press(page, "2")
+        press(page, "1")
+        assert press(page, "n") is None
+        assert page.evaluate("by('card-title').textContent") == "All rows are answered."
+        assert press(page, "1") is None
+        assert press(page, "u") not in (first, second)
+        assert list(lines(tmp_path / "labels.csv").items()) == [(first, "blue"), (second, "gold")]
+
+
 def test_keys_can_be_turned_off_and_do_not_act_while_typing(
     page: browser.Page, server: Server, session: Session
 ) -> None:
@@ -193,6 +212,7 @@ CONTRAST = """(() => {
 
 def test_a_screen_reader_has_a_name_for_everything(page: browser.Page, server: Server) -> None:
     opened(page, server)
+    page.evaluate("by('more').open = true")
     tree = page.call("Accessibility.getFullAXTree")["nodes"]
     nodes = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node["ignored"]]
     for role in ("button", "textbox", "searchbox", "checkbox", "heading", "region", "complementary", "group"):
