@@ -4,9 +4,12 @@ import os
 import signal
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deepsep.errors import DataError
 from deepsep.labelling.answers import Answer, Answers
@@ -38,6 +41,32 @@ def test_answers_come_back_in_their_order(tmp_path: Path) -> None:
         answers.give(id, None)
     assert read(file) == {}
     assert [path.name for path in file.parent.iterdir()] == ["labels.csv"]
+
+
+TEXT = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=8).map(str.strip).filter(bool)
+
+
+@given(
+    given=st.dictionaries(
+        TEXT
+        | st.sampled_from(
+            ["NA", "nan", "None", "1e5", "1.0", "01", "true", "2025-01-01", "#x", "'", '"', ";", "a,b;c\td"]
+        ),
+        st.tuples(TEXT | st.sampled_from(["NA", "nan", "null", "1", "2", "01"]), st.sampled_from(["random", "model"])),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_any_identifier_and_class_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, given: dict[str, tuple[str, Any]]
+) -> None:
+    file = tmp_path_factory.mktemp("any") / "labels.csv"
+    answers = Answers(file, "id", "segment")
+    for id, answer in given.items():
+        answers.give(id, Answer(*answer))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read(file) == given
 
 
 @pytest.mark.parametrize("labels", [["gold", None, None], [None, None, None]])

@@ -201,6 +201,16 @@ def test_identifiers_tell_rows_apart(tmp_path: Path, ids: list[Any], message: st
         new_session(tmp_path / "a.csv", pd.DataFrame({"x": [1, 2, 3]}), pd.Series(ids, name="id", dtype="Int64"))
 
 
+def test_identifiers_of_any_type_are_found_again(tmp_path: Path) -> None:
+    for number, values in enumerate(([" a", "b "], [1.0, 2.0], [10**17 + 1, 10**17 + 2], ["007", "8"], [0.5, 1.5])):
+        X, ids = pd.DataFrame({"x": [1, 2]}), pd.Series(values, name="customer")
+        new_session(tmp_path / f"{number}.csv", X, ids).answer(1, "blue")
+        again = new_session(tmp_path / f"{number}.csv", X, ids)
+        assert again.state()["labelled"] == 1
+        assert again.state()["card"]["row"] == 0
+        assert again.undo()["card"]["row"] == 1
+
+
 # -- refits ------------------------------------------------------------------------------------------------------
 
 

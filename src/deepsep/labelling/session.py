@@ -312,7 +312,7 @@ def check_class(name: str) -> str:
 
 def _identifiers(ids: pd.Series[Any]) -> list[str]:
     """Return identifiers as text, or raise if they do not tell the rows apart."""
-    keys = [key_text(value) for value in ids]
+    keys = [(key_text(value) or "").strip() or None for value in ids]
     texts = pd.Series(keys, dtype=object)
     for bad, what in ((texts.isna(), "is empty"), (texts.duplicated(), "repeats an identifier")):
         if bad.any():
