@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepsep.errors import DataError
@@ -46,6 +46,7 @@ def test_answers_come_back_in_their_order(tmp_path: Path) -> None:
 TEXT = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=8).map(str.strip).filter(bool)
 
 
+@settings(max_examples=30)
 @given(
     given=st.dictionaries(
         TEXT

@@ -256,12 +256,14 @@ def wait_for(background: Background) -> Refit | None:
     return None
 
 
+@pytest.mark.slow
 def test_a_refit_in_the_background_gives_the_same_and_survives_failures() -> None:
     job, background = some_job(60, 20), Background()
+    wanted = refit(job)
     try:
         assert background.start(job)
         assert not background.start(job)  # one at a time
-        assert wait_for(background) == refit(job)
+        assert wait_for(background) == wanted
         assert background.start(job._replace(labels=["gold", *[None] * 59]))  # one class
         assert wait_for(background) is None
         assert background.error
@@ -271,7 +273,7 @@ def test_a_refit_in_the_background_gives_the_same_and_survives_failures() -> Non
             assert wait_for(background) is None
             assert "ended" in background.error
         assert background.start(job)
-        assert wait_for(background) == refit(job)
+        assert wait_for(background) == wanted
         assert background.error == ""
         for _ in range(FAILURES):
             assert background.start(job._replace(labels=[None] * 60))
