@@ -287,6 +287,14 @@ def test_other_pages_get_nothing_even_with_the_address(
             other.shutdown()
 
 
+def test_a_file_that_leads_to_the_address_opens_it(page: browser.Page, server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "open.html"
+    file.write_text(f'<meta http-equiv="refresh" content="0;url={server.address}">')
+    page.open(file)
+    page.wait_until("document.title.includes('labels')")
+    assert page.evaluate("location.href") == server.address
+
+
 def test_a_rebound_name_gets_nothing(page: browser.Page, server: Server) -> None:
     page.open(server.address.replace("127.0.0.1", REBOUND))
     assert "Labelling" not in page.evaluate("document.documentElement.outerHTML")

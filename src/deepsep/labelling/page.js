@@ -36,7 +36,7 @@ async function ask(path, body) {
     throw new Error("The server does not answer. All answers but the last are in the file. Start deepsep label again.");
   }
   if (response.status === 403) throw new Error("This page is out of date. Open the address that deepsep label shows.");
-  const content = await response.json();
+  const content = await response.json().catch(() => ({ error: "The server failed. Its terminal says why." }));
   if (!response.ok) throw new Error(content.error);
   return content;
 }
@@ -59,7 +59,7 @@ async function act(path, body, said) {
 }
 
 function complain(error) {
-  by("error").textContent = error.message;
+  if (by("error").textContent !== error.message) by("error").textContent = error.message; // read out once
   by("error").hidden = false;
 }
 
