@@ -121,6 +121,11 @@ def fit(
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
         asked = _asked(estimator, data, sets, per_class, abstain, costs)
+        if predictions is Format.xlsx:
+            from deepsep.table.excel_cells import check_fits
+
+            n_columns = len(data.labels.classes) + 4
+            check_fits(int((~data.labelled).sum()), n_columns, "the file of predictions", "Choose --predictions csv.")
         fitted = fit_and_measure(
             out,
             estimator,

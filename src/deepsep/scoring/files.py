@@ -28,11 +28,14 @@ from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.student import choose, describe
 from deepsep.scoring.training_profile import profile_of, provenance_of
+from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
 from deepsep.table.columns import check_names
+from deepsep.table.excel_cells import ROWS, check_fits
 from deepsep.table.locations import find_column, kind_of, part_files
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
+OTHERS = 50  # columns of a result beside the probabilities, at most
 Progress = Callable[[int, float], None]
 
 
@@ -180,6 +183,8 @@ def score_file(
     scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
     files = part_files(place) if folder else [place]
     parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
+    if goal.suffix.lower() == ".xlsx" and not to_folder:
+        _check_sheet(parts, len(model.classes_))
     scorer = choose(model, parts, fast)
     sizes = [part.n_rows for part in parts]
     options["every"] = one_in(None if None in sizes else sum(size or 0 for size in sizes))
@@ -273,6 +278,12 @@ def _plan(
         parts.append(Part(table, to, first, table.n_rows, schema or dict.fromkeys(_others(table.names, id), "number")))
         first += table.n_rows or 0
     return parts, ignored
+
+
+def _check_sheet(parts: list[Part], n_classes: int) -> None:
+    """Raise if the rows do not fit on an Excel sheet, before they are scored."""
+    sizes = [part.n_rows or (ROWS + 1) * part.source.has_more_rows(ROWS) for part in parts]
+    check_fits(sum(sizes), n_classes + OTHERS, "the result", INSTEAD)
 
 
 def _others(names: Iterable[str], id: str | None) -> list[str]:
