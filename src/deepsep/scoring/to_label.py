@@ -38,6 +38,7 @@ def rows_to_label(
     known: Any = (),
     per_class: bool = False,
     random_state: int = 0,
+    proba: Any = None,
 ) -> pd.DataFrame:
     """Return the rows of a table whose labels should help a model most, with an empty column for them.
 
@@ -62,6 +63,8 @@ def rows_to_label(
         Whether to choose equally many rows of each predicted class.
     random_state : int, default=0
         Seed of the choice.
+    proba : array of shape (n, c), optional
+        ``model.predict_proba(table)``, if known already.
 
     Returns
     -------
@@ -98,17 +101,19 @@ def rows_to_label(
         raise DataError("every row of the table has a label. Name a table with unlabelled rows.")
     if len(pool) > MOST:
         pool = np.sort(np.random.default_rng(random_state).choice(pool, MOST, replace=False))
-    encoded, p = _encoded_and_predicted(model, frame.iloc[pool])
+    encoded, p = _encoded_and_predicted(model, frame.iloc[pool], None if proba is None else np.asarray(proba)[pool])
     chosen = choose_rows(p, encoded, n, per_class=per_class, seed=random_state)
     return _for_people(frame.iloc[pool[chosen]], ids.iloc[pool[chosen]], p[chosen], model, label)
 
 
-def _encoded_and_predicted(model: Any, rows: pd.DataFrame) -> tuple[Any, Any]:
-    """Return rows as numbers, and their probabilities."""
+def _encoded_and_predicted(model: Any, rows: pd.DataFrame, p: Any) -> tuple[Any, Any]:
+    """Return rows as numbers, and their probabilities, unless these are known."""
     if not isinstance(model, Pipeline):
-        return rows[list(model.feature_names_in_)].to_numpy(float), in_batches(model.predict_proba, rows)
+        names = getattr(model, "feature_names_in_", None)
+        matrix = rows.iloc[:, : model.n_features_in_] if names is None else rows[list(names)]
+        return matrix.to_numpy(float), in_batches(model.predict_proba, matrix) if p is None else p
     encoded = model[:-1].transform(rows)
-    return np.asarray(encoded), in_batches(model[-1].predict_proba, encoded)
+    return np.asarray(encoded), in_batches(model[-1].predict_proba, encoded) if p is None else p
 
 
 def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, label: str) -> pd.DataFrame:
