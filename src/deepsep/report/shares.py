@@ -64,6 +64,7 @@ def shares(
                 "labelled_interval": wilson(int(counts[k]), labels),
                 "predicted": float(predicted[k] / predicted.sum()) if unlabelled else None,
                 "predicted_rows": int(predicted[k]),
+                "predicted_weighted": float(by_weight[1][k] / by_weight[1].sum()) if by_weight[1].any() else None,
                 "labelled_weighted": among[k],
                 "estimated": estimated[k],
                 "given": None if given is None else float(given[k]),

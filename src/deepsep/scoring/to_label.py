@@ -26,6 +26,7 @@ MOST = 10_000  # rows that are considered; of more, so many are drawn at random
 GUESS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
 PROBABILITIES = ("model_probability", "model_runner_up_probability")
 FORMATS = (".csv", ".tsv", ".xlsx")
+SHEET = "Rows to label next"  # of a workbook with all results
 
 
 def rows_to_label(

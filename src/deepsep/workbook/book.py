@@ -28,10 +28,10 @@ from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.report.held_out import predict_all
 from deepsep.report.summary import summarize
 from deepsep.scoring.remembered import provenance_of
-from deepsep.scoring.to_label import fill_in_sheet, rows_to_label
-from deepsep.table.columns import as_frame
+from deepsep.scoring.to_label import SHEET, fill_in_sheet, rows_to_label
+from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.excel_cells import PERCENT
-from deepsep.workbook.crosstabs import Column, Line, profile_lines, read_column
+from deepsep.workbook.crosstabs import Line, profile_lines, read_column
 from deepsep.workbook.guide import Lines, guide
 from deepsep.workbook.segment_tests import difference, holm
 from deepsep.workbook.sheets import (
@@ -48,9 +48,11 @@ from deepsep.workbook.sheets import (
 
 Array = NDArray[Any]
 
-TO_LABEL = "Rows to label next"
+GUIDE = "How to read it"
+ALL = "(all)"  # in place of a column
 MOST_ROWS = 200_000  # unlabelled rows of the profiles; of more, so many are drawn at random
 MOST_COLUMNS = 1_000  # columns of the profiles, the first ones
+MOST_DOUBTS = 10_000  # labels to check
 NEXT = 25  # rows to label
 SIGNIFICANT = 0.05
 HIGH, LOW = 120, 80  # indexes from which, and up to which, a cell is coloured
@@ -71,7 +73,11 @@ def write_workbook(model: Any, table: Any, labels: Any, path: str | os.PathLike[
         Those of :func:`make_workbook`.
     """
     target = check_target(path)
-    book = make_workbook(model, table, labels, **settings)
+    save_workbook(make_workbook(model, table, labels, **settings), target)
+
+
+def save_workbook(book: Workbook, target: Path) -> None:
+    """Write a workbook to a file, completely or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target)
     scratch = hidden_name(target, "new.xlsx")
@@ -142,12 +148,15 @@ def make_workbook(
     --------
     >>> import numpy as np, pandas as pd
     >>> from deepsep import TSVM, for_table
+    >>> from deepsep.report import summarize
     >>> from deepsep.workbook import make_workbook
     >>> rng = np.random.default_rng(0)
     >>> table = pd.DataFrame({"age": rng.integers(18, 90, 300), "shoe": rng.integers(36, 46, 300)})
     >>> segment = np.where(table.age < 50, "young", "old").astype(object)
     >>> segment[60:] = None
-    >>> book = make_workbook(for_table(TSVM()).fit(table, segment), table, segment)
+    >>> model = for_table(TSVM()).fit(table, segment)
+    >>> summary = summarize(model, table, segment, folds=2, explained=False)
+    >>> book = make_workbook(model, table, segment, summary=summary)
     >>> book.sheetnames[:4]
     ['Summary', 'Segment sizes', 'Profiles', 'Tests']
     >>> [cell.value for cell in book["Tests"][2]][:2], book["Tests"]["I2"].value
@@ -167,23 +176,23 @@ def make_workbook(
     book.properties.title = summary["title"]
     book.properties.description = json.dumps(provenance_of(model))
     frame = as_frame(table)
-    columns = model[0].transform(frame) if isinstance(model, Pipeline) and hasattr(model[0], "schema_") else frame
-    left_out = dict(getattr(model[0], "left_out_", {})) if isinstance(model, Pipeline) else {}
     notes: list[str] = []
     add_page(book, "Summary", _summary(summary))
     _add_sizes(book, summary["shares"], known, weight)
-    _add_profiles(book, columns, left_out, known, np.asarray(proba), weight, seed, notes)
+    _add_profiles(book, model, frame, known, np.asarray(proba), weight, seed, notes)
     _add_rows_to_label(book, model, frame, known, ids, np.asarray(proba), label, n_next, seed)
     if summary["suspicious"]:
+        if len(summary["suspicious"]) > MOST_DOUBTS:
+            notes.append(f"Of {len(summary['suspicious']):,} labels to check, the first {MOST_DOUBTS:,} are listed.")
         name = getattr(ids, "name", None) or "row"
         add_table(
             book,
             "Labels to check",
             [name, *(word.replace("_", " ") for word in DOUBTS)],
-            [[line["id"], *(line[key] for key in DOUBTS)] for line in summary["suspicious"]],
+            [[line["id"], *(line[key] for key in DOUBTS)] for line in summary["suspicious"][:MOST_DOUBTS]],
             styles=[None, None, None, PERCENT, PERCENT, NUMBER],
         )
-    add_page(book, "How to read it", guide(weighted=weight is not None, notes=notes))
+    add_page(book, GUIDE, guide(weighted=weight is not None, notes=notes))
     return book
 
 
@@ -216,7 +225,7 @@ def _summary(summary: dict[str, Any]) -> Lines:
     for finding in summary["findings"]:
         lines.append((finding["severity"].capitalize(), f"{finding['message']} {finding['next']}", None))
     lines += [("Note", note, None) for note in summary["notes"] if accuracy is not None]
-    settings = ", ".join(f"{name}={value!r}" for name, value in asked["settings"].items()) or "the usual ones"
+    settings = ", ".join(f"{name}={value}" for name, value in asked["settings"].items()) or "the usual ones"
     lines += [("", None, None), ("How it was made", None, None), ("Settings", settings, None)]
     lines += [("Seed", asked["seed"], None), ("Command", made["command"] or "–", None), ("Date", made["date"], None)]
     lines.append(("Versions", ", ".join(f"{name} {version}" for name, version in made["versions"].items()), None))
@@ -226,8 +235,8 @@ def _summary(summary: dict[str, Any]) -> Lines:
 def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Array | None) -> None:
     given = any(line["given"] is not None for line in shares["lines"])
     names = [
-        *("Segment", "Labels", "Share of labels", "From", "To", "Predicted rows", "Share of predictions"),
-        *("Estimated share of all rows", "From ", "To "),
+        *("Segment", "Labels", "Share of labels", "Labels: from", "Labels: to", "Predicted rows"),
+        *("Share of predictions", "Estimated share of all rows", "Estimate: from", "Estimate: to"),
         *(["Share given"] if given else []),
     ]
     rows = []
@@ -236,7 +245,7 @@ def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Ar
         rows.append(
             [
                 *(line["class"], line["labels"], among["value"], *among["interval"]),
-                *(line["predicted_rows"], line["predicted"]),
+                *(line["predicted_rows"], line["predicted_weighted"]),
                 *(estimated["value"], *(estimated["interval"] or (None, None))),
                 *([line["given"]] if given else []),
             ]
@@ -248,10 +257,8 @@ def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Ar
     sheet.auto_filter.ref = f"A1:{get_column_letter(len(names))}{len(rows)}"  # not the line of all
     below = len(rows) + 3
     if weight is not None:
-        effective = w[known.labelled].sum() ** 2 / (w[known.labelled] ** 2).sum()
-        sheet.cell(
-            below, 1
-        ).value = f"Shares are weighted. The labels count like {effective:,.0f} equally weighted ones."
+        alike = effective(weight[known.labelled], 0)
+        sheet.cell(below, 1).value = f"Shares are weighted. The labels count like {alike:,.0f} equally weighted ones."
         below += 1
     if shares["caution"]:
         sheet.cell(below, 1).value = shares["caution"]
@@ -259,8 +266,8 @@ def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Ar
 
 def _add_profiles(
     book: Workbook,
-    columns: pd.DataFrame,
-    left_out: dict[str, str],
+    model: Any,
+    frame: pd.DataFrame,
     known: Labels,
     proba: Array,
     weight: Array | None,
@@ -270,10 +277,13 @@ def _add_profiles(
     """Add the sheets of profiles and tests."""
     n_segments, names = len(known.classes), [str(name) for name in known.classes]
     w = np.ones(len(known.codes)) if weight is None else weight
+    rows = _some_rows(known, seed)
+    columns, left_out = take(frame, rows), {}
+    if isinstance(model, Pipeline) and isinstance(model[0], UsefulColumns):
+        columns, left_out = model[0].transform(columns), model[0].left_out_
     if columns.shape[1] > MOST_COLUMNS:
         notes.append(f"Of {columns.shape[1]:,} columns, the first {MOST_COLUMNS:,} are profiled and tested.")
         columns = columns.iloc[:, :MOST_COLUMNS]
-    rows = _some_rows(known, seed)
     if len(rows) < len(known.codes):
         notes.append(
             f"Of {len(known.codes):,} rows, {len(rows):,} are profiled: all labelled ones, and others drawn at random, "
@@ -282,29 +292,30 @@ def _add_profiles(
         free = ~known.labelled
         w = w * np.where(free, free.sum() / (len(rows) - known.labelled.sum()), 1.0)
     segment = np.where(known.codes >= 0, known.codes, proba.argmax(axis=1))[rows]
+    w, of_labels = w[rows], known.labelled[rows]
     lines: list[Line] = []
     found, kinds = [], []
-    labelled = np.flatnonzero(known.labelled)
     for name in map(str, columns):
-        column = read_column(name, take(columns[[name]], rows)[name])
-        lines += profile_lines(column, segment, n_segments, w[rows])
-        of_labels = Column(column.name, column.kind, *_part(column, np.searchsorted(rows, labelled)))
-        found.append((difference(of_labels, known.codes[labelled], w[labelled]), difference(column, segment, w[rows])))
+        column = read_column(name, columns[name])
+        lines += profile_lines(column, segment, n_segments, w)
+        own = difference(column.part(of_labels), segment[of_labels], w[of_labels])
+        found.append((own, difference(column, segment, w)))
         kinds.append(column.kind)
     adjusted = holm([own.p for own, _ in found])
     by_column = dict(zip(map(str, columns), adjusted, strict=True))
+    sizes = [ALL, "rows", *(Styled(n, WHOLE) for n in (len(segment), *np.bincount(segment, minlength=n_segments)))]
     head = ["Column", "Value", "Total", *names, *(f"Index: {name}" for name in names), "p, corrected"]
     sheet = add_table(
         book,
         "Profiles",
         head,
-        (_profile_row(line, by_column[line.column]) for line in lines),
+        [[*sizes, *[None] * (n_segments + 1)], *(_profile_row(line, by_column[line.column]) for line in lines)],
         styles=[*[None] * (3 + n_segments), *[INDEX] * n_segments, P_VALUE],
         widths={"Column": 28, "Value": 28},
         frozen=3,
     )
     first, last = get_column_letter(4 + n_segments), get_column_letter(3 + 2 * n_segments)
-    where = f"{first}2:{last}{max(len(lines), 1) + 1}"
+    where = f"{first}3:{last}{len(lines) + 2}"
     # An empty cell would count as 0, so that the lower rule starts above it.
     sheet.conditional_formatting.add(where, CellIsRule(operator="greaterThanOrEqual", formula=[str(HIGH)], fill=GREEN))
     low = CellIsRule(operator="between", formula=["0.000001", str(LOW)], fill=RED)
@@ -337,10 +348,6 @@ def _some_rows(known: Labels, seed: int) -> Array:
         return np.arange(len(known.codes))
     some = np.random.default_rng(seed).choice(free, MOST_ROWS, replace=False)
     return np.sort(np.concatenate([np.flatnonzero(known.labelled), some]))
-
-
-def _part(column: Column, rows: Array) -> tuple[Array | None, list[str], Array]:
-    return None if column.numbers is None else column.numbers[rows], column.levels, column.codes[rows]
 
 
 def _profile_row(line: Line, p: float) -> list[Any]:
@@ -377,4 +384,4 @@ def _add_rows_to_label(
         names, id = np.arange(len(frame)), None
     taken = names[known.labelled]
     chosen = rows_to_label(model, frame, n, id=id, label=label, known=taken, random_state=seed, proba=proba)
-    fill_in_sheet(book.create_sheet(TO_LABEL), chosen, label=label, classes=known.classes)
+    fill_in_sheet(book.create_sheet(SHEET), chosen, label=label, classes=known.classes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -69,6 +69,10 @@ class Column:
     numbers: Array | None
     levels: list[str]
     codes: Array
+
+    def part(self, rows: Array) -> Column:
+        """Return the column of some rows."""
+        return replace(self, numbers=None if self.numbers is None else self.numbers[rows], codes=self.codes[rows])
 
 
 def read_column(name: str, column: pd.Series[Any]) -> Column:

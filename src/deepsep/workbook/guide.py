@@ -42,8 +42,8 @@ def guide(*, weighted: bool, notes: list[str]) -> Lines:
             "together, and gaps are a level. Numbers, dates and lengths of texts have Kruskal and Wallis's test of "
             "ranks.",
             "The p-values are corrected for the number of columns by Holm's method: if no column made a difference, "
-            "the chance that any says “yes” would be at most 5 %. “Not shown” does not mean that there is no difference; "
-            "with few labels only large ones show.",
+            "the chance that any says “yes” would be at most 5 %. “Not shown” does not mean that there is no "
+            "difference; with few labels only large ones show.",
             "Strength is Cramér's V for categories, and epsilon squared for the others: 0 is no difference, 1 is a "
             "complete one. Among all rows it is that of the profiles, and has their problem.",
         ],
