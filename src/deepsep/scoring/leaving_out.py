@@ -158,13 +158,13 @@ class LeavingOut:
             )
         began = time.perf_counter()
         estimator.predict_proba(rows_of(self._points, np.arange(BLOCK) % self.passes))
-        each = (time.perf_counter() - began) * self.passes / BLOCK
-        seconds = each * (10_000 if rows is None else rows)
-        if seconds > LONG:
+        each = (time.perf_counter() - began) * self.passes / BLOCK  # seconds for a row
+        if has_more_rows(int(LONG / each)):
+            minutes = max(round((1_000 if rows is None else rows) * each / 60), 1)
+            how_many = "the rows" if rows is None else f"{rows:,} rows"
             warn(
-                f"reasons leave out one column at a time: {self.passes:,} passes over "
-                f"{'the rows' if rows is None else f'{rows:,} rows'}, about {seconds / 60:.0f} minutes"
-                f"{' for 10,000 of them' if rows is None else ''}."
+                f"reasons leave out one column at a time: {self.passes:,} passes over {how_many}, about {minutes} "
+                f"minute{'s' * (minutes > 1)}{' for each 1,000 of them' if rows is None else ''}."
             )
 
 
@@ -245,7 +245,7 @@ def in_words(name: str, value: Any) -> str:
     if isinstance(value, pd.Timestamp):
         return f"{name} = {value.date() if value == value.normalize() else value.isoformat(' ', 'minutes')}"
     if isinstance(value, float | np.floating):
-        return f"{name} = {value:.10g}"
+        return f"{name} = {value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{name} = {value:.6g}"
     text = str(value)
     return f"{name} = {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}"
 

@@ -52,7 +52,8 @@ def add_table(
     set_widths(sheet, [(widths or {}).get(name, width_of(name)) for name in names])
     sheet.freeze_panes = sheet.cell(2, frozen + 1)
     sheet.auto_filter.ref = f"A1:{get_column_letter(len(names))}{n + 1}"
-    return sheet
+    sheet.print_title_rows = "1:1"
+    return _on_paper(sheet)
 
 
 def add_page(book: Workbook, title: str, lines: Iterable[tuple[str, Any, str | None]]) -> Any:
@@ -65,4 +66,11 @@ def add_page(book: Workbook, title: str, lines: Iterable[tuple[str, Any, str | N
             sheet.cell(i, 1).font = BOLD
     set_widths(sheet, [34, TEXT_WIDTH])
     sheet.sheet_view.showGridLines = False
+    return _on_paper(sheet)
+
+
+def _on_paper(sheet: Any) -> Any:
+    """Print a sheet in landscape format, as wide as the paper."""
+    sheet.page_setup.orientation, sheet.page_setup.fitToHeight = "landscape", 0
+    sheet.sheet_properties.pageSetUpPr.fitToPage = True
     return sheet
