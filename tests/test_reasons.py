@@ -171,6 +171,7 @@ def test_reasons_are_those_of_the_label_that_costs_give(fitted, table):
 
 
 def test_a_table_without_rows(fitted, table):
+    assert reasons(fitted, table[:0], 1).columns.tolist() == ["label", "reason_1", "reason_1_odds"]
     assert (
         score_frame(fitted, table[:0], reasons=2).columns.tolist()
         == score_frame(fitted, table[:1], reasons=2).columns.tolist()
