@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,7 @@ from deepsep.table.excel_cells import PERCENT, as_header, check_fits, fill, set_
 
 MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
 MODEL = b"deepsep_model"  # their metadata about the model, as JSON
+ODDS = re.compile(r"reason_\d+_odds")
 INSTEAD = "Write a .csv or .parquet file instead."
 
 
@@ -87,7 +89,7 @@ class _ExcelWriter:
 
     def __init__(self, path: Path, names: list[str], about: str) -> None:
         self.path, self.names, self.rows = path, names, 0
-        self._formats = [PERCENT if is_share(name) else None for name in names]
+        self._formats = [_format(name) for name in names]
         self._book = Workbook(write_only=True)
         self._book.properties.creator = "deepsep"
         self._book.properties.description = about or None  # the comments in the properties of the document
@@ -108,6 +110,8 @@ class _ExcelWriter:
         self._book.save(self.path)
 
 
-def is_share(name: str) -> bool:
-    """Whether a column of predictions holds probabilities."""
-    return name == "confidence" or name.startswith("probability_")
+def _format(name: str) -> str | None:
+    """Return the Excel format of a column of predictions."""
+    if name == "confidence" or name.startswith("probability_"):
+        return PERCENT
+    return "0.0" if ODDS.fullmatch(name) else None

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from openpyxl import Workbook
-from openpyxl.formatting.rule import CellIsRule
+from openpyxl.formatting.rule import FormulaRule
 from openpyxl.styles import PatternFill
 from openpyxl.utils import get_column_letter
 from sklearn.pipeline import Pipeline
@@ -253,7 +253,9 @@ def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Ar
     total = [*("All", int(known.labelled.sum()), 1.0, None, None), int((~known.labelled).sum()), 1.0, 1.0, None, None]
     rows.append([*total, *([1.0] if given else [])])
     styles = [None, WHOLE, *[PERCENT] * 3, WHOLE, *[PERCENT] * (len(names) - 6)]
-    sheet = add_table(book, "Segment sizes", names, rows, styles=styles, widths={"Segment": 28})
+    sheet = add_table(
+        book, "Segment sizes", names, rows, styles=styles, widths={"Segment": 28.0, **dict.fromkeys(names[1:], 14.0)}
+    )
     sheet.auto_filter.ref = f"A1:{get_column_letter(len(names))}{len(rows)}"  # not the line of all
     below = len(rows) + 3
     if weight is not None:
@@ -311,15 +313,13 @@ def _add_profiles(
         head,
         [[*sizes, *[None] * (n_segments + 1)], *(_profile_row(line, by_column[line.column]) for line in lines)],
         styles=[*[None] * (3 + n_segments), *[INDEX] * n_segments, P_VALUE],
-        widths={"Column": 28, "Value": 28},
+        widths={"Column": 26, "Value": 20, **dict.fromkeys(head[2:], 14.0)},
         frozen=3,
     )
     first, last = get_column_letter(4 + n_segments), get_column_letter(3 + 2 * n_segments)
     where = f"{first}3:{last}{len(lines) + 2}"
-    # An empty cell would count as 0, so that the lower rule starts above it.
-    sheet.conditional_formatting.add(where, CellIsRule(operator="greaterThanOrEqual", formula=[str(HIGH)], fill=GREEN))
-    low = CellIsRule(operator="between", formula=["0.000001", str(LOW)], fill=RED)
-    sheet.conditional_formatting.add(where, low)
+    for fill, rule in ((GREEN, f"{first}3>={HIGH}"), (RED, f"{first}3<={LOW}")):
+        sheet.conditional_formatting.add(where, FormulaRule(formula=[f"AND(ISNUMBER({first}3),{rule})"], fill=fill))
     tests = [
         [
             *(name, kind, own.test, own.rows, own.statistic, own.df, own.p, p),

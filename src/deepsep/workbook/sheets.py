@@ -12,7 +12,7 @@ from openpyxl.utils import get_column_letter
 from deepsep.table.excel_cells import BOLD, WRAPPED, as_header, check_fits, fill, set_widths, width_of
 
 NUMBER, WHOLE, INDEX = "#,##0.00", "#,##0", "0"
-DATE, DEVIATIONS = "yyyy-mm-dd", "+0.00;-0.00;0.00"
+DATE, DEVIATIONS = "yyyy-mm-dd", "[>=0.005]+0.00;[<=-0.005]-0.00;0.00"
 P_VALUE = '[<0.0001]"<0.0001";0.0000'
 TEXT_WIDTH = 110
 LEFT = Alignment(wrap_text=True, vertical="top", horizontal="left")
