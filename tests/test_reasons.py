@@ -1,5 +1,6 @@
 """Reasons for labels: columns left out against values of the training table."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from deepsep.drift.profile import profile_column
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError
 from deepsep.scoring import reasons, remember_training, score_file, score_frame
+from deepsep.scoring.blocks import encoded
+from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 
 
 def linear(weights, intercept=0.0):
@@ -141,6 +144,15 @@ def test_the_same_reasons_in_whatever_company(fitted, table, tmp_path):
 def test_a_saved_model_gives_the_same_reasons(fitted, table, tmp_path):
     save(fitted, tmp_path / "model")
     pd.testing.assert_frame_equal(reasons(load(tmp_path / "model"), table[:30]), reasons(fitted, table[:30]))
+
+
+def test_what_leaves_out_columns_travels_to_other_processes(fitted, table):
+    leaving_out = LeavingOut(fitted, 2, values_in_training(fitted))
+    again = pickle.loads(pickle.dumps(leaving_out))
+    estimator, columns, matrix = encoded(fitted, table[:20])
+    p = estimator.predict_proba(matrix)
+    one, other = (each(estimator, columns, matrix, p, p.argmax(axis=1)) for each in (leaving_out, again))
+    pd.testing.assert_frame_equal(pd.DataFrame(one), pd.DataFrame(other))
 
 
 def test_of_columns_that_say_the_same_the_first_comes_first():

@@ -11,10 +11,12 @@ from command_line import run
 from scipy import stats
 
 import deepsep.workbook.book
-from deepsep import TSVM, for_table, method
+from deepsep import TSVM, for_table, method, out_of_fold
 from deepsep.core.labels import as_labels
-from deepsep.errors import LabelWarning
+from deepsep.datasets import make_survey
+from deepsep.errors import DeepSepWarning, LabelWarning
 from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.intervals import wilson
 from deepsep.report import summarize
 from deepsep.report.shares import estimate
 from deepsep.scoring import rows_to_label
@@ -184,6 +186,26 @@ def test_a_table_with_very_many_rows_is_sampled(monkeypatch):
     assert shares[0] == pytest.approx(shares[1], rel=0.1)
 
 
+def test_a_very_wide_table_is_profiled_in_part(monkeypatch):
+    table, labels, _ = customers(120)
+    model = for_table(TSVM()).fit(table, labels)
+    summary = summarize(model, table, labels, folds=2, explained=False)
+    monkeypatch.setattr(deepsep.workbook.book, "MOST_COLUMNS", 2)
+    book = make_workbook(model, table, labels, summary=summary)
+    assert [cell.value for cell in book["Tests"]["A"]] == ["Column", "=age", "plan"]
+    assert "Of 4 columns, the first 2 are profiled" in " ".join(str(cell.value) for cell in book["How to read it"]["B"])
+
+
+def test_columns_that_the_model_leaves_out_are_named():
+    table, labels, _ = customers(120)
+    with pytest.warns(DeepSepWarning, match="'number'"):
+        model = for_table(TSVM()).fit(table.assign(number=np.arange(120)), labels)
+    table = table.assign(number=np.arange(120))
+    book = make_workbook(model, table, labels, summary=summarize(model, table, labels, folds=2, explained=False))
+    last = [cell.value for cell in book["Tests"][book["Tests"].max_row]]
+    assert (last[0], last[1], last[8]) == ("number", "identifier", "left out")
+
+
 def test_all_rows_labelled_and_one_that_is_no_frame():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(-1, 1, (40, 2)), rng.normal(1, 1, (40, 2))])
@@ -237,6 +259,28 @@ def test_a_model_that_knows_nothing_leaves_the_share_of_the_labels():
     p = np.full((300, 2), 0.5)
     found = estimate(labels, np.arange(300), p, np.ones(300), Evidence(p[:60], codes[:60], np.ones(60), 1))
     assert [line["value"] for line in found] == pytest.approx([2 / 3, 1 / 3])
+
+
+@pytest.mark.slow
+def test_intervals_of_estimated_shares_hold_about_as_often_as_they_say():
+    held, narrower = [], []
+    for seed in range(60):
+        survey = make_survey(1_000, n_segments=3, random_state=seed)
+        truth = pd.Series(survey.segment)
+        asked = np.random.default_rng(seed).choice(1_000, 50, replace=False)
+        labels = truth.where(truth.index.isin(asked))
+        model = for_table(method("logistic-regression"))
+        held_out = out_of_fold(model, survey.profile, labels, random_state=seed)
+        p = model.fit(survey.profile, labels).predict_proba(survey.profile)
+        known = as_labels(labels)
+        evidence = Evidence(held_out.p["model"], held_out.codes, np.ones(len(held_out.codes)), 1)
+        for k, line in enumerate(estimate(known, np.arange(1_000), p, np.ones(1_000), evidence)):
+            low, high = line["interval"]
+            held.append(low <= (truth == known.classes[k]).mean() <= high)
+            a, b = wilson(int((known.codes == k).sum()), 50)
+            narrower.append((high - low) / (b - a))
+    assert np.mean(held) > 0.9
+    assert np.mean(narrower) < 0.9
 
 
 # -- the command line ------------------------------------------------------------------------------------------

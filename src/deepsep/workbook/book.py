@@ -223,7 +223,8 @@ def _summary(summary: dict[str, Any]) -> Lines:
     if summary["members"] is not None:
         lines += [(f"    {line['name']}, weight", line["weight"], "0.00") for line in summary["members"]["lines"]]
     for finding in summary["findings"]:
-        lines.append((finding["severity"].capitalize(), f"{finding['message']} {finding['next']}", None))
+        cure = "" if finding["next"] == "Nothing." else f" {finding['next']}"
+        lines.append((finding["severity"].capitalize(), f"{finding['message']}{cure}", None))
     lines += [("Note", note, None) for note in summary["notes"] if accuracy is not None]
     settings = ", ".join(f"{name}={value}" for name, value in asked["settings"].items()) or "the usual ones"
     lines += [("", None, None), ("How it was made", None, None), ("Settings", settings, None)]
