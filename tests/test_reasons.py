@@ -79,6 +79,14 @@ def test_of_a_linear_model_they_have_a_closed_form():
     assert not found.astype(str).apply(lambda column: column.str.startswith("x2")).any(axis=None)  # it has no weight
 
 
+def test_columns_are_known_by_their_names():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.integers(0, 4, (80, 2)).astype(float), columns=["a", "b"])
+    model = LogisticRegression().fit(table, table["b"] > 1.5)
+    found = reasons(model, table[["b", "a"]], 1, background=table[["b", "a"]])
+    assert found["reason_1"].tolist() == [f"b = {value:.0f}" for value in table["b"]]
+
+
 def test_with_many_values_a_few_stand_for_all():
     rng = np.random.default_rng(0)
     background, X = rng.normal(0, 1, (5_000, 1)), np.array([[2.0], [3.0], [-2.5]])

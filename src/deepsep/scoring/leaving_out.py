@@ -149,7 +149,11 @@ class LeavingOut:
         estimator = model[-1] if isinstance(model, Pipeline) else model
         most = DEAR // self.passes
         if isinstance(estimator, Committee | InContext) and has_more_rows(most):
-            cure = " {fast} takes the student, which is much faster." if hasattr(estimator, "student_") else ""
+            cure = (
+                " {fast} takes the student, which is much faster."
+                if getattr(estimator, "student_", None) is not None
+                else ""
+            )
             raise ParameterError(
                 f"{{n}}: every row is predicted {self.passes:,} times, with one column left out at a time, which would "
                 f"take too long for more than {most:,} rows.{cure} Or score fewer rows.",
@@ -212,7 +216,7 @@ def reasons(model: Any, table: Any, n: int = 3, *, background: Any = None) -> pd
     estimator, columns, matrix = encoded(model, frame)
     p = in_blocks(estimator.predict_proba, lambda index: rows_of(matrix, index), len(frame))
     label = p.argmax(axis=1)
-    found = leaving_out(estimator, as_frame(columns), matrix, p, label)
+    found = leaving_out(estimator, as_frame(columns).set_axis(leaving_out.names, axis=1), matrix, p, label)
     return pd.DataFrame({"label": np.asarray(model.classes_)[label], **found})
 
 
@@ -226,6 +230,8 @@ def values_in_training(model: Any) -> dict[str, tuple[list[Any], Array]] | None:
 
 def _values(model: Any, background: Any) -> dict[str, tuple[list[Any], Array]]:
     rows = as_frame(background)
+    if hasattr(model, "feature_names_in_") and not isinstance(model, Pipeline):
+        rows = rows[list(model.feature_names_in_)]
     columns = as_frame(model[0].transform(rows) if isinstance(model, Pipeline) else rows)
     return {str(name): values_of(column) for name, column in columns.items()}
 
