@@ -108,6 +108,15 @@ def test_members_are_listed_with_weights_and_what_unlabelled_rows_are_worth(fitt
     assert summary["members"]["sentence"] in summary["verdict"]
 
 
+def test_unlabelled_rows_are_judged_in_a_population_with_the_estimated_shares(fitted, summary):
+    committee = fitted[0][-1]
+    held_out, shares = committee.out_of_fold_, committee.shares_
+    own, twin = (held_out.p[name].argmax(axis=1) == held_out.codes for name in ("committee", twin_of("committee")))
+    by_class = [(own.astype(float) - twin)[held_out.codes == k].mean() for k in range(len(shares))]
+    assert summary["unlabelled_rows"]["difference"] == pytest.approx(shares @ by_class)
+    assert "estimated shares" in summary["unlabelled_rows"]["sentence"]
+
+
 def test_the_page_says_what_the_data_say(summary):
     page = render(json.loads(json.dumps(summary, allow_nan=False)))
     for words in (*summary["verdict"], "by a random forest in the committee’s place".replace("’", "&#39;"), "Weight"):

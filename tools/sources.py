@@ -514,14 +514,14 @@ class Committees(Results):
         ]
         return markdown(["", "accuracy, %", "calibration error, points", "log loss"], rows)
 
-    def first(self, figure: str, *others: str) -> bool:
+    def first(self, figure: str, *others: str, how: str = "quota") -> bool:
         """Whether the committee is better than all others at every number of labels."""
         sign = 1 if figure == "accuracy" else -1
-        mine = self.means("committee", figure)
+        mine = self.means("committee", figure, how)
         return all(
             sign * own > sign * other
             for name in others
-            for own, other in zip(mine, self.means(name, figure), strict=True)
+            for own, other in zip(mine, self.means(name, figure, how), strict=True)
         )
 
     def by_table(self, variant: str, labels: int) -> pd.Series[float]:

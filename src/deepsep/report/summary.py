@@ -26,7 +26,7 @@ from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.evaluation.suspicious import COLUMNS, contradicted, rank_labels, suspicious_labels
 from deepsep.report import outcome, sentences
-from deepsep.report.committee_held_out import is_fitted_to, member_titles, members
+from deepsep.report.committee_held_out import gain_from_unlabelled, is_fitted_to, member_titles, members
 from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import (
@@ -269,9 +269,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
             "by_shares": evaluation.by_shares,
             "methods": lines,
         },
-        "unlabelled_rows": sentences.unlabelled_rows(
-            None if start is None else {**start["against_model"], "name": start["name"]}, uses_unlabelled(estimator)
-        ),
+        "unlabelled_rows": sentences.unlabelled_rows(_against_start(estimator, start), uses_unlabelled(estimator)),
         "rounds": _rounds(evaluation, estimator),
         "curve": _curve(evaluation, names),
         "confusion": table.tolist(),
@@ -280,6 +278,15 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
             **sentences.calibration(lines[0], float(np.average(p.max(axis=1), weights=weight))),
         },
     }
+
+
+def _against_start(estimator: Any, start: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return how far the model is ahead of the same without its unlabelled rows, by the name that sentences use."""
+    if start is None:
+        return None
+    if isinstance(estimator, Committee) and (gain := gain_from_unlabelled(estimator)) is not None:
+        return {**gain, "name": f"{start['name']}, in a population with the estimated shares of the classes"}
+    return {**start["against_model"], "name": start["name"]}
 
 
 def _members(estimator: Any, known: Labels) -> dict[str, Any] | None:
