@@ -229,7 +229,7 @@ def fit_and_measure(
     check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label, sets=with_sets))
     together = isinstance(estimator, Committee)
     if together:
-        estimator.set_params(twins=report)
+        estimator.set_params(twins=report, learning_curve=True)
     out.note(_announcement(estimator, method, data))
     if data.X.shape[1] > WIDE and report:
         out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")
@@ -355,6 +355,7 @@ def _print_result(
     from deepsep.cli.check import finding_lines
     from deepsep.cli.decisions import decision_lines
     from deepsep.cli.outputs import REPORT, SUSPICIOUS
+    from deepsep.report.more_labels import more_labels
     from deepsep.report.provenance import rows_in_model
 
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
@@ -368,6 +369,9 @@ def _print_result(
         lines += ["", *summary["verdict"]]
         if summary["members"] is not None and summary["accuracy"] is not None:
             lines += ["", *_member_lines(summary)]
+    else:
+        more = more_labels(getattr(fitted.model[-1], "learning_curve_", None))
+        lines += [] if more is None else [more["sentence"]]
     if len(frame):
         lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
         width = max(len(str(name)) for name in shares.index)

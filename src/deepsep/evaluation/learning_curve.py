@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -9,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from deepsep.core.checks import is_integer
 from deepsep.core.labels import Labels
+from deepsep.errors import ModelFileError
 from deepsep.evaluation.expected_accuracy import DEPENDENCE, ExpectedAccuracy
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
@@ -115,6 +118,28 @@ class LearningCurve:
         luck = LUCK**2 * more / self.n_labels
         return Gain(mistakes * mean, float(np.sqrt(spread + luck)))
 
+    def to_state(self) -> dict[str, Any]:
+        """Return plain values from which :meth:`from_state` restores the curve, but for ``today``."""
+        arrays = {"labels": self.labels, "error": self.error, "covariance": self.covariance}
+        return {"n_labels": self.n_labels, **{name: array.tolist() for name, array in arrays.items()}}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], today: ExpectedAccuracy) -> LearningCurve:
+        """Return the curve that :meth:`to_state` took apart.
+
+        Raises
+        ------
+        ModelFileError
+            If the values do not fit together.
+        """
+        n_labels, k = state["n_labels"], len(state["labels"])
+        labels, error = (np.array(state[name], float) for name in ("labels", "error"))
+        covariance = np.array(state["covariance"], float).reshape(k, -1)
+        fits = error.shape == (k,) and covariance.shape == (k, k) and is_integer(n_labels, 1) and (labels > 0).all()
+        if not fits or not all(np.isfinite(array).all() for array in (labels, error, covariance)):
+            raise ModelFileError("the model's learning curve does not fit together. Save it again.")
+        return cls(n_labels, today, labels, error, covariance)
+
     def _posterior(self) -> Array:
         """Return how probable each exponent and floor is, (exponents, floors)."""
         log_p = _log_prior()
@@ -155,11 +180,10 @@ def fit_subsets(
     n_jobs : int, optional
         Fits at the same time.
     """
-    n = int(labels.labelled.sum())
-    least = max(2.0, len(labels.classes)) / (n - max(map(len, folds.tests)))
-    shares = [share for share in SHARES if share >= least]
-    candidates = {str(share): Candidate(estimator, labelled_only=True, label_share=share) for share in shares}
     labelled = replace(folds, rows=np.intersect1d(folds.rows, np.flatnonzero(labels.labelled)))
+    fewest = len(labelled.rows) - max(map(len, folds.tests))
+    shares = [share for share in SHARES if round(share * fewest) >= len(labels.classes)]
+    candidates = {str(share): Candidate(estimator, labelled_only=True, label_share=share) for share in shares}
     fits = fit_folds(candidates, X, labels, labelled, weight=weight, ask=_predict, n_jobs=n_jobs)
     right = [fits.p[name] == fits.classes[fits.codes] for name in candidates]
     return Subsets(
