@@ -31,8 +31,8 @@ SUBSET = 0.02  # standard deviation of an accuracy that comes from which labels 
 # The true gain also depends on which labels are added: standard deviation in shares, at 50 labels more for 50.
 LUCK = 0.02
 
-_C = np.exp(np.linspace(np.log(0.02), np.log(3.0), 81))
-_F = (np.arange(50) + 0.5) / 50
+_C = np.exp(np.linspace(np.log(0.02), np.log(3.0), 241))
+_F = (np.arange(100) + 0.5) / 100
 
 
 class Gain(NamedTuple):
@@ -145,10 +145,10 @@ class LearningCurve:
         log_p = _log_prior()
         if len(self.labels) > 1:
             shape = np.stack([_law(n / self.n_labels) for n in self.labels], axis=-1)
-            precision = np.linalg.inv(self.covariance + SUBSET**2 * np.eye(len(self.labels)))
+            precision = np.linalg.inv(self.covariance)
             inner = np.einsum("cfi,ij,cfj->cf", shape, precision, shape)
             cross = np.einsum("cfi,ij,j->cf", shape, precision, self.error)
-            log_p = log_p + cross**2 / inner / 2 - np.log(inner) / 2  # the scale is integrated out
+            log_p = log_p + cross**2 / inner / 2  # with the stand-in's own scale, whatever it is
         p = np.exp(log_p - log_p.max())
         return np.asarray(p / p.sum())
 
@@ -218,4 +218,5 @@ def learning_curve(
     wrong = 1.0 - subsets.right
     error = share @ wrong
     away = (wrong - error) * share[:, None]
-    return LearningCurve(n_labels, today, subsets.labels, error, DEPENDENCE**2 * repeats * away.T @ away)
+    covariance = DEPENDENCE**2 * repeats * away.T @ away + SUBSET**2 * np.eye(len(error))
+    return LearningCurve(n_labels, today, subsets.labels, error, covariance)

@@ -109,7 +109,7 @@ def more_labels(curve: dict[str, Any]) -> Markup:
     across = _Scale(min(point["labels"] for point in [*past, today]), ahead[-1]["labels"], left + 14, WIDTH - ROOM - 10)
     up = _Scale(marks[0], marks[-1], height - 44, top)
     parts = [_horizontal(up(tick), left, WIDTH - ROOM, percent(tick)) for tick in marks]
-    at = {point["labels"]: across(point["labels"]) for point in (today, *ahead[1::2])}
+    at = {point["labels"]: across(point["labels"]) for point in (*past[:1], today, *ahead[1::2])}
     parts += [tag("text", number(n), x=x, y=height - 26, class_="axis", text_anchor="middle") for n, x in at.items()]
     parts.append(_title("labels", (left + WIDTH - ROOM) / 2, height - 6, middle=True))
     parts.append(_title("accuracy", 2, top - 12))
