@@ -229,7 +229,7 @@ def fit_and_measure(
     check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label, sets=with_sets))
     together = isinstance(estimator, Committee)
     if together:
-        estimator.set_params(twins=report, learning_curve=True)
+        estimator.set_params(twins=report)
     out.note(_announcement(estimator, method, data))
     if data.X.shape[1] > WIDE and report:
         out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")

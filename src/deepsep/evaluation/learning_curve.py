@@ -28,8 +28,9 @@ LEVEL = 0.9
 EXPONENT, EXPONENT_SPREAD = 0.5, 0.5
 FLOOR = (1.0, 1.0)
 SUBSET = 0.02  # standard deviation of an accuracy that comes from which labels are in the subset
-# The true gain also depends on which labels are added: standard deviation in shares, at 50 labels more for 50.
-LUCK = 0.02
+# The accuracy also depends on which labels there are: by chance, with a variance of LUCK² / n around the law, of which
+# labels that are added take a part away.
+LUCK = 0.15
 
 _C = np.exp(np.linspace(np.log(0.02), np.log(3.0), 241))
 _F = (np.arange(100) + 0.5) / 100
@@ -115,7 +116,7 @@ class LearningCurve:
         square = float((weight * part**2).sum())
         mistakes = 1 - self.today.value
         spread = mistakes**2 * (square - mean**2) + self.today.error**2 * square
-        luck = LUCK**2 * more / self.n_labels
+        luck = LUCK**2 * (1 / self.n_labels - 1 / (self.n_labels + more))
         return Gain(mistakes * mean, float(np.sqrt(spread + luck)))
 
     def to_state(self) -> dict[str, Any]:
