@@ -5,7 +5,7 @@ import pytest
 
 from deepsep import Committee, load, method, save
 from deepsep.core.labels import as_labels
-from deepsep.errors import ModelFileError
+from deepsep.errors import LabelWarning, ModelFileError
 from deepsep.evaluation import learning_curve as module
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
 from deepsep.evaluation.folds import deal_folds
@@ -182,7 +182,7 @@ def test_a_committee_without_the_setting_or_without_folds_has_none():
     assert Committee(**settings).fit(X, y).learning_curve_ is None
     few = np.full(len(y), None)
     few[0], few[-1] = "near", "far"
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(LabelWarning) as warned:
         assert Committee(**settings, learning_curve=True).fit(X, few).learning_curve_ is None
     assert any("too few labels" in str(warning.message) for warning in warned)
 
