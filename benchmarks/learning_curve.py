@@ -186,6 +186,7 @@ def summary(a):
         line |= {"before": float(kept["before"]), "after": float(kept["after"])}
         if "expected" in kept:
             gain = promised(kept, a.stand_in)
+            line |= {"seconds": float(kept["seconds"]), "curve_seconds": float(kept[f"{a.stand_in}.seconds"])}
             line |= {"expected": float(kept["expected"][0]), "promised": gain.value, "low": gain.low, "high": gain.high}
         lines.append(line)
     frame = pd.DataFrame(lines)

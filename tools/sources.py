@@ -786,6 +786,11 @@ class LearningCurves(Results):
         cells = self._cells(**where)
         return float(100 * (cells["promised"] - cells["gain"]).abs().mean())
 
+    def cost(self) -> float:
+        """Return what the curve adds to the time of the committee of effort "fast"."""
+        cells = self._cells().astype({"seconds": float, "curve_seconds": float})
+        return float(100 * (cells["curve_seconds"] / cells["seconds"]).median())
+
     def unpromised(self, **where: Any) -> float:
         """Return the mean gain itself: how far off the promise of no gain would be."""
         return float(100 * self._cells(**where)["gain"].abs().mean())

@@ -82,7 +82,7 @@ class Committee(Classifier):
         for when millions of rows are to be predicted. It takes a second or two, and changes nothing else.
     learning_curve : bool, default=False
         Whether to also fit small forests to parts of the labels, in the same folds, to tell what more labels would buy:
-        ``learning_curve_``. It takes about as long as two fits of a forest to each fold.
+        ``learning_curve_``. It takes about as long as three or four fits of one forest.
     n_jobs : int, optional
         Fits at the same time; None: one for each core.
     random_state : int, RandomState or None, default=None
