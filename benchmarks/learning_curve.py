@@ -2,6 +2,7 @@
 
     python benchmarks/learning_curve.py run FOLDER --first-seed 100 --seeds 2 --how random --jobs 14    # to calibrate
     python benchmarks/learning_curve.py run FOLDER --first-seed 0 --seeds 2 --how random --jobs 14      # to measure
+    python benchmarks/learning_curve.py calibrate       # how likely the truth is, by SUBSET and LUCK of the library
     python benchmarks/learning_curve.py summary
 
 FOLDER holds Parquet files with a `label` column; `tables.py` says how they are split. A cell is one table, number of
@@ -9,8 +10,8 @@ labels and draw. The committee of effort "fast" is fitted to the labels and 1,00
 50 more labels of the same kind: drawn at random or, with `--how quota`, equally many of each class. The true gain is
 the difference of its accuracies on all other rows of the table. The file of a cell in `results/learning_curve/` (which
 is not kept in the repository) has what every promise is made from, so that `summary` makes it anew, and writes
-`results/learning_curve.csv`. The prior and the spread of the library were chosen on draws from 100 on. Cells whose file
-exists are not run again, so that a run can be killed and resumed.
+`results/learning_curve.csv`. The spread was chosen on draws from 100 on; the others measure. Cells whose file exists
+are not run again, so that a run can be killed and resumed.
 """
 
 import os
@@ -28,10 +29,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
+from scipy import stats
 from tables import load, split, table_names
 
 from deepsep import Committee, method
 from deepsep.core.labels import as_labels
+from deepsep.evaluation import learning_curve as library
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
 from deepsep.evaluation.learning_curve import MORE, Subsets, fit_subsets, learning_curve
 
@@ -175,14 +178,33 @@ def promised(kept, stand_in):
     return curve.gain(int(kept["more"]))
 
 
+def read(folder):
+    """Yield the name of each cell and what is kept of it."""
+    for file in sorted(folder.glob("*.npz")):
+        how, table, labels, seed = file.stem.split("-")
+        with np.load(file) as archive:
+            yield Cell(table, int(labels), int(seed), how), dict(archive)
+
+
+def calibrate(a):
+    """Print how likely the true gains are, and how often the band holds, by the spread of the library."""
+    kept = [kept for cell, kept in read(a.kept) if cell.seed >= FIRST_TO_CALIBRATE and "expected" in kept]
+    true = np.array([each["after"] - each["before"] for each in kept])
+    for library.SUBSET in (0.02, 0.035, 0.05, 0.07, 0.1):
+        for library.LUCK in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
+            gains = [promised(each, a.stand_in) for each in kept]
+            value, error = np.transpose(gains)
+            likely = stats.t.logpdf(true, 4, value, error).mean()
+            holds = np.mean([gain.low <= own <= gain.high for gain, own in zip(gains, true, strict=True)])
+            print(f"SUBSET {library.SUBSET:5} LUCK {library.LUCK:4}: {likely:.3f}, holds in {100 * holds:.0f} %")
+
+
 def summary(a):
     """Write the promise and the truth of each cell, and print how often the band holds."""
     lines = []
-    for file in sorted(a.kept.glob("*.npz")):
-        how, table, labels, seed = file.stem.split("-")
-        with np.load(file) as archive:
-            kept = dict(archive)
-        line = {"how": how, "table": table, "labels": int(labels), "draw": int(seed), "more": int(kept["more"])}
+    for cell, kept in read(a.kept):
+        line = {"how": cell.how, "table": cell.table, "labels": cell.labels, "draw": cell.seed}
+        line |= {"more": int(kept["more"])}
         line |= {"before": float(kept["before"]), "after": float(kept["after"])}
         if "expected" in kept:
             gain = promised(kept, a.stand_in)
@@ -209,7 +231,7 @@ def summary(a):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("part", choices=("run", "summary"))
+    parser.add_argument("part", choices=("run", "calibrate", "summary"))
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--tables", help="default: all")
     parser.add_argument("--labels", default=",".join(map(str, LABELS)))
@@ -221,7 +243,7 @@ def main(arguments=None):
     parser.add_argument("--stand-in", choices=STAND_INS, default=STAND_INS[0])
     parser.add_argument("--out", type=Path, default=RESULTS / "learning_curve.csv")
     a = parser.parse_args(arguments)
-    {"run": run, "summary": summary}[a.part](a)
+    {"run": run, "calibrate": calibrate, "summary": summary}[a.part](a)
 
 
 if __name__ == "__main__":
