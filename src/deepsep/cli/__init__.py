@@ -17,6 +17,7 @@ from deepsep.cli.demo import demo
 from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
 from deepsep.cli.fit import fit
+from deepsep.cli.label import label
 from deepsep.cli.methods import methods
 from deepsep.cli.next import next_
 from deepsep.cli.score import score
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, fit, next_, score, explain, compare, methods, experiment):
+for command in (demo, check, segments, fit, next_, label, score, explain, compare, methods, experiment):
     app.command(command.__name__.rstrip("_"))(command)
 
 
