@@ -45,7 +45,7 @@ def people(n=240, labels=60):
 @pytest.fixture(scope="module")
 def fitted():
     table, y = people()
-    committee = Committee(members=MEMBERS, effort="fast", twins=True, n_jobs=1, random_state=0)
+    committee = Committee(members=MEMBERS, effort="fast", twins=True, learning_curve=True, n_jobs=1, random_state=0)
     return for_table(committee).fit(table, y), table, y
 
 
@@ -123,6 +123,18 @@ def test_the_page_says_what_the_data_say(summary):
         assert words.replace("<", "&lt;") in page
     assert "learning curve" not in page
     assert "does not work in rounds" not in page
+
+
+def test_the_page_draws_what_more_labels_would_buy(fitted, summary):
+    gain = fitted[0][-1].learning_curve_.gain(50)
+    more = summary["more_labels"]
+    assert (more["gain"], more["interval"]) == (gain.value, list(gain.interval()))
+    assert more["sentence"] in summary["verdict"]
+    page = render(summary)
+    assert "What would more labels buy?" in page
+    assert "Accuracy expected with more labels" in page
+    without = render(summary | {"more_labels": None})
+    assert "What would more labels buy?" not in without
 
 
 def test_a_column_matters_to_the_forest_that_stands_for_the_committee(fitted):
@@ -275,6 +287,9 @@ def test_what_helps_depends_on_labels_and_shares():
     assert "quotas" in what_helps("usable", np.array([20, 20]), interval, False)[0]
     (labels,) = what_helps("usable", np.array([20, 20]), interval, True)
     assert labels.startswith("More labels would help most: 40 leave the accuracy uncertain by 10 points")
+    gain, labels = what_helps("usable", np.array([20, 20]), interval, True, "50 more would hardly help.")
+    assert gain == "50 more would hardly help."
+    assert labels.startswith("The 40 labels leave the accuracy uncertain by 10 points")
     (columns,) = what_helps("weak", np.array([300, 200]), interval, False)
     assert "columns" in columns
     assert what_helps("usable", np.array([300, 200]), interval, False) == []

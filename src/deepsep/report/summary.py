@@ -39,6 +39,7 @@ from deepsep.report.held_out import (
     predict_all,
 )
 from deepsep.report.map import positions
+from deepsep.report.more_labels import more_labels
 from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
 from deepsep.report.provenance import made, plain_value, settings_of
@@ -173,6 +174,7 @@ def summarize(
     if summary["accuracy"] is not None:
         summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
         summary["accuracy"]["expected"] = _expected(split_model(model)[1]) if summary["members"] else None
+    summary["more_labels"] = _more_labels(split_model(model)[1], summary)
     summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model)
     step.report(folds + 1, "the map")
     beats_guessing = evaluation is not None and _beats_guessing(summary["accuracy"])
@@ -316,6 +318,12 @@ def _expected(committee: Committee) -> dict[str, Any] | None:
     return None if expected is None else {"value": expected.value, "interval": list(expected.interval(0.95))}
 
 
+def _more_labels(estimator: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what more labels would buy a committee, if the unlabelled rows are like the labelled ones."""
+    holds = summary["accuracy"] is not None and summary["accuracy"]["holds_for_unlabelled"]
+    return more_labels(estimator.learning_curve_) if holds and summary["members"] is not None else None
+
+
 def _outcome(
     evaluation: Evaluation | None, summary: dict[str, Any], known: Labels, unlabelled: Array, model: Any
 ) -> dict[str, Any]:
@@ -328,7 +336,8 @@ def _outcome(
     counts = np.bincount(known.codes[known.labelled], minlength=len(known.classes))
     priors = split_model(model)[1].get_params(deep=False).get("priors")
     interval = accuracy["methods"][0]["accuracy"]["interval"]
-    helps = outcome.what_helps(verdict, counts, interval, priors_given=priors is not None)
+    more = None if summary["more_labels"] is None else summary["more_labels"]["sentence"]
+    helps = outcome.what_helps(verdict, counts, interval, priors_given=priors is not None, more_labels=more)
     return {"verdict": verdict, "by_share": points, "surest": outcome.surest(points), "what_helps": helps}
 
 
