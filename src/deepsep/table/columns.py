@@ -115,7 +115,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
                 self.left_out_[name] = reason
             else:
                 self.schema_[name] = kind
-                columns[name] = _for_encoders(values, kind)
+                columns[name] = for_encoders(values, kind)
         self.feature_names_in_ = np.asarray(frame.columns, dtype=object)
         self.n_features_in_ = frame.shape[1]
         if not columns:
@@ -135,7 +135,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         columns, changed = {}, []
         for name, kind in self.schema_.items():
             try:
-                columns[name] = _for_encoders(convert(frame[name], kind), kind)
+                columns[name] = for_encoders(convert(frame[name], kind), kind)
             except (ValueError, TypeError) as error:
                 changed.append(f"{name!r} ({kind} in training, {error})")
         if changed:
@@ -244,7 +244,7 @@ def type_of(column: pd.Series[Any]) -> ColumnType | None:
         return "date"
     if kinds in ("bytes", "mixed", "complex") and not given.map(lambda v: isinstance(v, str | int | float)).all():
         return None
-    text = _text(given).dropna()
+    text = as_text(given).dropna()
     if len(text) and re.match(DATE, text.iloc[0], re.ASCII):
         dates = DateColumn("")
         dates.examine(_cells(text))
@@ -259,7 +259,7 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
     """Return a column converted to the type, or raise TypeError with a value that does not fit."""
     api = pd.api.types
     if kind == "text":
-        return _text(column)
+        return as_text(column)
     if kind == "number" and isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":  # the usual case
         values = column.to_numpy(np.float64)
         return pd.Series(np.where(np.isfinite(values), values, np.nan), index=column.index)
@@ -279,11 +279,11 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
     if api.is_timedelta64_dtype(column):
         return column.dt.total_seconds()
     if kind == "boolean" and not api.is_bool_dtype(column):
-        words = _text(column).str.lower()
+        words = as_text(column).str.lower()
         truth = words.map({"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0})
         _check_converted(words, truth)
         return truth.astype(float)
-    cells = column if api.is_numeric_dtype(column) else _text(column)
+    cells = column if api.is_numeric_dtype(column) else as_text(column)
     numbers = pd.to_numeric(cells, errors="coerce").astype("Float64").to_numpy(float, na_value=np.nan)
     converted = pd.Series(numbers, index=column.index)
     _check_converted(cells, converted)
@@ -292,7 +292,7 @@ def convert(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
 
 def _dates(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return a column of text as dates, or raise TypeError if it is unclear whether day or month comes first."""
-    text = _text(column)
+    text = as_text(column)
     cells = _cells(text)
     dates = DateColumn(str(column.name))
     dates.examine(cells)
@@ -312,10 +312,10 @@ def _check_converted(given: pd.Series[Any], converted: pd.Series[Any]) -> None:
         raise TypeError(f"{'text' if isinstance(some, str) else 'values'} such as {some!r} here")
 
 
-def _text(column: pd.Series[Any]) -> pd.Series[Any]:
+def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return a column as text: whole numbers without a fraction, and words that mean a missing value as missing."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        names = _text(pd.Series(column.cat.categories))
+        names = as_text(pd.Series(column.cat.categories))
         values = names.to_numpy(object)[column.cat.codes] if len(names) else np.full(len(column), None)
         text = pd.Series(values, index=column.index, dtype="str").mask(column.isna())
     elif pd.api.types.is_string_dtype(column) and column.dtype != object:
@@ -335,7 +335,7 @@ def key_text(value: Any) -> str | None:
     return str(value)
 
 
-def _for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
+def for_encoders(column: pd.Series[Any], kind: ColumnType) -> pd.Series[Any]:
     """Return a column in a form from which its encoding follows: booleans as text."""
     return column.map({1: "true", 0: "false"}).astype("str") if kind == "boolean" else column
 

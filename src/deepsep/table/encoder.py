@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -126,14 +126,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if len(self.numbers_):
             numbers = np.clip(self._numbers(X) / self.sizes_, -LARGEST, LARGEST).astype(np.float32)
             yield numbers if self.number_scores_ is None else getattr(self.number_scores_, method)(numbers)
-        if len(self.dates_):
-            parts = np.column_stack([_part(X.iloc[:, j], part) for j, part in self._dates()])
-            yield parts if self.date_scores_ is None else getattr(self.date_scores_, method)(parts)
+        yield from self._date_blocks({j: X.iloc[:, j] for j in self.dates_}, method)
         if len(self.categories_):
             yield getattr(self.category_encoder_, method)(_cells(X, self.categories_))
+        yield from self._text_blocks({j: X.iloc[:, j] for j in self.texts_}, method)
+
+    def other_blocks(self, columns: Mapping[int, pd.Series[Any]]) -> Iterator[Array]:
+        """Yield the features of dates, then those of texts, as :meth:`transform` makes them."""
+        yield from self._date_blocks(columns, "transform")
+        yield from self._text_blocks(columns, "transform")
+
+    def _date_blocks(self, columns: Mapping[int, pd.Series[Any]], method: str) -> Iterator[Array]:
+        if len(self.dates_):
+            parts = np.column_stack([_part(columns[j], part) for j, part in self._dates()])
+            yield parts if self.date_scores_ is None else getattr(self.date_scores_, method)(parts)
+
+    def _text_blocks(self, columns: Mapping[int, pd.Series[Any]], method: str) -> Iterator[Array]:
         for j, encoder in zip(self.texts_, self.text_encoders_, strict=True):
             try:
-                yield np.asarray(getattr(encoder, method)(X.iloc[:, j]))
+                yield np.asarray(getattr(encoder, method)(columns[j]))
             except ValueError as error:  # numbers that are not finite, in a saved model that was edited
                 name = self.feature_names_in_[j]
                 raise DataError(

@@ -1,0 +1,206 @@
+"""Scoring of a Parquet file, end to end, beside a bare pyarrow program and LightGBM with scikit-learn's encoding.
+
+    python benchmarks/scoring.py speed --cores 2             # a few minutes; --cores 1 beside it
+    python benchmarks/scoring.py stages                      # where the time of one core goes
+    python benchmarks/scoring.py growth                      # memory and time from 1 to 20 million rows: 10 GB of disk
+    python benchmarks/scoring.py summary
+
+The table has 50 columns of numbers, half of them whole, and 20 categories of 3 to 30 levels, all with gaps; the model is
+the student of a committee, which scores files of this size. The bare program reads all columns and writes as many
+columns as scoring does. Programs take turns, so that whatever else the machine does meets all of them; ratios are of
+medians. Lines that are in the result file are not measured again: delete the file, or its lines, to do so.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+NUMBERS, CATEGORIES = 50, 20
+PIECE = 250_000  # rows made at a time
+PROGRAMS = ("bare pyarrow", "deepsep score", "LightGBM")
+
+
+def rows_of(n, seed):
+    """Return some rows as an Arrow table, with their classes."""
+    import numpy as np
+    import pyarrow as pa
+
+    rng = np.random.default_rng(seed)
+    code = rng.integers(0, 3, n)
+    columns = {}
+    for j in range(NUMBERS):
+        values = rng.normal(code * (j % 5 == 0), 1.0)
+        values = values if j % 2 else np.round(np.exp(values + 3))
+        columns[f"number {j}"] = pa.array(values, mask=rng.random(n) < 0.03)
+    for j in range(CATEGORIES):
+        size = 3 + 27 * j // (CATEGORIES - 1)
+        names = pa.array([f"level {k} of {j}" for k in range(size)])
+        level = ((rng.exponential(size / 4, n) + code * (j % 5 == 0)).astype(int)) % size
+        columns[f"category {j}"] = names.take(pa.array(level, mask=rng.random(n) < 0.02))
+    return pa.table(columns), code
+
+
+def make(place, n):
+    """Write a table of so many rows, in row groups of 250,000."""
+    import pyarrow.parquet as pq
+
+    if place.exists():
+        return
+    part = place.with_suffix(".part")
+    first = rows_of(1, 0)[0]
+    with pq.ParquetWriter(part, first.schema) as writer:
+        for i, start in enumerate(range(0, n, PIECE)):
+            writer.write_table(rows_of(min(PIECE, n - start), 1 + i)[0])
+    part.replace(place)
+
+
+def models(folder):
+    """Return the folder of a committee with a student, and the file of a pipeline with LightGBM, fitted if need be."""
+    import joblib
+    import numpy as np
+    from lightgbm import LGBMClassifier
+    from sklearn.compose import make_column_transformer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+
+    from deepsep import Committee, for_table, save
+    from deepsep.scoring import remember_training
+
+    ours, theirs = folder / "model", folder / "lightgbm.joblib"
+    table, code = rows_of(4_000, 0)
+    frame = table.to_pandas()
+    if not ours.exists():
+        y = np.where(np.arange(4_000) < 500, code, -1)
+        model = for_table(Committee(members=["logistic-regression", "lightgbm"], n_jobs=1, random_state=0)).fit(frame, y)
+        remember_training(model, frame, y)
+        save(model, ours)
+    if not theirs.exists():
+        numbers = [name for name in frame if name.startswith("number")]
+        encoding = make_column_transformer(
+            ("passthrough", numbers),
+            (OneHotEncoder(handle_unknown="ignore", sparse_output=False), [n for n in frame if n not in numbers]),
+        )
+        classifier = LGBMClassifier(n_jobs=1, random_state=0, verbosity=-1)
+        joblib.dump(make_pipeline(encoding, classifier).fit(frame[:500], code[:500]), theirs)
+    return ours, theirs
+
+
+# -- programs ------------------------------------------------------------------------------------------------------
+
+
+def bare(source, target, cores):
+    """Read all columns and write as many as scoring does."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pa.set_cpu_count(cores)
+    writer, done = None, 0
+    with pq.ParquetFile(source) as file:
+        for batch in file.iter_batches(20_000, use_threads=cores > 1):
+            n, numbers = batch.num_rows, [batch.column(j) for j in range(1, 9, 2)]
+            row = pa.array(np.arange(done, done + n))
+            columns = [row, batch.column(NUMBERS), *(each.cast(pa.float32()) for each in numbers)]
+            table = pa.table(columns, ["row", "label", "a", "b", "c", "confidence"])
+            writer = writer or pq.ParquetWriter(target, table.schema)
+            writer.write_table(table)
+            done += n
+    writer.close()
+    return done
+
+
+def lightgbm(model, source, target, cores):
+    """Score with scikit-learn's encoding and LightGBM, batch by batch."""
+    import joblib
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pa.set_cpu_count(cores)
+    pipeline = joblib.load(model)
+    pipeline[-1].set_params(n_jobs=cores)
+    writer, done = None, 0
+    with pq.ParquetFile(source) as file:
+        for batch in file.iter_batches(20_000, use_threads=cores > 1):
+            p = pipeline.predict_proba(batch.to_pandas())
+            columns = [np.arange(done, done + len(p)), p.argmax(axis=1), *p.T, p.max(axis=1)]
+            table = pa.table([pa.array(column) for column in columns], ["row", "label", "a", "b", "c", "confidence"])
+            writer = writer or pq.ParquetWriter(target, table.schema)
+            writer.write_table(table)
+            done += len(p)
+    writer.close()
+    return done
+
+
+def one(a):
+    """Run one program, and print its seconds by the clock and of the processor, and its peak memory in MB."""
+    import json
+    import resource
+
+    import pyarrow as pa
+
+    warnings.simplefilter("ignore")
+    source, target, ours, theirs = a.files
+    if a.program == "deepsep score":
+        from deepsep import load
+        from deepsep.scoring import score_file
+
+        model = load(ours)
+        pa.set_cpu_count(a.cores)
+
+        def run():
+            return score_file(model, source, target, fast=True)["rows"]
+    elif a.program == "LightGBM":
+        import lightgbm as _  # noqa: F401  importing is not scoring
+        import sklearn.compose
+
+        def run():
+            return lightgbm(theirs, source, target, a.cores)
+    else:
+        import numpy as _np  # noqa: F401
+        import pyarrow.parquet
+
+        def run():
+            return bare(source, target, a.cores)
+
+    wall, processor = time.perf_counter(), time.process_time()
+    rows = run()
+    seconds = time.perf_counter() - wall, time.process_time() - processor
+    print(json.dumps([rows, *seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+
+
+def measure(program, cores, source, target, ours, theirs):
+    """Return rows, seconds, processor seconds and peak memory of a program in a process of its own."""
+    import json
+
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    if program == "LightGBM":
+        threads["OMP_NUM_THREADS"] = str(cores)
+    files = [str(file) for file in (source, target, ours, theirs)]
+    command = [sys.executable, __file__, "one", "--program", program, "--cores", str(cores), "--files", *files]
+    command = ["taskset", "-c", ",".join(map(str, range(cores))), *command]
+    done = subprocess.run(command, env=os.environ | threads, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("speed", "stages", "growth", "summary", "one"))
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "deepsep-scoring")
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--program", choices=PROGRAMS)
+    parser.add_argument("--files", nargs=4)
+    a = parser.parse_args()
+    globals()[a.part](a)
+
+
+if __name__ == "__main__":
+    main()
