@@ -56,6 +56,7 @@ class Student(Classifier):
     """
 
     method_name = "student"
+    predicts_in_threads = True  # a network in NumPy, whose bits do not depend on what else is going on
 
     def _check_parameters(self) -> None:
         raise ParameterError("Student: a committee teaches it. Fit a Committee and take its student_.")

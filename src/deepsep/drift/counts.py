@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deepsep.drift.profile import ColumnProfile, TrainingProfile, as_numbers, bin_of, mark_of
+from deepsep.drift.profile import ColumnProfile, TrainingProfile, as_numbers, count_bins, mark_of
 
 Array = NDArray[Any]
 
@@ -44,7 +45,7 @@ class ColumnCounts:
     def __init__(self, profile: ColumnProfile) -> None:
         self.profile = profile
         self.edges = np.array(profile.edges)
-        self.levels = pd.Index(profile.levels, dtype=object)
+        self.levels = {level: place for place, level in enumerate(profile.levels)}
         self.gaps = 0
         self.counts = np.zeros(len(profile.levels) + 1 if profile.kind == "category" else len(self.edges) + 1, np.int64)
         self.marks = set(profile.marks or ())
@@ -52,32 +53,40 @@ class ColumnCounts:
         self.others: Counter[str] = Counter()
         self.typical: float | None = None
 
-    def add(self, column: pd.Series[Any]) -> None:
-        """Count the next rows."""
+    def add(self, column: Any) -> None:
+        """Count the next rows: a Series, numbers with NaN for gaps, or (levels with None for gaps, level of each row)."""
         if self.profile.kind == "category":
-            rows = column.value_counts(sort=False)
-            self.gaps += len(column) - int(rows.sum())
-            place = self.levels.get_indexer(rows.index.astype(object))
-            numbers = rows.to_numpy()
-            np.add.at(self.counts, place, numbers)  # the place of an unknown level is -1, the last
-            for at in np.flatnonzero(place < 0):
-                level = str(rows.index[at])
-                if self.marks and mark_of(level) in self.marks:
-                    continue
-                self.new += int(numbers[at])
-                if level in self.others or len(self.others) < OTHERS:
-                    self.others[level] += int(numbers[at])
+            self._add_levels(*(column if isinstance(column, tuple) else _levels_of(column)))
             return
+        if isinstance(column, tuple):  # text, of which the lengths are counted
+            names, codes = column
+            column = pd.Series(np.array(names, dtype=object)[codes], dtype="str")
         if self.profile.kind == "number":
-            cells = column.to_numpy(np.float64)
+            cells = np.asarray(column, np.float64)
             numbers = cells[~np.isnan(cells)]
         else:
             numbers = as_numbers(column.dropna(), self.profile.kind)
         self.gaps += len(column) - len(numbers)
         if len(numbers) and len(self.edges):
-            self.counts += np.bincount(bin_of(self.edges, numbers), minlength=len(self.counts))
+            self.counts += count_bins(self.edges, numbers)
             if self.typical is None and 2 * int(self.counts[[0, -1]].sum()) > self.given:
                 self.typical = float(np.median(numbers))
+
+    def _add_levels(self, names: Sequence[str | None], codes: Array) -> None:
+        numbers = np.bincount(codes, minlength=len(names)).tolist()
+        for name, rows in zip(names, numbers, strict=True):
+            if not rows:
+                continue
+            if name is None:
+                self.gaps += rows
+                continue
+            place = self.levels.get(name, -1)
+            self.counts[place] += rows  # the place of an unknown level is -1, the last
+            if place >= 0 or (self.marks and mark_of(name) in self.marks):
+                continue
+            self.new += rows
+            if name in self.others or len(self.others) < OTHERS:
+                self.others[name] += rows
 
     def __iadd__(self, other: Self) -> Self:
         self.gaps += other.gaps
@@ -121,17 +130,21 @@ class Counts:
         self.confidence = None if known is None else ColumnCounts(known)
         self.total_confidence = 0.0
 
-    def add_columns(self, frame: pd.DataFrame, first_row: int = 0) -> None:
-        """Count the columns of the next rows, as the model uses them; the first has this number."""
-        self.rows += len(frame)
+    def add_columns(self, columns: Mapping[str, Any] | pd.DataFrame, first_row: int = 0, n: int | None = None) -> None:
+        """Count the columns of the next n rows, as the model uses them; the first has this number.
+
+        Without n, the columns are a DataFrame.
+        """
+        n = len(columns) if n is None else n
+        self.rows += n
         if self.every > 1:
-            numbers = np.arange(first_row, first_row + len(frame), dtype=np.uint64)
+            numbers = np.arange(first_row, first_row + n, dtype=np.uint64)
             scattered = numbers * np.uint64(SCATTER) % np.uint64(1 << 32)
             self._chosen = np.flatnonzero(scattered < (1 << 32) // self.every)
-            frame = frame.take(self._chosen)
-        self.counted += len(frame)
+            n = len(self._chosen)
+        self.counted += n
         for name, column in self.columns.items():
-            column.add(frame[name])
+            column.add(_taken(columns[name], self._chosen))
 
     def add_answers(self, codes: Array, confidence: Array | None) -> None:
         """Count the answers about the next rows: the index of each row's class, and the confidence."""
@@ -139,7 +152,7 @@ class Counts:
             return
         self.classes += np.bincount(codes, minlength=len(self.classes))
         if self.confidence is not None and confidence is not None:
-            self.confidence.add(pd.Series(confidence[self._chosen]))
+            self.confidence.add(confidence[self._chosen])
             self.total_confidence += float(confidence.sum())
 
     def __iadd__(self, other: Self) -> Self:
@@ -152,3 +165,14 @@ class Counts:
             self.confidence += other.confidence
         self.total_confidence += other.total_confidence
         return self
+
+
+def _taken(column: Any, rows: Array | slice) -> Any:
+    if isinstance(column, tuple):
+        return column[0], column[1][rows]
+    return column.iloc[rows] if isinstance(column, pd.Series) else column[rows]
+
+
+def _levels_of(column: pd.Series[Any]) -> tuple[list[str | None], Array]:
+    codes, levels = pd.factorize(column)
+    return [*map(str, levels), None], np.where(codes < 0, len(levels), codes)

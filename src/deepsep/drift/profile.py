@@ -221,6 +221,20 @@ def bin_of(edges: Array, numbers: Array) -> Array:
     return cast(Array, bins)
 
 
+def count_bins(edges: Array, numbers: Array) -> Array:
+    """Return how many numbers are below the range, in each bin, and above it: what counting ``bin_of`` gives, faster.
+
+    Examples
+    --------
+    >>> count_bins(np.array([0.0, 1.0, 5.0]), np.array([-1.0, 0.0, 1.0, 2.0, 6.0])).tolist()
+    [1, 2, 1, 1]
+    """
+    ordered = np.sort(numbers)
+    upto = np.searchsorted(ordered, edges[1:], side="right")
+    below = np.searchsorted(ordered, edges[0], side="left")
+    return np.diff(np.concatenate([[0, below], upto, [len(ordered)]]))
+
+
 def _edges(numbers: Array, weight: Array) -> Array:
     """Return the lowest value and quantiles, rounded outward."""
     if not len(numbers):

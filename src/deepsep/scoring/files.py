@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from deepsep.core.notices import warn
+from deepsep.core.threads import available_cores
 from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.profile import TrainingProfile
@@ -36,6 +37,7 @@ from deepsep.table.excel_cells import ROWS, check_fits
 from deepsep.table.locations import find_column, kind_of, part_files
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
+MOST_WORKERS = 16  # threads that score batches
 OTHERS = 50  # columns of a result beside the probabilities, at most
 Progress = Callable[[int, float], None]
 
@@ -175,6 +177,7 @@ def score_file(
         "decisions": decisions,
         "profile": profile,
         "provenance": provenance,
+        "workers": 1 if engine == "ray" else min(available_cores(), MOST_WORKERS),
     }
     reading = {
         "encoding": encoding,

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
-from deepsep.scoring.blocks import encoded, in_blocks, rows_of
+from deepsep.scoring.blocks import BLOCK, encoded, in_blocks, rows_of
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
+from deepsep.table.compiled import CompiledEncoding, EncodedRows
 from deepsep.table.locations import find_column
+from deepsep.table.reading import to_frame
+
+Array = NDArray[Any]
 
 
 def score_frame(
@@ -96,41 +104,112 @@ def score_rows(
     counts: Counts | None = None,
     leaving_out: LeavingOut | None = None,
 ) -> tuple[pd.DataFrame, Tally]:
-    """Return what :func:`score_frame` does, and what was decided; all engines call this function.
+    """Return what :func:`score_frame` does, and what was decided.
 
     Rows and answers are counted if there is something to count them in.
     """
-    rows: Any = frame if isinstance(frame, np.ndarray) and id is None else as_frame(frame)
+    scored = score_batch(model, frame, decisions, id=id, first_row=first_row, leaving_out=leaving_out)
+    if counts is not None:
+        scored.count(counts, first_row)
+    return scored.frame, scored.tally
+
+
+class Scored(NamedTuple):
+    """A batch of rows with their predictions."""
+
+    frame: pd.DataFrame  # the predictions
+    tally: Tally
+    columns: Any  # as the model uses them; None if it does not choose columns
+    codes: Array
+    confidence: Array | None
+
+    def count(self, counts: Counts, first_row: int) -> None:
+        """Count the rows and the answers, for the comparison with the training table."""
+        if self.columns is not None:
+            counts.add_columns(self.columns, first_row, len(self.frame))
+        if len(self.codes):
+            counts.add_answers(self.codes, self.confidence)
+
+
+def score_batch(
+    model: Any,
+    batch: Any,
+    decisions: Decisions,
+    *,
+    id: str | None = None,
+    first_row: int = 0,
+    leaving_out: LeavingOut | None = None,
+    compiled: CompiledEncoding | None = None,
+    predicting: AbstractContextManager[Any] | None = None,
+) -> Scored:
+    """Score some rows; all engines call this function.
+
+    ``compiled`` is the model's encoding, for an Arrow table; ``predicting`` is held while the estimator predicts, if
+    others do at the same time.
+    """
+    n, classes, has_p = len(batch), np.asarray(model.classes_), hasattr(model, "predict_proba")
+    rows: Any = batch
+    by_column = compiled is not None and isinstance(batch, pa.Table) and n > 0
+    if isinstance(batch, pa.Table) and not by_column:
+        rows = to_frame(batch, id)
+    elif not by_column and not (isinstance(batch, np.ndarray) and id is None):
+        rows = as_frame(batch)
     if id is None:
-        out: dict[str, Any] = {"row": np.arange(first_row, first_row + len(rows))}
+        out: dict[str, Any] = {"row": np.arange(first_row, first_row + n)}
+    elif by_column:
+        out = {id: to_frame(rows.select([id]), id)[id].array}
     else:
         out = {id: rows[find_column(rows.columns, id, "id column")].array}
         if id not in schema_of(model):
             rows = rows.drop(columns=id)
-    classes, reasons = np.asarray(model.classes_), leaving_out.column_names if leaving_out else []
+    reasons = leaving_out.column_names if leaving_out else []
     label = label_name(model, leaving_out)
     names = prediction_names(classes, label, sets=decisions.sets is not None)
     check_id_name(id, [*names, *reasons])
-    has_p, (estimator, used, matrix) = hasattr(model, "predict_proba"), (model, None, None)
-    if len(rows):
+    estimator, used, matrix, columns = model, None, None, None
+    if by_column and compiled is not None:
+        estimator, encoded_rows = model[-1], compiled.read(rows)
+        columns = encoded_rows.columns
+        answers = in_blocks(
+            _predictor(estimator, has_p, predicting), lambda index: _block(compiled, encoded_rows, index[0]), n
+        )
+    elif n:
         estimator, used, matrix = encoded(model, rows)
-        if counts is not None and isinstance(model, Pipeline):
-            counts.add_columns(used, first_row)
-        predict = estimator.predict_proba if has_p else estimator.predict
-        answers = in_blocks(predict, lambda index: rows_of(matrix, index), len(rows))
+        columns = used if isinstance(model, Pipeline) else None
+        answers = in_blocks(_predictor(estimator, has_p, predicting), lambda index: rows_of(matrix, index), n)
     else:
         answers = np.empty((0, len(classes))) if has_p else classes[:0]
     if not has_p:
-        if counts is not None:
-            counts.add_answers(np.searchsorted(classes, answers), None)
-        return pd.DataFrame(out | {names[0]: answers}), Tally(Counter(answers.tolist()))
-    if counts is not None and len(answers):
-        counts.add_answers(answers.argmax(axis=1), answers.max(axis=1))
-    columns, tally = decisions.columns(answers, label)
-    if leaving_out is not None and len(rows):
+        codes = np.searchsorted(classes, answers)
+        return Scored(pd.DataFrame(out | {names[0]: answers}), Tally(Counter(answers.tolist())), columns, codes, None)
+    best, sure = (answers.argmax(axis=1), answers.max(axis=1)) if n else (np.empty(0, int), np.empty(0))
+    predictions, tally = decisions.columns(answers, label)
+    if leaving_out is not None and n:
         called, kept = decisions(answers)
-        columns |= leaving_out(estimator, as_frame(used), matrix, answers, np.where(kept, called, -1))
-    return pd.DataFrame(out | columns | ({} if len(rows) else {name: [] for name in reasons})), tally
+        predictions |= leaving_out(estimator, as_frame(used), matrix, answers, np.where(kept, called, -1))
+    result = pd.DataFrame(out | predictions | ({} if n else {name: [] for name in reasons}))
+    return Scored(result, tally, columns, best, sure)
+
+
+def _predictor(
+    estimator: Any, has_p: bool, predicting: AbstractContextManager[Any] | None
+) -> Callable[[Any], Array]:
+    predict: Callable[[Any], Array] = estimator.predict_proba if has_p else estimator.predict
+    if predicting is None or getattr(estimator, "predicts_in_threads", False):
+        return predict
+
+    def in_turn(matrix: Any) -> Array:
+        with predicting:
+            return predict(matrix)
+
+    return in_turn
+
+
+def _block(compiled: CompiledEncoding, rows: EncodedRows, start: int) -> Array:
+    """Return a block of the matrix, padded with copies of its first row."""
+    matrix = compiled.matrix(rows, start, start + BLOCK)
+    missing = BLOCK - len(matrix)
+    return np.concatenate([matrix, np.repeat(matrix[:1], missing, axis=0)]) if missing else matrix
 
 
 def label_name(model: Any, leaving_out: LeavingOut | None) -> str | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pandas as pd
@@ -16,10 +19,11 @@ from deepsep.drift.counts import Counts
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import prediction_names
 from deepsep.scoring.decisions import Decisions, Tally
-from deepsep.scoring.frame import label_name, score_rows
+from deepsep.scoring.frame import Scored, label_name, score_batch, score_rows
 from deepsep.scoring.leaving_out import LeavingOut
 from deepsep.scoring.parts import Part, Report
 from deepsep.scoring.writing import MARK, Writer
+from deepsep.table.compiled import CompiledEncoding
 
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
@@ -67,24 +71,59 @@ def _id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
 
 
 def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Tally:
-    """Score one file and return what it holds."""
-    id, whole, row = options["id"], Tally(), part.first_row
+    """Score one file, its batches on all cores, and return what it holds."""
+    whole, row = Tally(), part.first_row
     drift = None if options["profile"] is None else Counts(options["profile"], options["every"])
-    for frame, share in part.source.batches(options["batch_rows"], _columns(part, id), part.types, id):
-        scored, tally = score_rows(
+    for scored, share in _scored(model, part, options):
+        if drift is not None:
+            scored.count(drift, row)
+        writer.write(scored.frame)
+        whole += scored.tally
+        row += len(scored.frame)
+        report(len(scored.frame), share)
+    return replace(whole, drift=drift)
+
+
+def _scored(model: Any, part: Part, options: Mapping[str, Any]) -> Iterator[tuple[Scored, float]]:
+    """Yield the batches of a part with their predictions, in order, a few of them in work at a time."""
+    id, row, workers = options["id"], part.first_row, options["workers"]
+    leaving_out, predicting = options["leaving_out"], Lock()
+    compiled = CompiledEncoding.of(model) if leaving_out is None else None
+    dictionaries = [] if compiled is None else compiled.dictionaries
+    batches = part.source.tables(options["batch_rows"], _columns(part, id), part.types, id, dictionaries)
+
+    def work(batch: Any, first_row: int) -> Scored:
+        return score_batch(
             model,
-            frame,
+            batch,
             options["decisions"],
             id=id,
-            first_row=row,
-            counts=drift,
-            leaving_out=options["leaving_out"],
+            first_row=first_row,
+            leaving_out=leaving_out,
+            compiled=compiled,
+            predicting=predicting,
         )
-        writer.write(scored)
-        whole += tally
-        row += len(scored)
-        report(len(scored), share)
-    return replace(whole, drift=drift)
+
+    if workers == 1:
+        for batch, share in batches:
+            yield work(batch, row), share
+            row += len(batch)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[Future[Scored], float]] = deque()
+        try:
+            for batch, share in batches:
+                waiting.append((pool.submit(work, batch, row), share))
+                row += len(batch)
+                if len(waiting) > workers:
+                    scored, share = waiting.popleft()
+                    yield scored.result(), share
+            while waiting:
+                scored, share = waiting.popleft()
+                yield scored.result(), share
+        finally:
+            for scored, _ in waiting:
+                scored.cancel()
 
 
 def is_result(path: Path) -> bool:

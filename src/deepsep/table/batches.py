@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deepsep.table.column_types import WHOLE, ColumnType, identifiers_of, trimmed
+from deepsep.table.column_types import WHOLE, ColumnType, trimmed
 from deepsep.table.dates import DateColumn
 from deepsep.table.locations import Kind, kind_of, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
-from deepsep.table.reading import damaged, read_table, text_frame, to_frame, without_dictionary
+from deepsep.table.reading import damaged, read_table, to_frame, typed_table, without_dictionary
 from deepsep.table.text import TextFormat, check_unique, has_more_lines, stream_text
 
 PIECE = 100_000  # most rows examined at a time
@@ -81,21 +81,41 @@ class TableFile:
         The cells of a text file are read as ``types`` says, and numbers in the style of the whole file, so that a row
         does not depend on its batch. Warnings about a column come once, before the first batch.
         """
+        for table, share in self.tables(rows, columns, types, id):
+            yield table if isinstance(table, pd.DataFrame) else to_frame(table, id), share
+
+    def tables(
+        self,
+        rows: int,
+        columns: Sequence[str],
+        types: Mapping[str, ColumnType],
+        id: str | None = None,
+        dictionaries: Sequence[str] = (),
+    ) -> Iterator[tuple[Any, float]]:
+        """Yield what :meth:`batches` does as Arrow tables, but for Excel and SPSS files, of which a DataFrame is at hand.
+
+        ``dictionaries`` are columns of text to read dictionary-encoded, if the file is a Parquet file.
+        """
         with readable(self.path):
             try:
                 known = self._examine({name: types[name] for name in columns if name in types and name != id})
                 done = 0
-                for table, share in self._tables(rows, columns):
+                for table, share in self._tables(rows, columns, dictionaries):
                     if self._form is not None:
-                        frame = text_frame(table, self._form.delimiter, types, (id,), self.dayfirst, known=known)
-                        if id is not None and self._plain_integers(id):
-                            frame[id] = identifiers_of(frame[id])
-                    else:
-                        frame = table if isinstance(table, pd.DataFrame) else to_frame(table, id)
-                    done += len(frame)
-                    yield frame, min(done / self._counted, 1.0) if self._counted else share
+                        table = typed_table(table, self._form.delimiter, types, (id,), self.dayfirst, known=known)
+                        if id is not None:
+                            table = self._with_identifiers(table, id)
+                    done += len(table)
+                    yield table, min(done / self._counted, 1.0) if self._counted else share
             except pa.ArrowException as error:
                 raise damaged(self.path, error) from error
+
+    def _with_identifiers(self, table: Any, id: str) -> Any:
+        """Return a table of a text file with plain integers among its identifiers as integers."""
+        if not self._plain_integers(id):
+            return table
+        integers = pc.cast(pc.utf8_trim_whitespace(table[id]), pa.int64())
+        return table.set_column(table.column_names.index(id), id, integers)
 
     def has_more_rows(self, rows: int) -> bool:
         """Whether there are more rows than this; of a text file, the lines below the header are counted so far."""
@@ -147,7 +167,7 @@ class TableFile:
             rows = max(min(PIECE, CELLS // len(columns)), 1)
             yield from stream_text(self._form, rows, columns, lambda done: None)
 
-    def _tables(self, rows: int, columns: Sequence[str]) -> Iterator[tuple[Any, float]]:
+    def _tables(self, rows: int, columns: Sequence[str], dictionaries: Sequence[str]) -> Iterator[tuple[Any, float]]:
         if self._form is not None:
             size, read = max(self.path.stat().st_size, 1), [0]
             for table in stream_text(self._form, rows, columns, lambda done: read.append(done)):
@@ -155,16 +175,17 @@ class TableFile:
                 del read[:-1]
             return
         done, total = 0, max(self.n_rows or 0, 1)
-        for table in self._slices(rows, list(columns)):
+        for table in self._slices(rows, list(columns), dictionaries):
             done += len(table)
             yield table, done / total
 
-    def _slices(self, rows: int, columns: list[str]) -> Iterator[Any]:
+    def _slices(self, rows: int, columns: list[str], dictionaries: Sequence[str]) -> Iterator[Any]:
         if self._frame is not None:
             for start in range(0, len(self._frame), rows):
                 yield self._frame.iloc[start : start + rows][columns].reset_index(drop=True)
         elif self.kind == "parquet":
-            with pq.ParquetFile(self.path, memory_map=False) as file:
+            texts = [name for name in dictionaries if _is_text(self._schema.field(name).type)]
+            with pq.ParquetFile(self.path, memory_map=False, read_dictionary=texts) as file:
                 for batch in file.iter_batches(rows, columns=columns):
                     yield pa.Table.from_batches([batch]).select(columns)
         else:
@@ -173,3 +194,7 @@ class TableFile:
                     table = pa.Table.from_batches([file.get_batch(i)]).select(columns)
                     for start in range(0, len(table), rows):
                         yield table.slice(start, rows)
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))

@@ -190,10 +190,22 @@ def text_frame(
     types: Mapping[str, ColumnType],
     unconverted: Sequence[str | None],
     dayfirst: bool | None = None,
+) -> pd.DataFrame:
+    """Return a table of text cells as a DataFrame of typed columns."""
+    frame: pd.DataFrame = typed_table(table, delimiter, types, unconverted, dayfirst).to_pandas()
+    return frame
+
+
+def typed_table(
+    table: Any,
+    delimiter: str,
+    types: Mapping[str, ColumnType],
+    unconverted: Sequence[str | None],
+    dayfirst: bool | None = None,
     *,
     known: Mapping[str, NumberStyle | DateColumn] | None = None,
-) -> pd.DataFrame:
-    """Return a table of text cells as a DataFrame of typed columns.
+) -> Any:
+    """Return a table of text cells as an Arrow table of typed columns.
 
     If the table is part of a file, ``known`` holds the columns that were examined over the whole file.
     """
@@ -206,8 +218,7 @@ def text_frame(
         else:
             wanted = types.get(name)
             columns[name] = typed(table[name], name, wanted=wanted, delimiter=delimiter, dayfirst=dayfirst)
-    frame: pd.DataFrame = pa.table(columns).to_pandas()
-    return frame
+    return pa.table(columns)
 
 
 # -- Excel -----------------------------------------------------------------------------------------------------
