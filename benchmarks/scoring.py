@@ -106,7 +106,7 @@ def bare(source, target, cores):
         for batch in file.iter_batches(20_000, use_threads=cores > 1):
             n, numbers = batch.num_rows, [batch.column(j) for j in range(1, 9, 2)]
             row = pa.array(np.arange(done, done + n))
-            columns = [row, batch.column(NUMBERS), *(each.cast(pa.float32()) for each in numbers)]
+            columns = [row, batch.column(NUMBERS), *numbers]
             table = pa.table(columns, ["row", "label", "a", "b", "c", "confidence"])
             writer = writer or pq.ParquetWriter(target, table.schema)
             writer.write_table(table)

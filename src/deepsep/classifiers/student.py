@@ -9,8 +9,9 @@ import numpy as np
 from deepsep.classifiers.base import Array, Classifier, settings
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_number
-from deepsep.core.probability import smooth_labels
+from deepsep.core.probability import check_probabilities, smooth_labels
 from deepsep.core.scaling import ScaledRows, Scaling
+from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError
 from deepsep.files.saving import COMMON
@@ -56,7 +57,7 @@ class Student(Classifier):
     """
 
     method_name = "student"
-    predicts_in_threads = True  # a network in NumPy, whose bits do not depend on what else is going on
+    predicts_in_threads = True  # in NumPy, without state
 
     def _check_parameters(self) -> None:
         raise ParameterError("Student: a committee teaches it. Fit a Committee and take its student_.")
@@ -135,6 +136,13 @@ class Student(Classifier):
         self.accuracy_loss_ = float(np.average(p[row, teachers] - p[row, codes], weights=weight))
 
     # -- predicting and saving -------------------------------------------------------------------------------
+
+    def predict_bounded(self, X: Array) -> Array:
+        """Return what ``predict_proba`` does, of a matrix that is known to be finite and of ordinary size."""
+        if self._exponents is not None:
+            return self.predict_proba(X)
+        with one_blas_thread():
+            return check_probabilities(self._probabilities(X))
 
     def _probabilities(self, X: Array) -> Array:
         return self._network.predict_proba(X)

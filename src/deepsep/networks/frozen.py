@@ -84,7 +84,7 @@ def on_grid(x: Array, centre: Array | float = 0.0, factor: Array | float = 1.0) 
     rows = np.ones((len(x), x.shape[1] + 1))
     np.subtract(x, centre, out=rows[:, :-1])
     rows[:, :-1] *= factor
-    _, exponents = np.frexp(np.abs(rows).max(axis=1))
+    _, exponents = np.frexp(np.maximum(rows.max(axis=1), -rows.min(axis=1)))
     return _rounded(rows, exponents[:, None] - ROW_BITS)
 
 

@@ -171,7 +171,9 @@ def score_batch(
         estimator, encoded_rows = model[-1], compiled.read(rows)
         columns = encoded_rows.columns
         answers = in_blocks(
-            _predictor(estimator, has_p, predicting), lambda index: _block(compiled, encoded_rows, index[0]), n
+            _predictor(estimator, has_p, predicting, bounded=compiled.is_bounded),
+            lambda index: _block(compiled, encoded_rows, index[0]),
+            n,
         )
     elif n:
         estimator, used, matrix = encoded(model, rows)
@@ -192,9 +194,11 @@ def score_batch(
 
 
 def _predictor(
-    estimator: Any, has_p: bool, predicting: AbstractContextManager[Any] | None
+    estimator: Any, has_p: bool, predicting: AbstractContextManager[Any] | None, *, bounded: bool = False
 ) -> Callable[[Any], Array]:
     predict: Callable[[Any], Array] = estimator.predict_proba if has_p else estimator.predict
+    if bounded and has_p:
+        predict = getattr(estimator, "predict_bounded", predict)
     if predicting is None or getattr(estimator, "predicts_in_threads", False):
         return predict
 

@@ -68,7 +68,9 @@ class Writer:
     def _open(self) -> Any:
         kind = self.path.suffix.lower()
         if kind == ".parquet":
-            return pq.ParquetWriter(self.path, self._schema)
+            # Hardly two rows have the same probability: to look for repetitions would double the time of writing.
+            others = [field.name for field in self._schema if not pa.types.is_floating(field.type)]
+            return pq.ParquetWriter(self.path, self._schema, use_dictionary=[name for name in others if name != "row"])
         if kind == ".xlsx":
             return _ExcelWriter(self.path, self._schema.names, self._about)
         self._file = open(self.path, "wb")  # noqa: SIM115

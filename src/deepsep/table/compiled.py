@@ -89,6 +89,11 @@ class CompiledEncoding:
         return cls(steps[0], steps[1], imputer) if imputer is None or plain else None
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether every number of the matrix is finite and of ordinary size, whatever the rows."""
+        return bool(self.encoder.scale)
+
+    @property
     def dictionaries(self) -> list[str]:
         """The columns that are best read as dictionaries."""
         return [name for name in self.names if self.kinds[name] == "categories" and self.useful.schema_[name] == "text"]
@@ -140,7 +145,7 @@ class CompiledEncoding:
             if len(known) + len(fresh) <= REMEMBERED:
                 known.update(meaning)
             known = known | meaning
-        codes = pc.fill_null(column.indices.cast(pa.int64()), len(words))
+        codes = pc.fill_null(column.indices.cast(pa.int32()), len(words))
         return Levels([*(known[word] for word in words), None], codes.to_numpy())
 
     def _numbers(self, columns: Mapping[str, Any], n: int) -> Array:
@@ -195,7 +200,7 @@ def _as_numbers(column: Any) -> Array | None:
 def _as_truth(column: Any) -> Levels | None:
     if not pa.types.is_boolean(column.type):
         return None
-    codes = pc.fill_null(_one_chunk(column).cast(pa.int64()), 2)
+    codes = pc.fill_null(_one_chunk(column).cast(pa.int32()), 2)
     return Levels(["false", "true", None], codes.to_numpy())
 
 
