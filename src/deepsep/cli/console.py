@@ -16,7 +16,7 @@ import typer
 from deepsep.cli.words import in_options
 from deepsep.errors import DeepSepError, DeepSepWarning, InterruptWarning
 
-FAILURE, MISUSE, DRIFT, INTERRUPTED = 1, 2, 3, 130
+FAILURE, MISUSE, DRIFT, PARTS, INTERRUPTED = 1, 2, 3, 4, 130
 DEBUG = "DEEPSEP_DEBUG"
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from deepsep.cli.console import DRIFT, console
+from deepsep.cli.console import DRIFT, PARTS, console
 from deepsep.cli.options import (
     Abstain,
     CostsFile,
@@ -92,6 +92,10 @@ def score(
     With --reasons every column is left out in turn, by values of the training table in its place, so that every row is
     predicted some eight times for each column: quick with --fast, slow with a committee.
 
+    A run that was killed goes on where it stopped, if it is started again. Parts of a folder that cannot be read are
+    named and left out, the others are scored, and the exit code is 4; once they have been written again, the same
+    command scores only what is missing.
+
     The rows are compared with the training table, and a notice says in which columns they differ. A file beside the
     output, scored.drift.json for scored.parquet, has all figures and says which model scored.
 
@@ -165,5 +169,7 @@ def score(
                 f"{done['reasons']['passes']:,} passes over the rows."
             )
         out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
+        if done["failed"]:
+            raise typer.Exit(PARTS)
         if fail_on_drift and done["drift"]["drifted"]:
             raise typer.Exit(DRIFT)

@@ -96,6 +96,23 @@ class ColumnCounts:
         self.typical = other.typical if self.typical is None else self.typical
         return self
 
+    def to_plain(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        return {
+            "gaps": self.gaps,
+            "counts": self.counts.tolist(),
+            "new": self.new,
+            "others": dict(self.others),
+            "typical": self.typical,
+        }
+
+    def from_plain(self, content: dict[str, Any]) -> Self:
+        """Return counts of the same column with what ``to_plain`` returned."""
+        other = type(self)(self.profile)
+        other.gaps, other.counts = content["gaps"], np.array(content["counts"], np.int64)
+        other.new, other.others, other.typical = content["new"], Counter(content["others"]), content["typical"]
+        return other
+
     @property
     def given(self) -> int:
         """Rows with a value."""
@@ -120,7 +137,7 @@ class Counts:
     """
 
     def __init__(self, profile: TrainingProfile, every: int = 1) -> None:
-        self.every = every
+        self.profile, self.every = profile, every
         self.rows = self.counted = 0
         self._chosen: Array | slice = slice(None)  # of the rows whose columns were just counted
         self.columns = {name: ColumnCounts(column) for name, column in profile.columns.items()}
@@ -165,6 +182,28 @@ class Counts:
             self.confidence += other.confidence
         self.total_confidence += other.total_confidence
         return self
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        return {
+            "rows": self.rows,
+            "counted": self.counted,
+            "columns": {name: column.to_plain() for name, column in self.columns.items()},
+            "classes": self.classes.tolist(),
+            "confidence": None if self.confidence is None else self.confidence.to_plain(),
+            "total_confidence": self.total_confidence,
+        }
+
+    def from_plain(self, content: dict[str, Any]) -> Self:
+        """Return counts for the same profile with what ``to_plain`` returned."""
+        other = type(self)(self.profile, self.every)
+        other.rows, other.counted = content["rows"], content["counted"]
+        other.columns = {name: column.from_plain(content["columns"][name]) for name, column in self.columns.items()}
+        other.classes = np.array(content["classes"], np.int64)
+        if self.confidence is not None:
+            other.confidence = self.confidence.from_plain(content["confidence"])
+        other.total_confidence = content["total_confidence"]
+        return other
 
 
 def _taken(column: Any, rows: Array | slice) -> Any:

@@ -26,15 +26,21 @@ def remove_leftovers(target: Path) -> None:
 
     An earlier target that was being replaced ("old") stays as well, unless there is a target.
     """
-    start = f".{target.name}."
-    for left in target.parent.glob(f"{_escape(start)}*"):
-        rest = NAME.match(left.name.removeprefix(start))
-        if rest is None or not _is_forgotten(left, rest) or (rest["what"] == "old" and not target.exists()):
-            continue
+    for left in leftovers(target):
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink(missing_ok=True)
+
+
+def leftovers(target: Path) -> list[Path]:
+    """Return what :func:`remove_leftovers` would remove."""
+    start, found = f".{target.name}.", []
+    for left in target.parent.glob(f"{_escape(start)}*"):
+        rest = NAME.match(left.name.removeprefix(start))
+        if rest is not None and _is_forgotten(left, rest) and (rest["what"] != "old" or target.exists()):
+            found.append(left)
+    return found
 
 
 def _is_forgotten(left: Path, name: re.Match[str]) -> bool:

@@ -37,7 +37,9 @@ class Tally:
     sizes : Counter
         Rows with so many classes in their set.
     drift : Counts or None
-        The rows, counted for the comparison with the training table; of a whole file only.
+        The rows, counted for the comparison with the training table; of a piece or a whole file only.
+    error : str or None
+        Why a part could not be read, and has no rows.
     """
 
     labels: Counter[Any] = field(default_factory=Counter)
@@ -45,6 +47,7 @@ class Tally:
     changed: int = 0
     sizes: Counter[int] = field(default_factory=Counter)
     drift: Counts | None = None
+    error: str | None = None
 
     @property
     def rows(self) -> int:

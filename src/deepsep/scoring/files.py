@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +27,7 @@ from deepsep.scoring import local, ray_engine
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally, evidence_of
 from deepsep.scoring.frame import schema_of
+from deepsep.scoring.journal import Journal
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
@@ -66,8 +69,11 @@ def score_file(
 ) -> dict[str, Any]:
     """Score a file of any size, batch by batch, or a folder of Parquet parts.
 
-    Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. The target
-    is written completely or not at all: it is written to a temporary place and moved at the end.
+    Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. Batches are
+    scored on all cores. The target is written completely or not at all: it is written to a temporary place and moved at
+    the end. If the process is killed, the next call with the same saved model, source, target and settings goes on where
+    it stopped. A part of a folder that cannot be read is left out, with a warning; once it has been written again, the
+    next call scores only what is missing.
 
     The rows are compared with the training table on the way, if the model has a profile of it, as those of ``deepsep
     fit`` have. The result is in what is returned and in a file beside the target, ``scored.drift.json`` for
@@ -120,6 +126,7 @@ def score_file(
     -------
     dict
         ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``;
+        ``failed``, the parts that could not be read, and why: the result lacks their rows;
         ``decisions``, what ``sets``, ``abstain`` and ``costs`` did, with the accuracy to expect of the rows that have a
         label; ``reasons``, None or a dict: ``number`` for each row, and ``passes`` over the rows;
         ``scored_by``, the name of the method, "student" if it was the student; and ``student``, None if the model has
@@ -132,6 +139,8 @@ def score_file(
     -----
     DriftWarning
         If the rows differ from the training table.
+    DeepSepWarning
+        If some parts could not be read.
 
     Raises
     ------
@@ -187,14 +196,17 @@ def score_file(
         "dayfirst": dayfirst,
     }
     goal.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(goal)
     remove_leftovers(beside)
-    scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
     files = part_files(place) if folder else [place]
-    parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
+    parts, ignored, failed = _plan(model, place, files, Path(goal.name if not to_folder else ""), to_folder, id, reading)
     if goal.suffix.lower() == ".xlsx" and not to_folder:
         _check_sheet(parts, len(model.classes_))
     scorer = choose(model, parts, fast)
+    key = {
+        "model": provenance,
+        "scored_by": describe(model, scorer)["scored_by"],
+        "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, reading]),
+    }
     sizes = [part.n_rows for part in parts]
     n_rows = None if None in sizes else sum(size or 0 for size in sizes)
     options["every"] = one_in(n_rows)
@@ -203,20 +215,34 @@ def score_file(
         options["leaving_out"] = LeavingOut(scorer, reasons, values_in_training(model))
         options["leaving_out"].check_cost(scorer, n_rows, lambda most: have_more_rows(parts, most))
     report = _Report(parts, progress)
+    journal = Journal.open(goal, key, resume=provenance["sha256"] is not None)
+    options["journal"] = journal.folder
+    parts = [replace(part, target=journal.folder / "out" / part.target) for part in parts]
     try:
         if engine == "ray":
             tallies = ray_engine.score_parts(scorer, parts, options, report, address=address)
         else:
             tallies = local.score_parts(scorer, parts, options, report)
+        failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
+        if len(failed) == len(files):
+            raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
+        shutil.rmtree(journal.folder / "out", ignore_errors=True)
+        local.assemble_parts(scorer, parts, options, keep=bool(failed))
         beside.unlink(missing_ok=True)  # it is about the earlier target
-        _move(scratch, goal)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
+        _move(journal.folder / "out" / ("" if to_folder else goal.name), goal, hidden_name(goal, "old"))
+        if failed:
+            journal.keep()
+    except BaseException:
+        journal.remove()
+        raise
+    if not failed:
+        journal.remove()
     whole = sum(tallies, Tally())
     drift = _compare(profile, tallies, model, scorer)
     done = {
         "rows": whole.rows,
-        "parts": len(files),
+        "parts": len(files) - len(failed),
+        "failed": failed,
         "labels": {name: whole.labels[name] for name in np.asarray(model.classes_).tolist()},
         "ignored": ignored,
         "target": str(goal),
@@ -230,6 +256,12 @@ def score_file(
     _write_beside(beside, {"deepsep": "drift", "source": str(place), **done})
     if drift is not None and drift["drifted"]:
         warn(notice(drift), DriftWarning)
+    if failed:
+        reasons_why = "".join(f"\n  {name}: {why}" for name, why in failed.items())
+        warn(
+            f"{len(failed)} of {len(files)} parts could not be read, and the result lacks their rows:{reasons_why}\n"
+            "Write them again and score again: only what is missing is then scored."
+        )
     return done
 
 
@@ -267,21 +299,36 @@ def _write_beside(place: Path, content: dict[str, Any]) -> None:
         scratch.unlink(missing_ok=True)
 
 
+def _name(file: Path, first_row: int | None) -> str:
+    """Return a name for the pieces of a part, which is another one if the file is written again."""
+    about = file.stat()
+    stamp = f"{file.resolve()}\n{about.st_size}\n{about.st_mtime_ns}\n{first_row}"
+    return hashlib.sha256(stamp.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
 def _plan(
     model: Any,
     place: Path,
     files: list[Path],
-    scratch: Path,
+    target: Path,
     to_folder: bool,
     id: str | None,
     reading: dict[str, Any],
-) -> tuple[list[Part], list[str]]:
-    """Return the parts to score and the ignored columns, after a check of every part's columns."""
+) -> tuple[list[Part], list[str], dict[str, str]]:
+    """Return the parts to score, the ignored columns, and the parts that cannot be read, after a check of all columns."""
     schema = schema_of(model)
     left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
     parts, first, ignored = [], 0, []
+    failed: dict[str, str] = {}
     for file in files:
-        table = TableFile(file, id=id, **reading)
+        relative = file.relative_to(place) if file != place else Path(file.name)
+        try:
+            table = TableFile(file, id=id, **reading)
+        except DataError as error:
+            if len(files) == 1:
+                raise
+            failed[relative.as_posix()] = str(error)
+            continue
         try:
             check_names(schema, left_out, table.names if id in schema else _others(table.names, id))
         except DataError as error:
@@ -289,10 +336,14 @@ def _plan(
         if id is not None:
             find_column(table.names, id, "id column")
         ignored = [name for name in table.names if schema and name not in schema and name != id]
-        to = scratch / file.relative_to(place) if to_folder else scratch
-        parts.append(Part(table, to, first, table.n_rows, schema or dict.fromkeys(_others(table.names, id), "number")))
+        types = schema or dict.fromkeys(_others(table.names, id), "number")
+        name = _name(file, first if id is None else None)
+        to = relative if to_folder else target
+        parts.append(Part(name, relative.as_posix(), table, to, first, table.n_rows, types, len(files) == 1))
         first += table.n_rows or 0
-    return parts, ignored
+    if not parts:
+        raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
+    return parts, ignored, failed
 
 
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
@@ -326,12 +377,11 @@ def _check_target(source: Path, goal: Path, to_folder: bool) -> None:
         )
 
 
-def _move(scratch: Path, goal: Path) -> None:
+def _move(scratch: Path, goal: Path, old: Path) -> None:
     """Move the result into place, replacing the folder of an earlier run."""
     if not scratch.is_dir():
         os.replace(scratch, goal)
         return
-    old = scratch.with_suffix(".old")
     if goal.exists():
         os.rename(goal, old)
     try:

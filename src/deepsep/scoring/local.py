@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from itertools import groupby
+from itertools import count, groupby
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 import pandas as pd
@@ -20,24 +21,33 @@ from deepsep.errors import DataError
 from deepsep.evaluation.frames import prediction_names
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.frame import Scored, label_name, score_batch, score_rows
+from deepsep.scoring.journal import Journal, assemble, total
 from deepsep.scoring.leaving_out import LeavingOut
-from deepsep.scoring.parts import Part, Report
+from deepsep.scoring.parts import Part, Report, UnreadablePart
 from deepsep.scoring.writing import MARK, Writer
 from deepsep.table.compiled import CompiledEncoding
 
+PIECE = 20.0  # seconds of work that a killed run may lose
+
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
-    """Score the parts in order and return what each holds."""
-    id, decisions, leaving_out, tallies = options["id"], options["decisions"], options["leaving_out"], []
-    types = label_type(model, decisions, leaving_out)
-    for target, together in groupby(parts, key=lambda part: part.target):
+    """Score the parts in order, to pieces in the journal, and return what each holds."""
+    types = label_type(model, options["decisions"], options["leaving_out"])
+    tallies = []
+    for _, together in groupby(parts, key=lambda part: part.target):
         group = list(together)
-        with Writer(target, types | _id_type(group, id), options["provenance"]) as writer:
-            tallies += [score_part(model, part, writer, options, report) for part in group]
-            if writer.empty:  # a table without rows gives a result without rows
-                nothing = pd.DataFrame(columns=_columns(group[0], id))
-                writer.write(score_rows(model, nothing, decisions, id=id, leaving_out=leaving_out)[0])
+        of_group = types | _id_type(group, options["id"])
+        tallies += [score_part(model, part, of_group, options, report) for part in group]
     return tallies
+
+
+def assemble_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], *, keep: bool) -> None:
+    """Write the pieces of all parts that could be read to their targets."""
+    journal, classes = Journal(options["journal"]), options["decisions"].classes.tolist()
+    for target, together in groupby(parts, key=lambda part: part.target):
+        pieces = [piece for part in together for piece in journal.pieces(part.name, classes, None)]
+        if pieces:
+            assemble(pieces, target, Writer(target, {}, options["provenance"]), keep=keep)
 
 
 def _columns(part: Part, id: str | None) -> list[str]:
@@ -70,27 +80,76 @@ def _id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
     return types
 
 
-def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Tally:
-    """Score one file, its batches on all cores, and return what it holds."""
-    whole, row = Tally(), part.first_row
-    drift = None if options["profile"] is None else Counts(options["profile"], options["every"])
-    for scored, share in _scored(model, part, options):
-        if drift is not None:
-            scored.count(drift, row)
-        writer.write(scored.frame)
-        whole += scored.tally
-        row += len(scored.frame)
-        report(len(scored.frame), share)
-    return replace(whole, drift=drift)
+def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[str, Any], report: Report) -> Tally:
+    """Score one file, its batches on all cores, and return what it holds; what a killed run has done stays."""
+    profile, decisions, journal = options["profile"], options["decisions"], Journal(options["journal"])
+
+    def counts() -> Counts | None:
+        return None if profile is None else Counts(profile, options["every"])
+
+    classes = decisions.classes.tolist()
+    pieces = journal.pieces(part.name, classes, counts())
+    tallies = [piece.tally for piece in pieces]
+    done = sum(tally.rows for tally in tallies)
+    if done:
+        report(done, done / part.n_rows if part.n_rows else 0.0)
+    if journal.is_complete(part.name):
+        return total(tallies, counts())
+    batches = _scored(model, part, options, done)
+    try:
+        for number in count(len(pieces)):
+            path, piece, began = journal.new_piece(part.name, number), [], monotonic()
+            drift, row = counts(), part.first_row + done
+            with Writer(path, types, options["provenance"]) as writer:
+                for scored, share in batches:
+                    if drift is not None:
+                        scored.count(drift, row)
+                    writer.write(scored.frame)
+                    piece.append(scored.tally)
+                    row += len(scored.frame)
+                    report(len(scored.frame), share)
+                    if monotonic() - began > PIECE:
+                        break
+                if not (piece or tallies):  # a table without rows gives a result without rows
+                    nothing = pd.DataFrame(columns=_columns(part, options["id"]))
+                    leaving_out = options["leaving_out"]
+                    writer.write(score_rows(model, nothing, decisions, id=options["id"], leaving_out=leaving_out)[0])
+                    piece.append(Tally())
+            if not piece:
+                break
+            tallies.append(replace(sum(piece, Tally()), drift=drift))
+            done += tallies[-1].rows
+            journal.add(path, tallies[-1], classes)
+    except UnreadablePart as error:
+        journal.drop(part.name)
+        return Tally(error=str(error))
+    journal.complete(part.name)
+    return total(tallies, counts())
 
 
-def _scored(model: Any, part: Part, options: Mapping[str, Any]) -> Iterator[tuple[Scored, float]]:
+def _batches(part: Part, options: Mapping[str, Any], dictionaries: Sequence[str], skip: int) -> Iterator[Any]:
+    """Yield the batches of a part beyond the first rows, with the share read so far."""
+    id = options["id"]
+    try:
+        for batch, share in part.source.tables(
+            options["batch_rows"], _columns(part, id), part.types, id, dictionaries
+        ):
+            if skip <= 0:
+                yield batch, share
+            skip -= len(batch)
+    except DataError as error:
+        if part.alone:
+            raise
+        raise UnreadablePart(str(error)) from error
+
+
+def _scored(model: Any, part: Part, options: Mapping[str, Any], skip: int) -> Iterator[tuple[Scored, float]]:
     """Yield the batches of a part with their predictions, in order, a few of them in work at a time."""
-    id, row, workers = options["id"], part.first_row, options["workers"]
+    id, row, workers = options["id"], part.first_row + skip, options["workers"]
     leaving_out, predicting = options["leaving_out"], Lock()
     compiled = CompiledEncoding.of(model) if leaving_out is None else None
     dictionaries = [] if compiled is None else compiled.dictionaries
-    batches = part.source.tables(options["batch_rows"], _columns(part, id), part.types, id, dictionaries)
+    batches = _batches(part, options, dictionaries, skip)
 
     def work(batch: Any, first_row: int) -> Scored:
         return score_batch(

@@ -12,12 +12,19 @@ from deepsep.table.column_types import ColumnType
 Report = Callable[[int, float], None]  # rows just scored, and the share of the source read so far
 
 
+class UnreadablePart(Exception):
+    """One of several parts could not be read; the others can."""
+
+
 @dataclass(frozen=True)
 class Part:
     """One file to score."""
 
+    name: str  # of its pieces
+    relative: str  # where it is in the folder of parts
     source: TableFile
     target: Path  # parts with the same target are written to it one after another
     first_row: int
     n_rows: int | None
     types: Mapping[str, ColumnType]  # of the columns to read
+    alone: bool  # whether there is no other, so that scoring fails if it cannot be read

@@ -35,11 +35,12 @@ def score_parts(
         scorer = ray.remote(num_cpus=1)(Scorer)
         n_actors = max(1, min(len(parts), int(ray.cluster_resources().get("CPU", 1))))
         actors = [scorer.remote(shared, dict(options)) for _ in range(n_actors)]
-        tallies: list[Tally] = []
-        for tally in pool(actors).map_unordered(lambda actor, part: actor.score.remote(part), list(parts)):
-            tallies.append(tally)
+        tallies: dict[int, Tally] = {}
+        jobs = list(enumerate(parts))
+        for i, tally in pool(actors).map_unordered(lambda actor, job: actor.score.remote(*job), jobs):
+            tallies[i] = tally
             report(tally.rows, len(tallies) / len(parts))
-        return tallies
+        return [tallies[i] for i in range(len(parts))]
     finally:
         for actor in actors:
             ray.kill(actor)
@@ -53,7 +54,7 @@ class Scorer:
     def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         self.model, self.options = model, options
 
-    def score(self, part: Part) -> Tally:
-        """Score one part to its own file."""
+    def score(self, number: int, part: Part) -> tuple[int, Tally]:
+        """Score one part to its own pieces, and return its number too."""
         (tally,) = score_here(self.model, [part], self.options, lambda rows, share: None)
-        return tally
+        return number, tally

@@ -54,7 +54,10 @@ class Writer:
 
     def write(self, frame: pd.DataFrame) -> None:
         """Append rows; the first ones set the types of columns for which none is given."""
-        table = pa.Table.from_pandas(frame, preserve_index=False)
+        self.write_table(pa.Table.from_pandas(frame, preserve_index=False))
+
+    def write_table(self, table: Any) -> None:
+        """Append rows of an Arrow table."""
         if self._writer is None:
             about = {MODEL: self._about.encode()} if self._about else {}
             self._schema = pa.schema(

@@ -1,0 +1,188 @@
+"""What has been scored so far, in pieces on the disk, so that a run goes on where a killed one stopped.
+
+A hidden folder beside the target has a Parquet file for every piece, some seconds of work, and beside it a JSON file
+with what was decided about its rows. A piece counts once its JSON file is there, which comes last and at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deepsep.drift.counts import Counts
+from deepsep.files.leftovers import hidden_name, leftovers, remove_leftovers
+from deepsep.scoring.decisions import Tally
+from deepsep.scoring.writing import Writer
+
+KEY, KEPT = "key.json", "kept"
+
+
+class Piece(NamedTuple):
+    """Consecutive rows of a part that have been scored."""
+
+    path: Path
+    rows: int
+    tally: Tally
+
+
+class Journal:
+    """The folder of pieces of one target.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the pieces are; with the key of the run in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def open(cls, goal: Path, key: dict[str, Any], *, resume: bool) -> Journal:
+        """Return the journal of a target: that of a killed run with the same key if there is one, or else a new one."""
+        mine = hidden_name(goal, "new")
+        for left in [*leftovers(goal), *(place.parent for place in _kept(goal))] if resume else []:
+            if _key_of(left) == key:
+                try:
+                    os.rename(left, mine)  # of two runs at a time, one gets it
+                except OSError:
+                    continue
+                (mine / KEPT).unlink(missing_ok=True)
+                break
+        for place in _kept(goal):
+            shutil.rmtree(place.parent, ignore_errors=True)
+        remove_leftovers(goal)
+        if not mine.exists():
+            mine.mkdir(parents=True)
+            _write(mine / KEY, key)
+        return cls(mine)
+
+    def keep(self) -> None:
+        """Leave the pieces for the next run, though this one has ended."""
+        (self.folder / KEPT).touch()
+
+    def remove(self) -> None:
+        """Remove all pieces."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # -- pieces ----------------------------------------------------------------------------------------------
+
+    def pieces(self, name: str, classes: Sequence[Any], counts: Counts | None) -> list[Piece]:
+        """Return the pieces of a part, in order; ``counts`` are empty ones of its profile."""
+        found: list[Piece] = []
+        while True:
+            path = self._place(name, len(found))
+            try:
+                content = json.loads(path.with_suffix(".json").read_bytes())
+                with pq.ParquetFile(path) as file:
+                    if file.metadata.num_rows != content["rows"]:
+                        return found
+            except (OSError, ValueError, pa.ArrowException):
+                return found
+            found.append(Piece(path, content["rows"], _tally(content, classes, counts)))
+
+    def is_complete(self, name: str) -> bool:
+        """Whether all rows of a part are in its pieces."""
+        return self._place(name, "all").exists()
+
+    def complete(self, name: str) -> None:
+        """Note that all rows of a part are in its pieces."""
+        self._place(name, "all").touch()
+
+    def new_piece(self, name: str, number: int) -> Path:
+        """Return where to write the next piece."""
+        path = self._place(name, number)
+        path.parent.mkdir(exist_ok=True)
+        return path
+
+    def add(self, path: Path, tally: Tally, classes: Sequence[Any]) -> None:
+        """Add a piece that has been written."""
+        _write(path.with_suffix(".json"), {"rows": tally.rows, **_plain(tally, classes)})
+
+    def drop(self, name: str) -> None:
+        """Remove the pieces of a part."""
+        for path in (self.folder / "pieces").glob(f"{name}-*"):
+            path.unlink(missing_ok=True)
+
+    def _place(self, name: str, number: int | str) -> Path:
+        return self.folder / "pieces" / f"{name}-{number}.parquet"
+
+
+def assemble(pieces: Sequence[Piece], target: Path, writer: Writer, *, keep: bool) -> None:
+    """Write pieces to their target; the only piece of a Parquet file is the file, and is moved unless it is kept."""
+    pieces = [piece for piece in pieces if piece.rows] or list(pieces[:1])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if len(pieces) == 1 and target.suffix.lower() == ".parquet":
+        _place_file(pieces[0].path, target, keep=keep)
+        return
+    with writer:
+        for piece in pieces:
+            with pq.ParquetFile(piece.path) as file:
+                for batch in file.iter_batches():
+                    writer.write_table(pa.Table.from_batches([batch]))
+                if not piece.rows:
+                    writer.write_table(file.schema_arrow.empty_table())
+
+
+def _place_file(path: Path, target: Path, *, keep: bool) -> None:
+    if not keep:
+        os.replace(path, target)
+        return
+    try:
+        os.link(path, target)
+    except OSError:  # not on this file system
+        shutil.copyfile(path, target)
+
+
+def _kept(goal: Path) -> Iterator[Path]:
+    for folder in list(goal.parent.iterdir()):
+        if folder.name.startswith(f".{goal.name}.") and folder.suffix == ".new" and (folder / KEPT).exists():
+            yield folder / KEPT
+
+
+def _key_of(folder: Path) -> Any:
+    try:
+        return json.loads((folder / KEY).read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: Path, content: Any) -> None:
+    scratch = path.with_suffix(".part")
+    scratch.write_text(json.dumps(content), encoding="utf-8")
+    os.replace(scratch, path)
+
+
+def _plain(tally: Tally, classes: Sequence[Any]) -> dict[str, Any]:
+    return {
+        "labels": [tally.labels[name] for name in [*classes, None]],
+        "sure": tally.sure,
+        "changed": tally.changed,
+        "sizes": sorted(tally.sizes.items()),
+        "drift": None if tally.drift is None else tally.drift.to_plain(),
+    }
+
+
+def _tally(content: dict[str, Any], classes: Sequence[Any], counts: Counts | None) -> Tally:
+    labels = Counter({name: rows for name, rows in zip([*classes, None], content["labels"], strict=True) if rows})
+    drift = None if counts is None else counts.from_plain(content["drift"])
+    return Tally(labels, content["sure"], content["changed"], Counter(dict(content["sizes"])), drift)
+
+
+def total(tallies: Iterable[Tally], counts: Counts | None) -> Tally:
+    """Return what was decided in all; ``counts`` are empty ones, to which those of the pieces are added."""
+    whole = Tally()
+    for tally in tallies:
+        whole += tally
+        if counts is not None and tally.drift is not None:
+            counts += tally.drift
+    whole.drift = counts
+    return whole
