@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError
 from deepsep.files.saving import COMMON
-from deepsep.networks import NetworkAverage, NumpyNetwork
+from deepsep.networks import NetworkAverage, NumpyNetwork, OneHotAverage
 
 LEAST_ROWS = 100  # unlabelled rows below which there is too little to learn from
 MOST_ROWS = 100_000  # unlabelled rows beyond which more make no difference
@@ -136,6 +137,23 @@ class Student(Classifier):
         self.accuracy_loss_ = float(np.average(p[row, teachers] - p[row, codes], weights=weight))
 
     # -- predicting and saving -------------------------------------------------------------------------------
+
+    def in_parts(self, plain: Array, groups: Sequence[Array]) -> Callable[[Array, Array], Array | None] | None:
+        """Return ``predict_proba`` for rows in two parts, as :class:`~deepsep.networks.one_hot.OneHotAverage` takes them.
+
+        It gives the same bits, sooner, or None for rows that ``predict_proba`` must be asked about. None: there is no
+        such function.
+        """
+        if self._exponents is not None or not len(groups):
+            return None
+        network = OneHotAverage(self._network, plain, groups)
+
+        def predict(numbers: Array, levels: Array) -> Array | None:
+            with one_blas_thread():
+                p = network.predict_proba(numbers, levels)
+            return None if p is None else check_probabilities(p)
+
+        return predict
 
     def predict_bounded(self, X: Array) -> Array:
         """Return what ``predict_proba`` does, of a matrix that is known to be finite and of ordinary size."""

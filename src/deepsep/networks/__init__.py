@@ -14,6 +14,7 @@ from deepsep.networks.average import NetworkAverage
 from deepsep.networks.committee import Committee, member_states, members_of
 from deepsep.networks.interface import Loss, Network, choose_device
 from deepsep.networks.numpy_network import NumpyNetwork
+from deepsep.networks.one_hot import OneHotAverage
 
 if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
@@ -40,6 +41,7 @@ __all__ = [
     "NetworkAverage",
     "NumpyNetwork",
     "OnStep",
+    "OneHotAverage",
     "TorchArrays",
     "TorchNetwork",
     "choose_device",

@@ -45,6 +45,8 @@ class FrozenNetwork:
                 W *= factor
             if name != "head":
                 W, b = -2 * W, -2 * b
+            if i == 0:
+                self.first_exponents = _weight_exponents(np.column_stack([W, b])).ravel()  # the grid of each unit
             self.layers.append(_from_rows(W, b) if i == 0 else _from_u(W, b))
 
     @np.errstate(over="ignore")
@@ -58,7 +60,12 @@ class FrozenNetwork:
 
     def predict_proba(self, rows: Array) -> Array:
         """Return g(f(x)) of rows that :func:`on_grid` has made: (c, n) of float32, rows last."""
-        for W in self.layers[:-1]:
+        return self.from_second(next_rows(rows, self.layers[0]))
+
+    @np.errstate(over="ignore")
+    def from_second(self, rows: Array) -> Array:
+        """Return the same of what the first layer made of rows."""
+        for W in self.layers[1:-1]:
             rows = next_rows(rows, W)
         scores = self.layers[-1].T @ rows.T  # rows last, so that sums over classes are quick
         scores -= scores.max(axis=0)
@@ -85,21 +92,21 @@ def on_grid(x: Array, centre: Array | float = 0.0, factor: Array | float = 1.0) 
     np.subtract(x, centre, out=rows[:, :-1])
     rows[:, :-1] *= factor
     _, exponents = np.frexp(np.maximum(rows.max(axis=1), -rows.min(axis=1)))
-    return _rounded(rows, exponents[:, None] - ROW_BITS)
+    return rounded(rows, exponents[:, None] - ROW_BITS)
 
 
 def _from_rows(W: Array, b: Array) -> Array:
     """Return the layer W x + b for rows with a column of ones."""
     layer = np.column_stack([W, b])
-    return np.ascontiguousarray(_rounded(layer, _weight_exponents(layer)).T)
+    return np.ascontiguousarray(rounded(layer, _weight_exponents(layer)).T)
 
 
 def _from_u(W: Array, b: Array) -> Array:
     """Return the layer W (2u - 3) + b for u with a column of twos."""
     exponents = _weight_exponents(np.column_stack([2 * W, (b - 3 * W.sum(axis=1)) / 2]))
-    W = _rounded(2 * W, exponents)
+    W = rounded(2 * W, exponents)
     b = (b - 1.5 * W.sum(axis=1)) / 2  # of the rounded weights: what rounding has done to them is then times 2u - 3
-    return np.ascontiguousarray(_rounded(np.column_stack([W, b]), exponents).T)
+    return np.ascontiguousarray(rounded(np.column_stack([W, b]), exponents).T)
 
 
 def _weight_exponents(layer: Array) -> Array:
@@ -108,7 +115,7 @@ def _weight_exponents(layer: Array) -> Array:
     return np.asarray(exponents - WEIGHT_BITS)
 
 
-def _rounded(values: Array, exponents: Array) -> Array:
+def rounded(values: Array, exponents: Array) -> Array:
     """Round to multiples of 2**exponent, in place: beside a number as large as this there is no room for less."""
     large = np.ldexp(1.5, exponents + 52)
     values += large
@@ -116,10 +123,15 @@ def _rounded(values: Array, exponents: Array) -> Array:
     return values
 
 
-@np.errstate(over="ignore")  # far from 0, tanh is -1 or 1 all the same
 def next_rows(rows: Array, W: Array) -> Array:
     """Return the u of all units, and 2 for the bias of the next layer."""
-    u = (rows @ W).astype(np.float32)
+    return activated(rows @ W)
+
+
+@np.errstate(over="ignore")  # far from 0, tanh is -1 or 1 all the same
+def activated(a: Array) -> Array:
+    """Return the u of units whose sum is -2a, and 2 for the bias of the next layer."""
+    u = a.astype(np.float32)
     np.exp(u, out=u)
     u += ONE
     np.divide(ONE, u, out=u)

@@ -140,11 +140,13 @@ def score_batch(
     first_row: int = 0,
     leaving_out: LeavingOut | None = None,
     compiled: CompiledEncoding | None = None,
+    in_parts: Callable[[Array, Array], Array | None] | None = None,
     predicting: AbstractContextManager[Any] | None = None,
 ) -> Scored:
     """Score some rows; all engines call this function.
 
-    ``compiled`` is the model's encoding, for an Arrow table; ``predicting`` is held while the estimator predicts, if
+    ``compiled`` is the model's encoding, for an Arrow table; ``in_parts`` is the estimator's way to predict rows in two
+    parts, if it has one; ``predicting`` is held while the estimator predicts, if
     others do at the same time.
     """
     n, classes, has_p = len(batch), np.asarray(model.classes_), hasattr(model, "predict_proba")
@@ -170,11 +172,8 @@ def score_batch(
     if by_column and compiled is not None:
         estimator, encoded_rows = model[-1], compiled.read(rows)
         columns = encoded_rows.columns
-        answers = in_blocks(
-            _predictor(estimator, has_p, predicting, bounded=compiled.is_bounded),
-            lambda index: _block(compiled, encoded_rows, index[0]),
-            n,
-        )
+        predict = _predictor(estimator, has_p, predicting, bounded=compiled.is_bounded)
+        answers = _in_parts(compiled, encoded_rows, in_parts, predict)
     elif n:
         estimator, used, matrix = encoded(model, rows)
         columns = used if isinstance(model, Pipeline) else None
@@ -207,6 +206,20 @@ def _predictor(
             return predict(matrix)
 
     return in_turn
+
+
+def _in_parts(
+    compiled: CompiledEncoding,
+    rows: EncodedRows,
+    in_parts: Callable[[Array, Array], Array | None] | None,
+    predict: Callable[[Any], Array],
+) -> Array:
+    """Return the answers about encoded rows, block by block, of rows in two parts where that can be."""
+    answers = []
+    for start in range(0, len(rows), BLOCK):
+        p = None if in_parts is None else in_parts(*compiled.split(rows, start, start + BLOCK))
+        answers.append(predict(_block(compiled, rows, start))[: len(rows) - start] if p is None else p)
+    return np.concatenate(answers)
 
 
 def _block(compiled: CompiledEncoding, rows: EncodedRows, start: int) -> Array:

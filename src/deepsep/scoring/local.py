@@ -148,6 +148,9 @@ def _scored(model: Any, part: Part, options: Mapping[str, Any], skip: int) -> It
     id, row, workers = options["id"], part.first_row + skip, options["workers"]
     leaving_out, predicting = options["leaving_out"], Lock()
     compiled = CompiledEncoding.of(model) if leaving_out is None else None
+    in_parts = None
+    if compiled is not None and compiled.groups and compiled.is_bounded and hasattr(model[-1], "in_parts"):
+        in_parts = model[-1].in_parts(compiled.plain, compiled.groups)
     dictionaries = [] if compiled is None else compiled.dictionaries
     batches = _batches(part, options, dictionaries, skip)
 
@@ -160,6 +163,7 @@ def _scored(model: Any, part: Part, options: Mapping[str, Any], skip: int) -> It
             first_row=first_row,
             leaving_out=leaving_out,
             compiled=compiled,
+            in_parts=in_parts,
             predicting=predicting,
         )
 

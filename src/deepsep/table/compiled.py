@@ -74,7 +74,28 @@ class CompiledEncoding:
             self.categories.append(final.of_table(place[start : start + table.rows.shape[1]], table.rows))
             start += table.rows.shape[1]
         self.others = final.at(np.concatenate([dates, place[start:]]).astype(int))
+        self._split_features(final, dates, place[start:])
         self.words: dict[str, dict[Any, str | None]] = {name: {} for name in self.names}
+
+    def _split_features(self, final: _Imputed, dates: Array, texts: Array) -> None:
+        """Set which features are plain numbers, and which are those of each category, all 0 but one that is 1."""
+        self.groups: list[Array] = []
+        self.levels: list[Array] = []
+        total = sum(table.rows.shape[1] for table in self.tables)
+        for pieces in self.categories:
+            (columns, table), *more = pieces
+            one_hot = np.isin(table, (0, 1)).all() and (table.sum(axis=1) <= 1).all()
+            if more or not one_hot:
+                self.groups = []
+                return
+            first = sum(map(len, self.groups))
+            self.groups.append(np.arange(columns.start, columns.stop))
+            self.levels.append(np.where(table.any(axis=1), first + table.argmax(axis=1), total))
+        levels = np.concatenate([*self.groups, np.empty(0, int)])
+        self.plain = np.setdiff1d(np.arange(self.n_features), levels)
+        final = final.only(self.plain)
+        self.plain_numbers = final.at(self.encoder.places_[: len(self.encoder.numbers_)])
+        self.plain_others = final.at(np.concatenate([dates, texts]).astype(int))
 
     @classmethod
     def of(cls, model: Any) -> CompiledEncoding | None:
@@ -177,16 +198,34 @@ class CompiledEncoding:
         """Return the matrix of some rows, as the estimator takes it."""
         stop = len(rows) if stop is None else min(stop, len(rows))
         out = np.empty((stop - start, self.n_features), np.float32)
-        if len(rows.numbers):
-            values = rows.numbers[:, start:stop]
-            self.numbers.put(out, values if self.scores is None else self.scores(values))
-        if rows.others.shape[1]:
-            self.others.put(out, rows.others[start:stop].T)
+        self._put_plain(out, rows, start, stop, self.numbers, self.others)
         for codes, pieces in zip(rows.codes, self.categories, strict=True):
             lines = codes[start:stop]
             for columns, table in pieces:
                 out[:, columns] = table[lines]
         return out
+
+    def split(self, rows: EncodedRows, start: int, stop: int) -> tuple[Array, Array]:
+        """Return the same in two parts: the plain features, and which level each category has, (n, categories).
+
+        Levels are numbered over all categories; their number stands for none. There must be groups of them.
+        """
+        stop = min(stop, len(rows))
+        out = np.empty((stop - start, len(self.plain)), np.float32)
+        self._put_plain(out, rows, start, stop, self.plain_numbers, self.plain_others)
+        levels = np.empty((stop - start, len(self.levels)), np.int64)
+        for k, (level, codes) in enumerate(zip(self.levels, rows.codes, strict=True)):
+            levels[:, k] = level[codes[start:stop]]
+        return out, levels
+
+    def _put_plain(
+        self, out: Array, rows: EncodedRows, start: int, stop: int, numbers: _Features, others: _Features
+    ) -> None:
+        if len(rows.numbers):
+            values = rows.numbers[:, start:stop]
+            numbers.put(out, values if self.scores is None else self.scores(values))
+        if rows.others.shape[1]:
+            others.put(out, rows.others[start:stop].T)
 
 
 def _as_numbers(column: Any) -> Array | None:
@@ -269,6 +308,15 @@ class _Imputed:
             marked = [] if imputer.indicator_ is None else imputer.indicator_.features_
             self.mark[marked] = kept.sum() + np.arange(len(marked))
             self.n_features = int(kept.sum()) + len(marked)
+
+    def only(self, columns: Array) -> _Imputed:
+        """Return the same for a matrix of some columns."""
+        other = _Imputed(None, len(self.fill))
+        place = np.full(self.n_features + 1, -1)  # the last for features that have none
+        place[columns] = np.arange(len(columns))
+        other.fill, other.to, other.mark = self.fill, place[self.to], place[self.mark]
+        other.n_features = len(columns)
+        return other
 
     def at(self, features: Array) -> _Features:
         return _Features(self.fill[features], self.to[features], self.mark[features])
