@@ -189,15 +189,198 @@ def measure(program, cores, source, target, ours, theirs):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def speed(a):
+    """Time the three programs in turns, pinned to so many cores."""
+    import pandas as pd
+
+    source = a.folder / f"{a.rows}.parquet"
+    a.folder.mkdir(exist_ok=True)
+    make(source, a.rows)
+    ours, theirs = models(a.folder)
+    if any(line["part"] == "speed" and line["cores"] == a.cores for line in lines_of(a.out)):
+        return
+    runs = {program: [] for program in PROGRAMS}
+    for _ in range(a.repeats):
+        for program in PROGRAMS:
+            runs[program].append(measure(program, a.cores, source, a.folder / "scored.parquet", ours, theirs))
+            print(a.cores, program, *runs[program][-1], file=sys.stderr, flush=True)
+    lines = lines_of(a.out)
+    median = {program: pd.DataFrame(runs[program]).median().tolist() for program in PROGRAMS}
+    for program in PROGRAMS:
+        rows, wall, processor, memory = median[program]
+        lines.append(
+            {
+                "part": "speed",
+                "program": program,
+                "cores": a.cores,
+                "rows": int(rows),
+                "repeats": a.repeats,
+                "seconds": round(wall, 2),
+                "processor_seconds": round(processor, 2),
+                "times_bare": round(wall / median["bare pyarrow"][1], 2),
+                "times_bare_processor": round(processor / median["bare pyarrow"][2], 2),
+                "peak_mb": round(memory),
+            }
+        )
+    keep(a.out, lines)
+
+
+def growth(a):
+    """Measure memory and time of `deepsep score` by the number of rows."""
+    a.folder.mkdir(exist_ok=True)
+    ours, theirs = models(a.folder)
+    for rows in (1_000_000, 5_000_000, 20_000_000):
+        source = a.folder / f"{rows}.parquet"
+        if any(line["part"] == "growth" and line["rows"] == rows for line in lines_of(a.out)):
+            continue
+        make(source, rows)
+        found = measure("deepsep score", a.cores, source, a.folder / "scored.parquet", ours, theirs)
+        done, wall, processor, memory = found
+        print(*found, file=sys.stderr, flush=True)
+        line = {
+            "part": "growth",
+            "program": "deepsep score",
+            "cores": a.cores,
+            "rows": done,
+            "repeats": 1,
+            "seconds": round(wall, 1),
+            "processor_seconds": round(processor, 1),
+            "peak_mb": round(memory),
+            "microseconds_per_row": round(1e6 * processor / done, 2),
+        }
+        keep(a.out, [*lines_of(a.out), line])
+        source.unlink()
+
+
+def stages(a):
+    """Add up the processor's time in each stage, on one core, with the compiled encoding and without."""
+    import pandas as pd
+    import pyarrow as pa
+
+    import deepsep.scoring.local as local
+    from deepsep import load
+    from deepsep.classifiers.student import Student
+    from deepsep.scoring import files, frame, score_file
+    from deepsep.scoring.decisions import Decisions
+    from deepsep.table.batches import TableFile
+    from deepsep.table.columns import UsefulColumns
+    from deepsep.table.compiled import CompiledEncoding
+    from deepsep.table.encoder import TableEncoder
+
+    warnings.simplefilter("ignore")
+    pa.set_cpu_count(1)
+    source = a.folder / f"{a.rows}.parquet"
+    a.folder.mkdir(exist_ok=True)
+    make(source, a.rows)
+    model = load(models(a.folder)[0])
+    seconds = {}
+
+    def timed(owner, name, stage):
+        method = getattr(owner, name)
+
+        def wrapped(*args, **kwargs):
+            start = time.process_time()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                seconds[stage] = seconds.get(stage, 0.0) + time.process_time() - start
+
+        setattr(owner, name, wrapped)
+
+    batches = TableFile._slices
+
+    def reading(*args):
+        slices = batches(*args)
+        while True:
+            start = time.process_time()
+            batch = next(slices, None)
+            seconds["read"] = seconds.get("read", 0.0) + time.process_time() - start
+            if batch is None:
+                return
+            yield batch
+
+    TableFile._slices = reading
+    files.available_cores = lambda: 1
+    for name in ("read", "split", "matrix"):
+        timed(CompiledEncoding, name, "columns" if name == "read" else "matrix")
+    timed(frame, "to_frame", "columns")
+    timed(UsefulColumns, "transform", "columns")
+    timed(TableEncoder, "transform", "matrix")
+    timed(type(model[2]), "transform", "matrix")
+    in_parts = Student.in_parts
+
+    def timed_parts(*args):
+        holder = type("Holder", (), {"predict": staticmethod(in_parts(*args))})
+        timed(holder, "predict", "network")
+        return holder.predict
+
+    Student.in_parts = timed_parts
+    for name in ("predict_proba", "predict_bounded"):
+        timed(Student, name, "network")
+    timed(Decisions, "columns", "labels")
+    timed(frame.Scored, "count", "drift")
+    timed(local.Writer, "write", "write")
+    compiled, lines = CompiledEncoding.of, [line for line in lines_of(a.out) if line["part"] != "stages"]
+    for way in ("ordinary", "compiled"):
+        CompiledEncoding.of = compiled if way == "compiled" else lambda model: None
+        found = []
+        for _ in range(a.repeats):
+            seconds.clear()
+            start = time.process_time()
+            score_file(model, source, a.folder / "scored.parquet", fast=True)
+            whole = time.process_time() - start
+            found.append(dict(seconds) | {"rest": whole - sum(seconds.values()), "all": whole})
+        for stage, value in pd.DataFrame(found).median().items():
+            lines.append(
+                {
+                    "part": "stages",
+                    "program": way,
+                    "stage": stage,
+                    "cores": 1,
+                    "rows": a.rows,
+                    "repeats": a.repeats,
+                    "processor_seconds": round(value, 3),
+                    "microseconds_per_row": round(1e6 * value / a.rows, 2),
+                }
+            )
+            print(way, stage, round(1e6 * value / a.rows, 2), "microseconds per row", file=sys.stderr)
+    keep(a.out, lines)
+
+
+def lines_of(path):
+    import pandas as pd
+
+    return pd.read_csv(path).to_dict("records") if path.exists() else []
+
+
+def keep(path, lines):
+    import pandas as pd
+
+    names = ["part", "program", "stage", "cores", "rows", "repeats", "seconds", "processor_seconds", "times_bare"]
+    names += ["times_bare_processor", "peak_mb", "microseconds_per_row"]
+    frame = pd.DataFrame(lines, columns=names)
+    for name in ("cores", "rows", "repeats", "peak_mb"):
+        frame[name] = frame[name].astype("Int64")
+    frame.to_csv(path.with_suffix(".part"), index=False)
+    path.with_suffix(".part").replace(path)
+
+
+def summary(a):
+    import pandas as pd
+
+    print(pd.read_csv(a.out).to_string(index=False))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("speed", "stages", "growth", "summary", "one"))
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "deepsep-scoring")
-    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--rows", type=int, default=250_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--program", choices=PROGRAMS)
     parser.add_argument("--files", nargs=4)
+    parser.add_argument("--out", type=Path, default=RESULTS / "scoring.csv")
     a = parser.parse_args()
     globals()[a.part](a)
 
