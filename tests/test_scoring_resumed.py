@@ -174,7 +174,7 @@ def test_a_damaged_part_is_left_out_until_it_is_written_again(model, tmp_path, m
 def test_a_damaged_file_alone_is_an_error(model, tmp_path):
     place = write_source(tmp_path / "t.parquet")
     spoil(place, "middle")
-    with pytest.raises(DataError, match="damaged|cannot be read"):
+    with pytest.raises(DataError, match=r"damaged|cannot be read"):
         score_file(model, place, tmp_path / "out.parquet")
     parts = write_source(tmp_path / "parts")
     for part in parts.iterdir():

@@ -139,7 +139,7 @@ class Student(Classifier):
     # -- predicting and saving -------------------------------------------------------------------------------
 
     def in_parts(self, plain: Array, groups: Sequence[Array]) -> Callable[[Array, Array], Array | None] | None:
-        """Return ``predict_proba`` for rows in two parts, as :class:`~deepsep.networks.one_hot.OneHotAverage` takes them.
+        """Return ``predict_proba`` for rows in two parts, as :class:`deepsep.networks.OneHotAverage` takes them.
 
         It gives the same bits, sooner, or None for rows that ``predict_proba`` must be asked about. None: there is no
         such function.

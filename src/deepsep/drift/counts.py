@@ -54,7 +54,7 @@ class ColumnCounts:
         self.typical: float | None = None
 
     def add(self, column: Any) -> None:
-        """Count the next rows: a Series, numbers with NaN for gaps, or (levels with None for gaps, level of each row)."""
+        """Count the next rows: a Series, numbers with NaN for gaps, or (levels with None for gaps, row by row)."""
         if self.profile.kind == "category":
             self._add_levels(*(column if isinstance(column, tuple) else _levels_of(column)))
             return

@@ -86,7 +86,7 @@ class OneHotAverage:
         rows[:, -1] = 1
         largest = np.maximum(rows.max(axis=1), -rows.min(axis=1))
         largest = np.maximum(np.maximum(largest, self.farthest), self.sizes[levels].max(axis=1))
-        _, exponents = np.frexp(largest)
+        exponents: Array = np.frexp(largest)[1]
         known = self._grids_for(exponents)
         if known is None:
             return None

@@ -71,9 +71,9 @@ def score_file(
 
     Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. Batches are
     scored on all cores. The target is written completely or not at all: it is written to a temporary place and moved at
-    the end. If the process is killed, the next call with the same saved model, source, target and settings goes on where
-    it stopped. A part of a folder that cannot be read is left out, with a warning; once it has been written again, the
-    next call scores only what is missing.
+    the end. If the process is killed, the next call with the same saved model, source, target and settings goes on
+    where it stopped. A part of a folder that cannot be read is left out, with a warning; once it has been written
+    again, the next call scores only what is missing.
 
     The rows are compared with the training table on the way, if the model has a profile of it, as those of ``deepsep
     fit`` have. The result is in what is returned and in a file beside the target, ``scored.drift.json`` for
@@ -198,7 +198,9 @@ def score_file(
     goal.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(beside)
     files = part_files(place) if folder else [place]
-    parts, ignored, failed = _plan(model, place, files, Path(goal.name if not to_folder else ""), to_folder, id, reading)
+    parts, ignored, failed = _plan(
+        model, place, files, Path(goal.name if not to_folder else ""), to_folder, id, reading
+    )
     if goal.suffix.lower() == ".xlsx" and not to_folder:
         _check_sheet(parts, len(model.classes_))
     scorer = choose(model, parts, fast)
@@ -315,7 +317,7 @@ def _plan(
     id: str | None,
     reading: dict[str, Any],
 ) -> tuple[list[Part], list[str], dict[str, str]]:
-    """Return the parts to score, the ignored columns, and the parts that cannot be read, after a check of all columns."""
+    """Return the parts to score, the ignored columns, and the parts that cannot be read; all columns are checked."""
     schema = schema_of(model)
     left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
     parts, first, ignored = [], 0, []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -114,7 +115,8 @@ def score_rows(
     return scored.frame, scored.tally
 
 
-class Scored(NamedTuple):
+@dataclass(frozen=True)
+class Scored:
     """A batch of rows with their predictions."""
 
     frame: pd.DataFrame  # the predictions

@@ -125,7 +125,7 @@ def assemble(pieces: Sequence[Piece], target: Path, writer: Writer, *, keep: boo
         return
     with writer:
         for piece in pieces:
-            with pq.ParquetFile(piece.path) as file:
+            with pq.ParquetFile(piece.path, pre_buffer=False) as file:
                 for batch in file.iter_batches():
                     writer.write_table(pa.Table.from_batches([batch]))
                 if not piece.rows:

@@ -131,9 +131,7 @@ def _batches(part: Part, options: Mapping[str, Any], dictionaries: Sequence[str]
     """Yield the batches of a part beyond the first rows, with the share read so far."""
     id = options["id"]
     try:
-        for batch, share in part.source.tables(
-            options["batch_rows"], _columns(part, id), part.types, id, dictionaries
-        ):
+        for batch, share in part.source.tables(options["batch_rows"], _columns(part, id), part.types, id, dictionaries):
             if skip <= 0:
                 yield batch, share
             skip -= len(batch)

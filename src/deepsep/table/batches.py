@@ -92,7 +92,7 @@ class TableFile:
         id: str | None = None,
         dictionaries: Sequence[str] = (),
     ) -> Iterator[tuple[Any, float]]:
-        """Yield what :meth:`batches` does as Arrow tables, but for Excel and SPSS files, of which a DataFrame is at hand.
+        """Yield what :meth:`batches` does as Arrow tables, but for Excel and SPSS files, which are DataFrames already.
 
         ``dictionaries`` are columns of text to read dictionary-encoded, if the file is a Parquet file.
         """
@@ -185,7 +185,8 @@ class TableFile:
                 yield self._frame.iloc[start : start + rows][columns].reset_index(drop=True)
         elif self.kind == "parquet":
             texts = [name for name in dictionaries if _is_text(self._schema.field(name).type)]
-            with pq.ParquetFile(self.path, memory_map=False, read_dictionary=texts) as file:
+            # Buffers read ahead would stay until the end of the file.
+            with pq.ParquetFile(self.path, memory_map=False, pre_buffer=False, read_dictionary=texts) as file:
                 for batch in file.iter_batches(rows, columns=columns):
                     yield pa.Table.from_batches([batch]).select(columns)
         else:

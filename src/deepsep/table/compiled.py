@@ -8,7 +8,7 @@ texts and whatever arrives in another type than usual, take the ordinary way, co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,9 +105,11 @@ class CompiledEncoding:
         steps = [step for _, step in model.steps[:-1]]
         if [type(step) for step in steps[:2]] != [UsefulColumns, TableEncoder] or len(steps) > 3:
             return None
-        imputer = steps[2] if len(steps) > 2 else None
+        if len(steps) == 2:
+            return cls(steps[0], steps[1], None)
+        imputer: Any = steps[2]
         plain = type(imputer) is SimpleImputer and np.isnan(imputer.missing_values) and not imputer.keep_empty_features
-        return cls(steps[0], steps[1], imputer) if imputer is None or plain else None
+        return cls(steps[0], steps[1], imputer) if plain else None
 
     @property
     def is_bounded(self) -> bool:
@@ -368,10 +370,7 @@ class InterpolatedScores:
 
     def __init__(self, scores: NormalScores) -> None:
         bounds = [0, *scores.ends_]
-        self.knots = [
-            (scores.values_[start:end], scores.scores_[start:end])
-            for start, end in zip(bounds[:-1], bounds[1:], strict=True)
-        ]
+        self.knots = [(scores.values_[start:end], scores.scores_[start:end]) for start, end in pairwise(bounds)]
         width = 1 << int(max(len(x) for x, _ in self.knots) - 1).bit_length()
         shape = (len(self.knots), width)
         self.steps = [width >> i for i in range(1, width.bit_length())]
