@@ -24,7 +24,7 @@ LIBRARIES = {
     "_lazy": (),
     "_version": (),
     "solvers": ("numpy", "scipy"),
-    "networks": ("numpy", "torch", "safetensors"),
+    "networks": ("numpy", "scipy", "torch", "safetensors"),
 }
 ABOVE = {  # fewer than their rank would allow
     "solvers": ("errors",),
