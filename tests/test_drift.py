@@ -12,7 +12,7 @@ from scipy import stats
 from deepsep import TSVM, for_table, load, method, save
 from deepsep.drift.comparison import bins_differ, chance_of_extremes, compare, shares_differ
 from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.profile import dump_profile, profile_column, profile_table, read_profile
+from deepsep.drift.profile import bin_of, count_bins, dump_profile, profile_column, profile_table, read_profile
 from deepsep.errors import DataError, DriftWarning, ModelFileError, ParameterError
 from deepsep.scoring import compare_with_training, remember_training, score_file
 
@@ -391,3 +391,35 @@ def test_a_file_that_deepsep_did_not_write_is_not_replaced(fitted, tmp_path):
     with pytest.raises(DataError, match=r"out\.drift\.json would be replaced"):
         score_file(model, tmp_path / "t.parquet", tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_counting_by_sorting_is_counting_bins(seed):
+    rng = np.random.default_rng(seed)
+    edges = np.unique(rng.integers(-5, 6, 8)).astype(float)
+    edges = np.append(edges[0], edges) if seed % 2 else edges  # the lowest value may be the first upper edge
+    numbers = rng.integers(-8, 9, 300) / rng.choice([1, 2])
+    counts = np.bincount(bin_of(edges, numbers), minlength=len(edges) + 1)
+    np.testing.assert_array_equal(count_bins(edges, numbers), counts)
+
+
+def test_counts_survive_as_plain_values():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=400), "c": rng.choice(["a", "b", None], 400)})
+    profile = profile_table(frame, None)
+    counts = Counts(profile)
+    counts.add_columns(frame.assign(x=frame["x"] * 100, c=frame["c"].mask(frame.index < 9, "new")))
+    again = Counts(profile).from_plain(json.loads(json.dumps(counts.to_plain())))
+    assert compare(profile, again, []) == compare(profile, counts, [])
+
+
+def test_columns_in_other_forms_are_counted_alike():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "c": rng.choice(["a", "b", None], 300)})
+    profile = profile_table(frame, None)
+    one, other = Counts(profile, every=3), Counts(profile, every=3)
+    one.add_columns(frame, 5)
+    codes, levels = pd.factorize(frame["c"])
+    levels = ([*levels, None, "nowhere"], np.where(codes < 0, len(levels), codes))
+    other.add_columns({"x": frame["x"].to_numpy(), "c": levels}, 5, 300)
+    assert compare(profile, one, []) == compare(profile, other, [])

@@ -1,12 +1,10 @@
-"""Limit BLAS to one thread: for small matrices, starting a second thread costs more than it saves."""
+"""Threads: limit BLAS to one, since for small matrices starting a second costs more than it saves; count cores."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cache
-from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -17,29 +15,10 @@ def _controller() -> Any:
     return ThreadpoolController()  # inspects the loaded libraries, which takes milliseconds
 
 
-_lock = Lock()
-_holders = 0
-_limit: Any = None
-
-
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread inside a ``with`` block, and restore the previous limit after it.
-
-    The limit is the process's. Where several threads hold it, the last one to leave restores it.
-    """
-    global _holders, _limit
-    with _lock:
-        if _holders == 0:
-            _limit = _controller().limit(limits=1, user_api="blas")
-        _holders += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _holders -= 1
-            if _holders == 0:
-                _limit.restore_original_limits()
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread inside a ``with`` block, and restore the previous limit after it."""
+    limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limited
 
 
 def available_cores() -> int:

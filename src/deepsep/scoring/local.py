@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count, groupby
 from pathlib import Path
@@ -15,7 +16,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sklearn.pipeline import Pipeline
 
+from deepsep.classifiers.base import Classifier
+from deepsep.core.threads import one_blas_thread
 from deepsep.drift.counts import Counts
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import prediction_names
@@ -170,7 +174,9 @@ def _scored(model: Any, part: Part, options: Mapping[str, Any], skip: int) -> It
             yield work(batch, row), share
             row += len(batch)
         return
-    with ThreadPoolExecutor(workers) as pool:
+    # Held here, since other threads than the first may not change the limit, and must not disagree about it.
+    ours = isinstance(model[-1] if isinstance(model, Pipeline) else model, Classifier)
+    with one_blas_thread() if ours else nullcontext(), ThreadPoolExecutor(workers) as pool:
         waiting: deque[tuple[Future[Scored], float]] = deque()
         try:
             for batch, share in batches:
