@@ -287,7 +287,7 @@ def _against_start(estimator: Any, start: dict[str, Any] | None) -> dict[str, An
     if start is None:
         return None
     if isinstance(estimator, Committee) and (gain := gain_from_unlabelled(estimator)) is not None:
-        return {**gain, "name": f"{start['name']}, in a population with the estimated shares of the classes"}
+        return {**gain, "name": f"{start['name']}, with the classes in the shares of the population"}
     return {**start["against_model"], "name": start["name"]}
 
 
