@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from deepsep._version import __version__
+from deepsep.cli.assign import assign
 from deepsep.cli.check import check
 from deepsep.cli.compare import compare
 from deepsep.cli.demo import demo
@@ -29,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, fit, next_, score, explain, compare, methods, experiment):
+for command in (demo, check, segments, assign, fit, next_, score, explain, compare, methods, experiment):
     app.command(command.__name__.rstrip("_"))(command)
 
 

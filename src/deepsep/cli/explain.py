@@ -37,12 +37,12 @@ def explain(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.classifiers.committee import Committee
+        from deepsep.cli.opening import open_classifier
         from deepsep.cli.training import read_training
-        from deepsep.models import load
         from deepsep.report.explanation import as_text
         from deepsep.report.explanation import explain as explain_model
 
-        fitted = load(model)
+        fitted = open_classifier(model, "explain")
         if training.label is None and not training.labels:
             training = replace(training, label=_label_of(model))
         data = read_training(out, training)

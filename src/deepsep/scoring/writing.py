@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +18,7 @@ from openpyxl.cell import WriteOnlyCell
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
 from deepsep.errors import DataError
+from deepsep.files.leftovers import hidden_name, remove_leftovers
 
 MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
 MODEL = b"deepsep_model"  # their metadata about the model, as JSON
@@ -80,6 +82,21 @@ class Writer:
             self._writer.close()
         if self._file is not None:
             self._file.close()
+
+
+def write_frame(
+    frame: pd.DataFrame, target: Path, types: Mapping[str, Any], provenance: Mapping[str, Any] | None = None
+) -> None:
+    """Write a frame to a file as :class:`Writer` does, completely or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target)
+    scratch = hidden_name(target, f"new{target.suffix}")
+    try:
+        with Writer(scratch, types, provenance) as writer:
+            writer.write(frame)
+        os.replace(scratch, target)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 class _ExcelWriter:

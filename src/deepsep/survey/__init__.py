@@ -1,8 +1,9 @@
 """Find segments in survey answers: one-hot encoding, latent Dirichlet allocation, profiles and names."""
 
+from deepsep.survey.assigning import Assigned, assign_segments
 from deepsep.survey.names import read_names, write_names
 from deepsep.survey.questions import Question
 from deepsep.survey.segment_files import write_segments
 from deepsep.survey.survey_segments import SurveySegments
 
-__all__ = ["Question", "SurveySegments", "read_names", "write_names", "write_segments"]
+__all__ = ["Assigned", "Question", "SurveySegments", "assign_segments", "read_names", "write_names", "write_segments"]
