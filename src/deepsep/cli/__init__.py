@@ -22,6 +22,7 @@ from deepsep.cli.methods import methods
 from deepsep.cli.next import next_
 from deepsep.cli.score import score
 from deepsep.cli.segments import segments
+from deepsep.cli.typing import typing
 
 app = typer.Typer(
     name="deepsep",
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, assign, fit, next_, score, explain, compare, methods, experiment):
+for command in (demo, check, segments, assign, typing, fit, next_, score, explain, compare, methods, experiment):
     app.command(command.__name__.rstrip("_"))(command)
 
 

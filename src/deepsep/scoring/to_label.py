@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from openpyxl import Workbook
-from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 from openpyxl.styles import Font, PatternFill
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
@@ -17,6 +16,7 @@ from sklearn.pipeline import Pipeline
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.next_rows import choose_rows
+from deepsep.files.excel_cells import fill
 from deepsep.scoring.frame import label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.join import is_label
@@ -142,14 +142,14 @@ def _write_workbook(frame: pd.DataFrame, target: Path, label: str, classes: Any)
     sheet, names = book.active, book.create_sheet("classes")
     sheet.title, names.sheet_state = "rows to label", "hidden"
     for i, name in enumerate(np.asarray(classes).tolist(), start=1):
-        _fill(names.cell(i, 1), name)
+        fill(names.cell(i, 1), name)
     at = list(frame.columns).index(label) + 1
     for j, name in enumerate(frame.columns, start=1):
-        _fill(sheet.cell(1, j), str(name))
+        fill(sheet.cell(1, j), str(name))
         sheet.cell(1, j).font = Font(bold=True)
         sheet.column_dimensions[get_column_letter(j)].width = 14
         for i, value in enumerate(frame.iloc[:, j - 1].astype(object).tolist(), start=2):
-            _fill(sheet.cell(i, j), value)
+            fill(sheet.cell(i, j), value)
     letter = get_column_letter(at)
     for i in range(1, len(frame) + 2):
         sheet.cell(i, at).fill = PatternFill("solid", fgColor="FFF2CC")
@@ -159,16 +159,3 @@ def _write_workbook(frame: pd.DataFrame, target: Path, label: str, classes: Any)
     sheet.add_data_validation(choice)
     sheet.freeze_panes = sheet.cell(2, at + 1)
     book.save(target)
-
-
-def _fill(cell: Any, value: Any) -> None:
-    """Write a value to a cell: text that starts with "=" as text, and what Excel has no cell for as text."""
-    if value is None or value is pd.NA or value is pd.NaT or value != value:
-        return
-    if hasattr(value, "item"):
-        value = value.item()
-    if not isinstance(value, bool | int | float) and not (isinstance(value, pd.Timestamp) and value.tzinfo is None):
-        value = ILLEGAL_CHARACTERS_RE.sub("\ufffd", str(value))
-    cell.value = value
-    if isinstance(value, str):
-        cell.data_type = "s"

@@ -22,7 +22,7 @@ class Assigned:
     Attributes
     ----------
     table : DataFrame
-        The identifier, ``segment`` (its name; None without any answer that counts), ``probability`` of that segment,
+        The identifier, ``segment`` (its name; missing without any answer that counts), ``probability`` of that segment,
         and ``probability_<name>`` for each segment: the columns of respondents.parquet.
     absent : list of str
         Questions of the model that the answers lack.
@@ -93,7 +93,7 @@ def assign_segments(model: SurveySegments, answers: Any, *, ids: Any = None, id_
     >>> known = pd.DataFrame({"Drinks": ["tea", "coffee"] * 20, "Gets up": ["early", "late"] * 20})
     >>> model = SurveySegments(n_segments=2, names=["Larks", "Owls"], random_state=0).fit(known)
     >>> new = assign_segments(model, pd.DataFrame({"Drinks": ["coffee", "tea", "juice"]}))
-    >>> len(set(new.table["segment"][:2])), new.table["segment"][2] is None
+    >>> len(set(new.table["segment"][:2])), bool(new.table["segment"].isna()[2])
     (2, True)
     >>> new.absent, new.unknown
     (['Gets up'], {'Drinks': {'juice': 1}})
