@@ -20,6 +20,7 @@ from deepsep.cli.explain import explain
 from deepsep.cli.fit import fit
 from deepsep.cli.methods import methods
 from deepsep.cli.next import next_
+from deepsep.cli.rename import rename
 from deepsep.cli.score import score
 from deepsep.cli.segments import segments
 from deepsep.cli.typing import typing
@@ -31,7 +32,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, assign, typing, fit, next_, score, explain, compare, methods, experiment):
+for command in (
+    demo,
+    check,
+    segments,
+    assign,
+    typing,
+    fit,
+    next_,
+    score,
+    explain,
+    rename,
+    compare,
+    methods,
+    experiment,
+):
     app.command(command.__name__.rstrip("_"))(command)
 
 

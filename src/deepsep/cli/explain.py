@@ -81,7 +81,7 @@ def _same_columns(model: Any, X: Any) -> Any:
 
 def _same_classes(model: Any, data: Any) -> None:
     given, known = data.labels.classes.tolist(), model.classes_.tolist()
-    if given != known:
+    if set(given) != set(known):
         raise DataError(
             f"the labels in {data.label!r} are {given[:10]}, but the model's classes are {known[:10]}. Pass the "
             "table that it was fitted to, or another with labels of the same classes."

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from deepsep.core.labels import codes_of
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.scoring.costs import Costs
@@ -106,7 +107,7 @@ def score_rows(
     if not hasattr(model, "predict_proba"):
         called = _in_blocks(model, rows, "predict", counts, first_row) if len(rows) else classes[:0]
         if counts is not None:
-            counts.add_answers(np.searchsorted(classes, called), None)
+            counts.add_answers(codes_of(classes, called), None)
         return pd.DataFrame(out | {prediction_names(classes, label)[0]: called}), Tally(Counter(called.tolist()))
     p = _in_blocks(model, rows, "predict_proba", counts, first_row) if len(rows) else np.empty((0, len(classes)))
     if counts is not None and len(p):
