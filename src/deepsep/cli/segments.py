@@ -161,7 +161,7 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
         "",
         f"{output / 'respondents.parquet'} holds the segment of each respondent.",
         f"{output / 'segments.html'} shows the segments: open it in a browser.",
-        f"To rename segments, edit {output / 'names.json'} and add: --names {quoted}/names.json",
+        f"To rename segments: deepsep rename {quoted} NAMES.csv, a table with the columns old and new.",
         f"New respondents: deepsep assign {quoted}/model ANSWERS.csv -o assigned.parquet",
         f"Next: deepsep fit EVERYONE.csv --labels {quoted}/respondents.parquet --on {on} -o model",
     ]

@@ -12,6 +12,7 @@ from openpyxl.formatting.rule import FormulaRule
 from openpyxl.styles import Alignment, Font, PatternFill
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
+from openpyxl.worksheet.properties import PageSetupProperties
 
 from deepsep.files.excel_cells import fill
 from deepsep.survey.typing_items import Item
@@ -19,7 +20,8 @@ from deepsep.survey.typing_tool import SCALE, TypingTool
 
 ROWS = 500  # respondents for whom the sheet has formulas
 HELP, ONE, MANY, CURVE, POINTS = "How to read", "One respondent", "Many respondents", "Agreement", "Points"
-BOLD, INPUT, RESULT = Font(bold=True), PatternFill("solid", fgColor="FFF2CC"), PatternFill("solid", fgColor="E2EFDA")
+BOLD = Font(name="Calibri", size=11, bold=True)
+INPUT, RESULT = PatternFill("solid", fgColor="FFF2CC"), PatternFill("solid", fgColor="E2EFDA")
 PERCENT = "0.0%"
 TOP = 5  # header of the questions in the sheet of one respondent
 
@@ -50,6 +52,9 @@ def write_typing_workbook(tool: TypingTool, path: Path, *, about: str = "") -> N
     _write_many(sheets[MANY], tool, places)
     _write_curve(sheets[CURVE], tool)
     _write_help(book[HELP], tool, about)
+    for sheet in book:  # printed on pages of its width
+        sheet.page_setup.orientation, sheet.page_setup.fitToHeight = "landscape", 0
+        sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
     book.save(path)
 
 
@@ -124,7 +129,8 @@ def _write_one(sheet: Any, tool: TypingTool, places: Sequence[_Answers]) -> None
     }
     for row, (name, formula) in enumerate(results.items(), start=1):
         _row(sheet, row, [name], bold=True)
-        sheet.cell(row, 2, f"={formula}").fill = RESULT
+        cell = sheet.cell(row, 2, f"={formula}")
+        cell.fill, cell.alignment = RESULT, Alignment(horizontal="left")
     sheet["B2"].number_format = PERCENT
     strange = FormulaRule([f'AND($B{start}<>"",${check}{start}=0)'], fill=PatternFill("solid", bgColor="F8CBAD"))
     sheet.conditional_formatting.add(f"B{start}:B{sums - 1}", strange)
@@ -180,6 +186,8 @@ def _write_curve(sheet: Any, tool: TypingTool) -> None:
     chart.x_axis.title, chart.y_axis.title = "Questions", "Agreement"
     chart.y_axis.scaling.min, chart.y_axis.scaling.max, chart.y_axis.number_format = 0, 1, "0%"
     chart.x_axis.delete = chart.y_axis.delete = False
+    for series in chart.series:
+        series.smooth = False
     for series in chart.series[1:]:
         series.graphicalProperties.line.dashStyle = "dash"
     sheet.add_chart(chart, "G2")
@@ -211,7 +219,7 @@ def _write_help(sheet: Any, tool: TypingTool, about: str) -> None:
     for row, line in enumerate(lines, start=1):
         fill(sheet.cell(row, 1), line)
         sheet.cell(row, 1).alignment = Alignment(wrap_text=True, vertical="top")
-    sheet["A1"].font = Font(bold=True, size=14)
+    sheet["A1"].font = Font(name="Calibri", size=14, bold=True)
     sheet.column_dimensions["A"].width = 100
 
 
@@ -234,6 +242,7 @@ def _list(sheet: Any, place: _Answers, cells: str) -> None:
 
 def _header(sheet: Any, row: int, names: Sequence[str], widths: Sequence[int]) -> None:
     _row(sheet, row, names, bold=True)
+    sheet.row_dimensions[row].height = 48  # three lines
     for column in range(1, len(names) + 1):
         sheet.cell(row, column).alignment = Alignment(wrap_text=True, vertical="top")
         sheet.column_dimensions[get_column_letter(column)].width = widths[min(column, len(widths)) - 1]
