@@ -117,7 +117,9 @@ def test_explanation_of_a_renamed_model_is_the_same_but_for_names(tmp_path: Path
 def test_names_are_new_in_all_files(people: Path, format: str) -> None:
     folder, names = people.parent / "model", {"gold": 'the "rich", =1', "blue": "gold"}
     fit = ("fit", people, "--label", "segment", "--id", "customer", "--method", "tsvm", "--predictions", format)
-    assert run(*fit, "-o", folder).exit_code == 0
+    shares = people.parent / "shares.csv"
+    shares.write_text("class,share\ngold,0.3\nblue,0.3\ngrey,0.4\n")
+    assert run(*fit, "--priors", shares, "-o", folder).exit_code == 0
     read = {"parquet": pd.read_parquet, "csv": pd.read_csv, "xlsx": pd.read_excel}[format]
     before, table = read(folder / f"predictions.{format}"), pd.read_csv(people)
     scored = score_frame(load(folder), table, id="customer")

@@ -133,6 +133,7 @@ def _report(content: bytes, names: Names) -> bytes:
         _rename_values(summary.get(key), names)
     for key in ("notes", "findings"):
         summary[key] = _rename_quoted(summary.get(key), names)
+    _rename_priors(summary, names)
     return json.dumps(summary, ensure_ascii=False, indent=1).encode()
 
 
@@ -145,6 +146,18 @@ def _rename_values(value: Any, names: Names) -> None:
                 value[key] = names.get(part, part)
             else:
                 _rename_values(part, names)
+
+
+def _rename_priors(value: Any, names: Names) -> None:
+    """Rename the classes in the known shares that were passed to the fit."""
+    for part in value if isinstance(value, list) else []:
+        _rename_priors(part, names)
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if key == "priors":
+                value[key] = _rename_quoted(part, names)
+            else:
+                _rename_priors(part, names)
 
 
 def _rename_quoted(value: Any, names: Names) -> Any:
