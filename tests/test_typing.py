@@ -6,6 +6,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -128,20 +129,18 @@ def test_agreement_is_of_respondents_who_were_held_out():
     assert inside > tool.agreement["high"]
 
 
-def test_tool_does_not_depend_on_the_scale_of_weights(survey, model, tool):
-    settings = {name: value for name, value in model.get_params().items() if name != "n_init"}
-    weight = np.full(len(survey), 2.0)
-    weight[::2] = 4.0
-    tools = []
-    for factor in (1, 8):  # exact in binary
-        fitted = SurveySegments(**settings, n_init=1).fit(survey, sample_weight=weight)
-        fitted._weight = fitted._weight * factor
-        tools.append(make_typing_tool(fitted, 4))
-    one, other = tools
+def test_respondents_of_weight_zero_have_no_part_in_the_tool(survey):
+    settings = {"n_segments": 3, "separator": {"Drinks": ";"}, "min_count": 2, "random_state": 0}
+    weight = np.where(np.arange(len(survey)) % 2, 1.0, 2.5)
+    more = pd.concat([survey, survey[:60].sample(frac=1, random_state=0)], ignore_index=True)
+    one = make_typing_tool(SurveySegments(**settings).fit(survey, sample_weight=weight), 4)
+    other = make_typing_tool(SurveySegments(**settings).fit(more, sample_weight=np.append(weight, np.zeros(60))), 4)
     assert one.items == other.items
     assert all(map(np.array_equal, one.points, other.points))
     pd.testing.assert_frame_equal(one.curve, other.curve)
-    assert one.curve["high"].iloc[0] - one.curve["low"].iloc[0] > 0
+    plain = make_typing_tool(SurveySegments(**settings).fit(survey), 4)
+    width = [each.curve["high"].iloc[0] - each.curve["low"].iloc[0] for each in (one, plain)]
+    assert width[0] > width[1]  # unequal weights are worth fewer respondents
 
 
 def test_points_are_whole_and_add_up(tool, asked):
@@ -213,8 +212,9 @@ def filled(tool, asked: pd.DataFrame, one: int, path: Path) -> Workbook:
     write_typing_workbook(tool, path, about="=made")
     book = load_workbook(path)
     for i, row in enumerate(asked.itertuples(index=False), start=2):
-        for j, value in enumerate(row, start=2):
-            fill(book["Many respondents"].cell(i, j), value)
+        for j, (item, value) in enumerate(zip(tool.items, row, strict=True), start=2):
+            typed = int(value) if item.kind == "scale" and i % 3 and str(value).isdecimal() else value
+            fill(book["Many respondents"].cell(i, j), typed)
     for i, value in enumerate(asked.iloc[one]):
         fill(book["One respondent"].cell(7 + i, 2), value)
     return book
@@ -270,7 +270,8 @@ def test_only_formulas_are_formulas(tool, tmp_path):
         first, last = re.fullmatch(r"=Points!\$B\$(\d+):\$B\$(\d+)", choice.formula1).groups()
         cells = [book["Points"].cell(row, 2).value for row in range(int(first), int(last) + 1)]
         assert cells == list(item.answers)
-    assert len(book["Agreement"]._charts) == 1
+    with zipfile.ZipFile(tmp_path / "typing.xlsx") as parts:
+        assert "xl/charts/chart1.xml" in parts.namelist()
     assert book["Many respondents"].freeze_panes == "B2"
 
 
@@ -316,6 +317,11 @@ def test_command_writes_workbook_and_query(segments: Path) -> None:
     assert "<- chosen" in result.stdout
     query = target.with_suffix(".sql").read_text(encoding="utf-8")
     assert 'from "panel" asked' in query
+    target.with_suffix(".sql").write_text("select 1")
+    result = run("typing", segments / "model", "-n", 3, "-o", target)
+    assert result.exit_code == 2
+    assert "deepsep did not write it" in result.stderr
+    target.with_suffix(".sql").unlink()
     assert load_workbook(target)["How to read"]["A1"].value.startswith("A typing tool: 3 questions")
     content = json.loads(run("typing", segments, "-o", target, "--json").stdout)
     assert [line["questions"] for line in content["curve"]] == list(range(1, 9))

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from deepsep.survey import TypingTool
 
 
+MADE = "Made by deepsep"  # how a query of this command begins
+
+
 def typing(
     model: SegmentsFolder,
     output: Annotated[
@@ -64,15 +67,17 @@ def typing(
 
         if output.suffix.lower() != ".xlsx":
             raise DataError(f"the output {output} must end in .xlsx.")
+        query = output.with_suffix(".sql")
+        if query.exists() and not query.read_bytes().startswith(f"-- {MADE}".encode()):
+            raise DataError(
+                f"{query} would be replaced, and deepsep did not write it. Rename it, or name another output."
+            )
         fitted = open_segments(model, "typing")
         about = provenance_of(fitted)
         out.note(f"Choosing among the questions of {len(fitted.labels_):,} respondents ...")
         with out.steps("Typing tool") as on_step:
             tool = make_typing_tool(fitted, n, within=within, random_state=seed, on_step=on_step)
-        made = (
-            f"Made by deepsep {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
-        )
-        query = output.with_suffix(".sql")
+        made = f"{MADE} {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
         output.parent.mkdir(parents=True, exist_ok=True)
         _write(output, lambda place: write_typing_workbook(tool, place, about=made))
         _write(query, lambda place: place.write_text(f"-- {made}\n{typing_sql(tool, table)}", encoding="utf-8"))
