@@ -56,11 +56,11 @@ class Page:
         one, _, self._buffer = self._buffer.partition(b"\0")
         return json.loads(one)
 
-    def open(self, path: Path, *, width: int = 1200, height: int = 900, scheme: str = "light") -> None:
+    def open(self, place: Path | str, *, width: int = 1200, height: int = 900, scheme: str = "light") -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=place if isinstance(place, str) else place.as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._receive())
 
@@ -69,6 +69,25 @@ class Page:
         if "exceptionDetails" in result:
             raise RuntimeError(result["exceptionDetails"]["exception"].get("description"))
         return result["result"].get("value")
+
+    def wait_until(self, expression: str) -> Any:
+        """Return the value of an expression as soon as it is true."""
+        until = time.monotonic() + PATIENCE
+        while not (value := self.evaluate(expression)):
+            if time.monotonic() > until:
+                raise TimeoutError(f"after {PATIENCE} seconds: not {expression}")
+            time.sleep(0.005)
+        return value
+
+    def press(self, key: str) -> None:
+        """Press a key, by the name that a page sees."""
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def write(self, text: str) -> None:
+        """Write text to the element that has the focus."""
+        self.call("Input.insertText", text=text)
 
     def point_at(self, x: float, y: float) -> None:
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
@@ -93,7 +112,7 @@ class Page:
 
 
 @contextlib.contextmanager
-def page() -> Iterator[Page]:
+def page(*options: str) -> Iterator[Page]:
     """Start the browser with an empty profile; end it and remove the profile afterwards."""
     there_read, there_write = os.pipe()
     back_read, back_write = os.pipe()
@@ -115,6 +134,7 @@ def page() -> Iterator[Page]:
                 "--hide-scrollbars",
                 "--remote-debugging-pipe",
                 f"--user-data-dir={profile}",
+                *options,
             ],
             close_fds=False,
             preexec_fn=connect,

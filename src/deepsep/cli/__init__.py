@@ -18,6 +18,7 @@ from deepsep.cli.demo import demo
 from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
 from deepsep.cli.fit import fit
+from deepsep.cli.label import label
 from deepsep.cli.methods import methods
 from deepsep.cli.next import next_
 from deepsep.cli.rename import rename
@@ -40,6 +41,7 @@ for command in (
     typing,
     fit,
     next_,
+    label,
     score,
     explain,
     rename,

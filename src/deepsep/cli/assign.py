@@ -58,7 +58,7 @@ def assign(
         from deepsep.cli.opening import open_segments
         from deepsep.errors import DataError
         from deepsep.scoring.files import FORMATS
-        from deepsep.scoring.training_profile import provenance_of
+        from deepsep.scoring.remembered import provenance_of
         from deepsep.scoring.writing import write_frame
         from deepsep.survey import assign_segments
         from deepsep.table.locations import find_column

@@ -79,6 +79,14 @@ def fit(
     abstain: Abstain = None,
     costs: CostsFile = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
+    workbook: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="An .xlsx file for the results: sizes and profiles of the segments, tests, rows to label next.",
+            show_default=False,
+        ),
+    ] = None,
     comparison: Annotated[
         Path | None,
         typer.Option(
@@ -106,6 +114,8 @@ def fit(
         from deepsep.cli.outputs import save_model
         from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder, describe_earlier
+        from deepsep.scoring.to_label import GUESS
+        from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
         target = check_model_folder(output)
@@ -114,6 +124,8 @@ def fit(
             out.note(f"{output} holds a model ({earlier}). The new one replaces it as soon as it is complete.")
         if comparison is not None and not report:
             raise ParameterError("--comparison is for the report: leave out --no-report.")
+        if workbook is not None:
+            _check_workbook(workbook, report)
         weighted = bool(training.weight or training.label_weight)
         chosen = with_effort(parse_settings(settings or []), method, effort)
         estimator = build(method, chosen, seed, weighted=weighted)
@@ -121,6 +133,13 @@ def fit(
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
         asked = _asked(estimator, data, sets, per_class, abstain, costs)
+        if workbook is not None and data.label in GUESS:
+            raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
+        if predictions is Format.xlsx:
+            from deepsep.table.excel_cells import check_fits
+
+            n_columns = len(data.labels.classes) + 4
+            check_fits(int((~data.labelled).sum()), n_columns, "the file of predictions", "Choose --predictions csv.")
         fitted = fit_and_measure(
             out,
             estimator,
@@ -133,9 +152,36 @@ def fit(
             asked=asked,
             command=None,
             comparison=None if comparison is None else _read_comparison(comparison, data),
+            workbook=workbook is not None,
         )
         save_model(fitted.model, fitted.files, target)
-        _print_result(out, fitted, data, output, method, earlier, costs, time.perf_counter() - began)
+        if workbook is not None and fitted.workbook is not None:
+            save_workbook(fitted.workbook, workbook)
+        seconds = time.perf_counter() - began
+        _print_result(out, fitted, data, output, method, earlier, costs, workbook, seconds)
+
+
+def _check_workbook(target: Path, report: bool) -> None:
+    """Raise before a long fit if the workbook cannot be written, or would replace something else."""
+    from deepsep.scoring.to_label import GUESS, SHEET
+    from deepsep.table.excel import sheet_names
+    from deepsep.table.join import is_label
+    from deepsep.table.reading import read_table
+    from deepsep.workbook.book import GUIDE, check_target
+
+    if not report:
+        raise ParameterError("--workbook shows what the report measures: leave out --no-report.")
+    if not check_target(target).exists():
+        return
+    names = sheet_names(target)
+    if GUIDE not in names:
+        raise DataError(f"--workbook {target} is another file, not a workbook of deepsep. Name another one.")
+    if SHEET in names:
+        rows = read_table(target, label=None, sheet=SHEET)
+        column = rows.columns[list(rows.columns).index(GUESS[-1]) + 1]
+        filled = int(is_label(read_table(target, label=column, sheet=SHEET)[column]).sum())
+        if filled:
+            raise DataError(f"--workbook {target} has {filled} labels that someone filled in. Name another file.")
 
 
 def _asked(
@@ -190,6 +236,7 @@ class Fitted:
     summary: dict[str, Any] | None
     files: dict[str, bytes]
     seconds: float
+    workbook: Any = None
 
 
 def fit_and_measure(
@@ -205,6 +252,7 @@ def fit_and_measure(
     predictions: Format = Format.parquet,
     asked: dict[str, Any] | None = None,
     comparison: dict[str, Any] | None = None,
+    workbook: bool = False,
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.
 
@@ -284,7 +332,22 @@ def fit_and_measure(
             files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
     files |= label_files(model, data, summary)
     described = decisions.describe(tally, evidence_of(model))
-    return Fitted(model, frame, described, findings, summary, files, seconds)
+    book = None
+    if workbook:
+        from deepsep.workbook import make_workbook
+
+        book = make_workbook(
+            model,
+            data.X,
+            data.labels,
+            ids=data.ids,
+            proba=proba,
+            label=data.label,
+            summary=summary,
+            seed=seed,
+            sample_weight=data.weight,
+        )
+    return Fitted(model, frame, described, findings, summary, files, seconds, book)
 
 
 def _decide(out: Console, model: Any, asked: dict[str, Any]) -> Decisions:
@@ -350,6 +413,7 @@ def _print_result(
     method: str,
     earlier: str | None,
     costs: Path | None,
+    workbook: Path | None,
     total_seconds: float,
 ) -> None:
     from deepsep.cli.check import finding_lines
@@ -384,6 +448,8 @@ def _print_result(
         files[f"{output / SUSPICIOUS}"] = "labels to check: predictions of held-out rows contradict them"
     if summary is not None:
         files[f"{output / REPORT}"] = "the report: open it in a browser"
+    if workbook is not None:
+        files[f"{workbook}"] = "the workbook: sizes and profiles of the segments, and rows to label, for Excel"
     width = max(map(len, files))
     lines += ["", *(f"{file:<{width}}  {what}" for file, what in files.items())]
     lines += ["", f"Next: deepsep score {shlex.quote(str(output))} MORE_ROWS.csv -o scored{Path(predictions).suffix}"]
@@ -408,6 +474,7 @@ def _print_result(
             "rows_in_model": kept,
             "predictions": output / predictions,
             "report": None if summary is None else output / REPORT,
+            "workbook": workbook,
         },
     )
 

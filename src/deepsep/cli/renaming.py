@@ -84,7 +84,7 @@ def _predictions_csv(content: bytes, names: Names) -> bytes:
 def _workbook(content: bytes, names: Names) -> bytes:
     from openpyxl import load_workbook
 
-    from deepsep.files.excel_cells import fill
+    from deepsep.table.excel_cells import fill
 
     book = load_workbook(io.BytesIO(content))
     head, *rows = book.active.iter_rows()

@@ -58,6 +58,17 @@ def score(
     per_class: PerClass = False,
     abstain: Abstain = None,
     costs: CostsFile = None,
+    reasons: Annotated[
+        int | None,
+        typer.Option(
+            "--reasons",
+            metavar="NUMBER",
+            help="Add so many columns that spoke most for the label of each row, such as 3.",
+            min=1,
+            max=20,
+            show_default=False,
+        ),
+    ] = None,
     engine: Annotated[Engine, typer.Option(help="ray: score the parts of a folder on a Ray cluster.")] = Engine.local,
     address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
@@ -78,6 +89,9 @@ def score(
     the student of a committee, a network that is much faster, if it costs at most two points of accuracy. With --sets
     or --abstain the committee scores, however many the rows: what they promise rests on its predictions out of fold.
 
+    With --reasons every column is left out in turn, by values of the training table in its place, so that every row is
+    predicted some eight times for each column: quick with --fast, slow with a committee.
+
     The rows are compared with the training table, and a notice says in which columns they differ. A file beside the
     output, scored.drift.json for scored.parquet, has all figures and says which model scored.
 
@@ -91,7 +105,7 @@ def score(
         from deepsep.errors import ParameterError
         from deepsep.scoring import score_file
         from deepsep.scoring.costs import read_costs
-        from deepsep.scoring.training_profile import profile_of, provenance_of
+        from deepsep.scoring.remembered import profile_of, provenance_of
 
         if fast and exact:
             raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
@@ -122,6 +136,7 @@ def score(
                 per_class=per_class,
                 abstain=abstain,
                 costs=None if costs is None else read_costs(costs, fitted.classes_),
+                reasons=reasons,
                 progress=progress,
                 **reading.for_reader(),
             )
@@ -144,6 +159,11 @@ def score(
             for name, count in done["labels"].items()
         ]
         lines += decision_lines(done["decisions"], done["rows"], costs, by_student=done["scored_by"] == "student")
+        if done["reasons"]:
+            lines.append(
+                f"Reasons: each column was left out in turn, by values of the training table in its place; "
+                f"{done['reasons']['passes']:,} passes over the rows."
+            )
         out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
         if fail_on_drift and done["drift"]["drifted"]:
             raise typer.Exit(DRIFT)

@@ -13,8 +13,10 @@ import numpy as np
 from deepsep.cli.options import ReadingOptions, TrainingOptions, split_names
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, ParameterError
+from deepsep.scoring.to_label import SHEET
 from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.batches import TableFile
+from deepsep.table.excel import sheet_names
 from deepsep.table.join import USUAL
 from deepsep.table.locations import find_column, kind_of, part_files
 
@@ -134,7 +136,9 @@ def _with_labels(out: Console, options: TrainingOptions, on: str, how: dict[str,
     if by_number:
         frame = frame.assign(**{ROW: number_rows(len(frame)).to_numpy()})
     for file in files:
-        known = read_table(file, label=label, id=find_column(TableFile(file).names, on, f"{file}: id column"))
+        sheet = _sheet(file)
+        names = TableFile(file, sheet=sheet).names
+        known = read_table(file, label=label, id=find_column(names, on, f"{file}: id column"), sheet=sheet)
         if label is not None and label in frame.columns:
             prefer: Any = None if options.prefer is None else options.prefer.value
             frame, summary = add_labels(frame, known, on=on, label=label, weight=weight, prefer=prefer)
@@ -148,7 +152,7 @@ def _with_labels(out: Console, options: TrainingOptions, on: str, how: dict[str,
 
 def _only_label(file: Path, on: str, weight: str | None) -> str | None:
     """Return the column of labels of a table, if there is no doubt."""
-    others = [name for name in TableFile(file).names if name not in (on, weight)]
+    others = [name for name in TableFile(file, sheet=_sheet(file)).names if name not in (on, weight)]
     usual = [name for name in USUAL if name in others]
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
@@ -190,4 +194,10 @@ def _check_together(options: TrainingOptions) -> None:
 
 
 def _has_row_numbers(file: Path) -> bool:
-    return file.exists() and ROW in TableFile(file).names
+    return file.exists() and ROW in TableFile(file, sheet=_sheet(file)).names
+
+
+def _sheet(file: Path) -> str | int:
+    """Return the sheet of an Excel file that has the labels: the one to fill in, if it is a workbook of a fit."""
+    is_workbook = file.exists() and kind_of(file) == "excel" and SHEET in sheet_names(file)
+    return SHEET if is_workbook else 0

@@ -61,9 +61,9 @@ def typing(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_segments
         from deepsep.errors import DataError
-        from deepsep.scoring.training_profile import provenance_of
+        from deepsep.scoring.remembered import provenance_of
         from deepsep.survey import make_typing_tool, typing_sql
-        from deepsep.survey.typing_workbook import write_typing_workbook
+        from deepsep.workbook import write_typing_workbook
 
         if output.suffix.lower() != ".xlsx":
             raise DataError(f"the output {output} must end in .xlsx.")

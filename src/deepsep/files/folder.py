@@ -1,4 +1,4 @@
-"""Read the files of a folder with a check of size and hash, and write a folder completely or not at all."""
+"""Read the files of a folder with a check of size and hash, and write a folder, or a file, completely or not at all."""
 
 from __future__ import annotations
 
@@ -73,6 +73,20 @@ def install(files: Mapping[str, bytes], target: Path, own: Container[str]) -> No
         shutil.rmtree(new, ignore_errors=True)
         if target.exists():
             shutil.rmtree(old, ignore_errors=True)
+
+
+def replace_file(target: Path, data: bytes) -> None:
+    """Write a file completely or not at all; an earlier one is replaced, and its permissions stay."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new = hidden_name(target, "new")
+    try:
+        _write(new, data)
+        if target.exists():
+            shutil.copymode(target, new)
+        os.replace(new, target)
+        _sync(target.parent)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _swap(new: Path, old: Path, target: Path, own: Container[str]) -> None:

@@ -6,15 +6,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 
 from deepsep.core.labels import Labels
-from deepsep.evaluation.intervals import wilson
+from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import DEPENDENCE
+from deepsep.evaluation.intervals import effective, share_right, wilson
 from deepsep.report.sentences import shares_differ
 
 Array = NDArray[Any]
 
 
-def shares(known: Labels, rows: Array, p: Array, weight: Array | None, given: Array | None = None) -> dict[str, Any]:
+LEAST_DEVIATION = 0.1  # of a row's residual: a few rows whose probabilities are right do not prove that all others are
+
+
+def shares(
+    known: Labels,
+    rows: Array,
+    p: Array,
+    weight: Array | None,
+    given: Array | None = None,
+    held_out: Evidence | None = None,
+) -> dict[str, Any]:
     """Return the share of each class among labelled and among unlabelled rows, and a caution where they differ.
 
     Parameters
@@ -29,6 +42,8 @@ def shares(known: Labels, rows: Array, p: Array, weight: Array | None, given: Ar
         Weights of all rows. The shares count rows; the caution compares weighted shares, since scores are weighted.
     given : array (c,) or None
         Known shares in the population. Scores refer to them, so that the shares of the labels do not matter.
+    held_out : Evidence or None
+        Of labelled rows; None if no labels were held out.
     """
     alike = np.ones(len(known.codes))
     counts, predicted = _sums(known, rows, p, alike)
@@ -37,6 +52,9 @@ def shares(known: Labels, rows: Array, p: Array, weight: Array | None, given: Ar
     differ = None
     if given is None and all(sums.any() for sums in by_weight):
         differ = shares_differ(*((sums / sums.sum()).tolist() for sums in by_weight))
+    w = alike if weight is None else weight
+    among = _labelled_shares(known, w)
+    estimated = estimate(known, rows, p, w, held_out)
     return {
         "lines": [
             {
@@ -45,11 +63,71 @@ def shares(known: Labels, rows: Array, p: Array, weight: Array | None, given: Ar
                 "labelled": float(counts[k] / labels),
                 "labelled_interval": wilson(int(counts[k]), labels),
                 "predicted": float(predicted[k] / predicted.sum()) if unlabelled else None,
+                "predicted_rows": int(predicted[k]),
+                "predicted_weighted": float(by_weight[1][k] / by_weight[1].sum()) if by_weight[1].any() else None,
+                "labelled_weighted": among[k],
+                "estimated": estimated[k],
+                "given": None if given is None else float(given[k]),
             }
             for k, name in enumerate(known.classes)
         ],
         "caution": differ,
+        "weighted": weight is not None,
     }
+
+
+def _labelled_shares(known: Labels, weight: Array) -> list[dict[str, Any]]:
+    """Return the weighted share of each class among the labels, with an interval."""
+    at = known.labelled & (weight > 0)
+    pairs = [share_right(known.codes[at] == k, weight[at]) for k in range(len(known.classes))]
+    return [{"value": share, "interval": interval} for share, interval in pairs]
+
+
+def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evidence | None) -> list[dict[str, Any]]:
+    r"""Return the weighted share of each class among all rows, with a 95 % interval.
+
+    Labelled rows are counted. Of the unlabelled ones, the mean probability of a class is its share if probabilities are
+    right; by how much they are not, held-out rows tell, and the mean of what they miss,
+    :math:`[y_i = k] - p_{ik}`, is added: the difference estimator of survey sampling. It is right on average if the
+    labelled rows are a random part of the rows, or weighted to be one, however wrong the model is; a good model makes
+    the interval narrow. To count predicted labels instead would favour the classes that are easy to predict.
+
+    Parameters
+    ----------
+    known, rows, p, held_out
+        As in :func:`shares`.
+    weight : array (n,)
+        Weights of all rows.
+
+    Returns
+    -------
+    list of dict
+        ``value``, and ``interval``: None if no labels were held out.
+    """
+    codes, w = known.codes[rows], weight[rows]
+    free = codes < 0
+    counted = np.bincount(codes[~free], w[~free], len(known.classes)) / w.sum()
+    part = float(w[free].sum() / w.sum())
+    if not part:
+        return [{"value": float(share), "interval": [float(share)] * 2} for share in counted]
+    value = counted + part * np.average(p[free], axis=0, weights=w[free])
+    if held_out is None:
+        return [{"value": float(share), "interval": None} for share in value]
+    q, labels, own, repeats = held_out
+    missed = np.eye(len(known.classes))[labels] - q
+    mean = np.average(missed, axis=0, weights=own)
+    deviation = np.maximum(np.sqrt(np.average((missed - mean) ** 2, axis=0, weights=own)), LEAST_DEVIATION)
+    n = effective(own, len(own)) / repeats
+    others = effective(w[free], int(free.sum()))
+    error = deviation * np.sqrt(DEPENDENCE**2 / max(n - 1, 1) + 1 / others)
+    half = t.ppf(0.975, max(n - 1, 1)) * part * error
+    value = value + part * mean
+    low, high = np.maximum(value - half, counted), np.minimum(value + half, counted + part)
+    value = np.clip(value, counted, counted + part)
+    return [
+        {"value": float(share), "interval": [float(a), float(b)]}
+        for share, a, b in zip(value, np.minimum(low, value), np.maximum(high, value), strict=True)
+    ]
 
 
 def _sums(known: Labels, rows: Array, p: Array, weight: Array) -> tuple[Array, Array]:

@@ -171,7 +171,8 @@ def summarize(
     step.report(folds, "predictions")
     rows, p = _predictions(model, table, proba, n, seed)
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
-    summary["shares"] = shares(known, rows, p, weight, given_shares(split_model(model)[1], known.classes))
+    given = given_shares(split_model(model)[1], known.classes)
+    summary["shares"] = shares(known, rows, p, weight, given, None if evaluation is None else _evidence(evaluation))
     summary |= _accuracy(evaluation, model, known, seed)
     summary["members"] = _members(split_model(model)[1], known)
     summary["suspicious"] = _suspicious(split_model(model)[1], evaluation, known, ids)
@@ -334,9 +335,13 @@ def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabelled: Array
     """Return how many of the surest rows are right, by their share."""
     if summary["members"] is not None:
         return outcome.by_share(split_model(model)[1].evidence_, unlabelled, calibrated=True)
+    return outcome.by_share(_evidence(evaluation), unlabelled, calibrated=False)
+
+
+def _evidence(evaluation: Evaluation) -> Evidence:
+    """Return what the folds tell of the model."""
     weight = np.ones(len(evaluation.codes)) if evaluation.weight is None else evaluation.weight
-    held_out = Evidence(evaluation.p["model"], evaluation.codes, weight, 1)
-    return outcome.by_share(held_out, unlabelled, calibrated=False)
+    return Evidence(evaluation.p["model"], evaluation.codes, weight, 1)
 
 
 def _names(estimator: Any) -> dict[str, str]:

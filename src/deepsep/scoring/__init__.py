@@ -9,13 +9,15 @@ from deepsep._lazy import lazy_names
 if TYPE_CHECKING:
     from deepsep.scoring.files import score_file
     from deepsep.scoring.frame import score_frame
+    from deepsep.scoring.leaving_out import reasons
     from deepsep.scoring.to_label import rows_to_label
     from deepsep.scoring.training_profile import compare_with_training, remember_training
 
-__all__ = ["compare_with_training", "remember_training", "rows_to_label", "score_file", "score_frame"]
+__all__ = ["compare_with_training", "reasons", "remember_training", "rows_to_label", "score_file", "score_frame"]
 
 _HOME = {
     "compare_with_training": "deepsep.scoring.training_profile",
+    "reasons": "deepsep.scoring.leaving_out",
     "remember_training": "deepsep.scoring.training_profile",
     "rows_to_label": "deepsep.scoring.to_label",
     "score_file": "deepsep.scoring.files",

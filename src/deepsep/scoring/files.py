@@ -24,15 +24,19 @@ from deepsep.scoring import local, ray_engine
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally, evidence_of
 from deepsep.scoring.frame import schema_of
+from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
-from deepsep.scoring.student import choose, describe
-from deepsep.scoring.training_profile import profile_of, provenance_of
+from deepsep.scoring.remembered import profile_of, provenance_of
+from deepsep.scoring.student import choose, describe, have_more_rows
+from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
 from deepsep.table.columns import check_names
+from deepsep.table.excel_cells import ROWS, check_fits
 from deepsep.table.locations import find_column, kind_of, part_files
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
+OTHERS = 50  # columns of a result beside the probabilities, at most
 Progress = Callable[[int, float], None]
 
 
@@ -50,6 +54,7 @@ def score_file(
     per_class: bool = False,
     abstain: float | None = None,
     costs: Costs | None = None,
+    reasons: int | None = None,
     encoding: str | None = None,
     delimiter: str | None = None,
     sheet: str | int = 0,
@@ -93,6 +98,10 @@ def score_file(
         its own predictions out of fold.
     sets, per_class, abstain, costs
         As in :func:`score_frame`. The student makes no sets.
+    reasons : int, optional
+        Adds so many columns that spoke most for the label of each row; see :func:`deepsep.scoring.reasons`. Every row
+        is predicted some eight times for each column; a warning says how long that takes, and a committee refuses what
+        would take hours.
     encoding, delimiter : str, optional
         Encoding and delimiter of a text file. None: detected.
     sheet : str or int, default=0
@@ -110,7 +119,7 @@ def score_file(
     dict
         ``rows``, ``parts``, ``labels`` (rows per class), ``ignored`` (columns that the model does not use), ``target``;
         ``decisions``, what ``sets``, ``abstain`` and ``costs`` did, with the accuracy to expect of the rows that have a
-        label;
+        label; ``reasons``, None or a dict: ``number`` for each row, and ``passes`` over the rows;
         ``scored_by``, the name of the method, "student" if it was the student; and ``student``, None if the model has
         none, else a dict: ``agreement``, how often it agrees with its committee on rows that were held out from it, and
         ``accuracy_loss``, what the differences are expected to cost. ``model``: name, method, date, version, and hashes
@@ -180,9 +189,16 @@ def score_file(
     scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
     files = part_files(place) if folder else [place]
     parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
+    if goal.suffix.lower() == ".xlsx" and not to_folder:
+        _check_sheet(parts, len(model.classes_))
     scorer = choose(model, parts, fast)
     sizes = [part.n_rows for part in parts]
-    options["every"] = one_in(None if None in sizes else sum(size or 0 for size in sizes))
+    n_rows = None if None in sizes else sum(size or 0 for size in sizes)
+    options["every"] = one_in(n_rows)
+    options["leaving_out"] = None
+    if reasons is not None:
+        options["leaving_out"] = LeavingOut(scorer, reasons, values_in_training(model))
+        options["leaving_out"].check_cost(scorer, n_rows, lambda most: have_more_rows(parts, most))
     report = _Report(parts, progress)
     try:
         if engine == "ray":
@@ -202,6 +218,7 @@ def score_file(
         "ignored": ignored,
         "target": str(goal),
         "decisions": decisions.describe(whole, evidence_of(scorer)),
+        "reasons": reasons and {"number": reasons, "passes": options["leaving_out"].passes},
         **describe(model, scorer),
         "model": provenance,
         "drift": drift,
@@ -273,6 +290,12 @@ def _plan(
         parts.append(Part(table, to, first, table.n_rows, schema or dict.fromkeys(_others(table.names, id), "number")))
         first += table.n_rows or 0
     return parts, ignored
+
+
+def _check_sheet(parts: list[Part], n_classes: int) -> None:
+    """Raise if the rows do not fit on an Excel sheet, before they are scored."""
+    sizes = [part.n_rows or (ROWS + 1) * part.source.has_more_rows(ROWS) for part in parts]
+    check_fits(sum(sizes), n_classes + OTHERS, "the result", INSTEAD)
 
 
 def _others(names: Iterable[str], id: str | None) -> list[str]:

@@ -12,13 +12,13 @@ from sklearn.pipeline import Pipeline
 from deepsep.core.labels import codes_of
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
+from deepsep.scoring.blocks import encoded, in_blocks, rows_of
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally
+from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.locations import find_column
-
-BLOCK = 1_024
 
 
 def score_frame(
@@ -31,6 +31,7 @@ def score_frame(
     per_class: bool = False,
     abstain: float | None = None,
     costs: Costs | None = None,
+    reasons: int | None = None,
 ) -> pd.DataFrame:
     """Return the label, the probability of each class and the confidence of every row.
 
@@ -57,14 +58,17 @@ def score_frame(
         The confidence below which a row gets no label; its probabilities stay.
     costs : dict {true class: {called class: cost}}, optional
         What mistakes cost: the label is the class with the lowest expected cost, and no longer the likeliest one.
+    reasons : int, optional
+        Adds so many columns that spoke most for the row's label; see :func:`deepsep.scoring.reasons`. The model must
+        have a profile of its training table.
 
     Returns
     -------
     pandas.DataFrame
         Columns ``<id>`` (or ``row``); the predicted label, under the name of the column of labels, or ``label`` if the
         model does not know it; ``probability_<class>`` for each class; ``confidence``, the largest of them; and, if
-        asked for, ``set``, such as "gold|blue", the likeliest class first. A model without probabilities gives only
-        the label.
+        asked for, ``set``, such as "gold|blue", the likeliest class first, and ``reason_1``, such as "age = 61", with
+        ``reason_1_odds``, and so on. A model without probabilities gives only the label.
 
     Examples
     --------
@@ -79,7 +83,8 @@ def score_frame(
     3    10    old             0.75               0.25        0.75
     """
     decisions = Decisions.of(model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-    return score_rows(model, frame, decisions, id=id, first_row=first_row)[0]
+    leaving_out = None if reasons is None else LeavingOut(model, reasons, values_in_training(model))
+    return score_rows(model, frame, decisions, id=id, first_row=first_row, leaving_out=leaving_out)[0]
 
 
 def score_rows(
@@ -90,6 +95,7 @@ def score_rows(
     id: str | None = None,
     first_row: int = 0,
     counts: Counts | None = None,
+    leaving_out: LeavingOut | None = None,
 ) -> tuple[pd.DataFrame, Tally]:
     """Return what :func:`score_frame` does, and what was decided; all engines call this function.
 
@@ -102,36 +108,36 @@ def score_rows(
         out = {id: rows[find_column(rows.columns, id, "id column")].array}
         if id not in schema_of(model):
             rows = rows.drop(columns=id)
-    classes, label = np.asarray(model.classes_), label_of(model)
-    check_id_name(id, prediction_names(classes, label, sets=decisions.sets is not None))
-    if not hasattr(model, "predict_proba"):
-        called = _in_blocks(model, rows, "predict", counts, first_row) if len(rows) else classes[:0]
+    classes, reasons = np.asarray(model.classes_), leaving_out.column_names if leaving_out else []
+    label = label_name(model, leaving_out)
+    names = prediction_names(classes, label, sets=decisions.sets is not None)
+    check_id_name(id, [*names, *reasons])
+    has_p, (estimator, used, matrix) = hasattr(model, "predict_proba"), (model, None, None)
+    if len(rows):
+        estimator, used, matrix = encoded(model, rows)
+        if counts is not None and isinstance(model, Pipeline):
+            counts.add_columns(used, first_row)
+        predict = estimator.predict_proba if has_p else estimator.predict
+        answers = in_blocks(predict, lambda index: rows_of(matrix, index), len(rows))
+    else:
+        answers = np.empty((0, len(classes))) if has_p else classes[:0]
+    if not has_p:
         if counts is not None:
-            counts.add_answers(codes_of(classes, called), None)
-        return pd.DataFrame(out | {prediction_names(classes, label)[0]: called}), Tally(Counter(called.tolist()))
-    p = _in_blocks(model, rows, "predict_proba", counts, first_row) if len(rows) else np.empty((0, len(classes)))
-    if counts is not None and len(p):
-        counts.add_answers(p.argmax(axis=1), p.max(axis=1))
-    columns, tally = decisions.columns(p, label)
-    return pd.DataFrame(out | columns), tally
+            counts.add_answers(codes_of(classes, answers), None)
+        return pd.DataFrame(out | {names[0]: answers}), Tally(Counter(answers.tolist()))
+    if counts is not None and len(answers):
+        counts.add_answers(answers.argmax(axis=1), answers.max(axis=1))
+    columns, tally = decisions.columns(answers, label)
+    if leaving_out is not None and len(rows):
+        called, kept = decisions(answers)
+        columns |= leaving_out(estimator, as_frame(used), matrix, answers, np.where(kept, called, -1))
+    return pd.DataFrame(out | columns | ({} if len(rows) else {name: [] for name in reasons})), tally
 
 
-def _in_blocks(model: Any, rows: Any, method: str, counts: Counts | None, first_row: int) -> Any:
-    estimator, matrix = model, rows
-    if isinstance(model, Pipeline) and counts is not None:  # the first step takes the columns that the model uses
-        columns = model[0].transform(rows)
-        counts.add_columns(columns, first_row)
-        estimator, matrix = model[-1], model[1:-1].transform(columns)
-    elif isinstance(model, Pipeline):
-        estimator, matrix = model[-1], model[:-1].transform(rows)
-    elif isinstance(rows, pd.DataFrame) and hasattr(model, "feature_names_in_"):
-        matrix = rows[list(model.feature_names_in_)]
-    at = matrix.iloc if hasattr(matrix, "iloc") else matrix
-    results = []
-    for start in range(0, len(rows), BLOCK):
-        index = np.arange(start, start + BLOCK)
-        results.append(getattr(estimator, method)(at[np.where(index < len(rows), index, start)])[: len(rows) - start])
-    return np.concatenate(results)
+def label_name(model: Any, leaving_out: LeavingOut | None) -> str | None:
+    """Return the name of the column of labels, unless a column of reasons has it."""
+    name = label_of(model)
+    return None if leaving_out is not None and name in leaving_out.column_names else name
 
 
 def label_of(model: Any) -> str | None:

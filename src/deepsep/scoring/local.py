@@ -16,21 +16,23 @@ from deepsep.drift.counts import Counts
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import prediction_names
 from deepsep.scoring.decisions import Decisions, Tally
-from deepsep.scoring.frame import label_of, score_rows
+from deepsep.scoring.frame import label_name, score_rows
+from deepsep.scoring.leaving_out import LeavingOut
 from deepsep.scoring.parts import Part, Report
 from deepsep.scoring.writing import MARK, Writer
 
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
     """Score the parts in order and return what each holds."""
-    id, decisions, tallies = options["id"], options["decisions"], []
+    id, decisions, leaving_out, tallies = options["id"], options["decisions"], options["leaving_out"], []
+    types = label_type(model, decisions, leaving_out)
     for target, together in groupby(parts, key=lambda part: part.target):
         group = list(together)
-        with Writer(target, label_type(model, decisions) | _id_type(group, id), options["provenance"]) as writer:
+        with Writer(target, types | _id_type(group, id), options["provenance"]) as writer:
             tallies += [score_part(model, part, writer, options, report) for part in group]
             if writer.empty:  # a table without rows gives a result without rows
                 nothing = pd.DataFrame(columns=_columns(group[0], id))
-                writer.write(score_rows(model, nothing, decisions, id=id)[0])
+                writer.write(score_rows(model, nothing, decisions, id=id, leaving_out=leaving_out)[0])
     return tallies
 
 
@@ -38,10 +40,15 @@ def _columns(part: Part, id: str | None) -> list[str]:
     return [*part.types, *([id] if id is not None and id not in part.types else [])]
 
 
-def label_type(model: Any, decisions: Decisions) -> dict[str, Any]:
-    """Return the Arrow type of the column of labels, which rows without a label do not determine."""
-    name = prediction_names(decisions.classes, label_of(model), sets=decisions.sets is not None)[0]
-    return {name: pa.array(decisions.classes.tolist()).type}
+def label_type(model: Any, decisions: Decisions, leaving_out: LeavingOut | None = None) -> dict[str, Any]:
+    """Return the Arrow types of the columns of labels and of reasons, which rows without a label do not determine."""
+    label = label_name(model, leaving_out)
+    name = prediction_names(decisions.classes, label, sets=decisions.sets is not None)[0]
+    reasons = leaving_out.column_names if leaving_out else []
+    return {
+        name: pa.array(decisions.classes.tolist()).type,
+        **{reason: pa.float64() if reason.endswith("odds") else pa.string() for reason in reasons},
+    }
 
 
 def _id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
@@ -64,7 +71,15 @@ def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any
     id, whole, row = options["id"], Tally(), part.first_row
     drift = None if options["profile"] is None else Counts(options["profile"], options["every"])
     for frame, share in part.source.batches(options["batch_rows"], _columns(part, id), part.types, id):
-        scored, tally = score_rows(model, frame, options["decisions"], id=id, first_row=row, counts=drift)
+        scored, tally = score_rows(
+            model,
+            frame,
+            options["decisions"],
+            id=id,
+            first_row=row,
+            counts=drift,
+            leaving_out=options["leaving_out"],
+        )
         writer.write(scored)
         whole += tally
         row += len(scored)

@@ -37,16 +37,16 @@ def choose(model: Any, parts: Sequence[Part], fast: bool | None) -> Any:
             fast=Setting("fast", True),
         )
     if fast is None:
-        fast = student is not None and student.accuracy_loss_ <= MOST_LOSS and has_many_rows(parts)
+        fast = student is not None and student.accuracy_loss_ <= MOST_LOSS and have_more_rows(parts, MANY_ROWS)
     return with_student(model) if fast else model
 
 
-def has_many_rows(parts: Sequence[Part]) -> bool:
-    """Whether the parts have more rows together than a committee should score."""
+def have_more_rows(parts: Sequence[Part], most: int) -> bool:
+    """Whether the parts have more rows together than a number."""
     known = [part.n_rows for part in parts if part.n_rows is not None]
     if len(known) == len(parts):
-        return sum(known) > MANY_ROWS
-    return any(part.source.has_more_rows(MANY_ROWS) for part in parts)
+        return sum(known) > most
+    return any(part.source.has_more_rows(most) for part in parts)
 
 
 def describe(model: Any, scored_by: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from openpyxl import Workbook
-from openpyxl.styles import Font, PatternFill
+from openpyxl.styles import PatternFill
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
 from sklearn.pipeline import Pipeline
@@ -16,15 +16,17 @@ from sklearn.pipeline import Pipeline
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.next_rows import choose_rows
-from deepsep.files.excel_cells import fill
 from deepsep.scoring.frame import label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
+from deepsep.table.excel_cells import PERCENT, as_header, check_fits, fill, set_widths, width_of
 from deepsep.table.join import is_label
 from deepsep.table.locations import find_column
 
 MOST = 10_000  # rows that are considered; of more, so many are drawn at random
 GUESS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
+PROBABILITIES = ("model_probability", "model_runner_up_probability")
 FORMATS = (".csv", ".tsv", ".xlsx")
+SHEET = "Rows to label next"  # of a workbook with all results
 
 
 def rows_to_label(
@@ -37,6 +39,7 @@ def rows_to_label(
     known: Any = (),
     per_class: bool = False,
     random_state: int = 0,
+    proba: Any = None,
 ) -> pd.DataFrame:
     """Return the rows of a table whose labels should help a model most, with an empty column for them.
 
@@ -61,6 +64,8 @@ def rows_to_label(
         Whether to choose equally many rows of each predicted class.
     random_state : int, default=0
         Seed of the choice.
+    proba : array of shape (n, c), optional
+        ``model.predict_proba(table)``, if known already.
 
     Returns
     -------
@@ -97,17 +102,19 @@ def rows_to_label(
         raise DataError("every row of the table has a label. Name a table with unlabelled rows.")
     if len(pool) > MOST:
         pool = np.sort(np.random.default_rng(random_state).choice(pool, MOST, replace=False))
-    encoded, p = _encoded_and_predicted(model, frame.iloc[pool])
+    encoded, p = _encoded_and_predicted(model, frame.iloc[pool], None if proba is None else np.asarray(proba)[pool])
     chosen = choose_rows(p, encoded, n, per_class=per_class, seed=random_state)
     return _for_people(frame.iloc[pool[chosen]], ids.iloc[pool[chosen]], p[chosen], model, label)
 
 
-def _encoded_and_predicted(model: Any, rows: pd.DataFrame) -> tuple[Any, Any]:
-    """Return rows as numbers, and their probabilities."""
+def _encoded_and_predicted(model: Any, rows: pd.DataFrame, p: Any) -> tuple[Any, Any]:
+    """Return rows as numbers, and their probabilities, unless these are known."""
     if not isinstance(model, Pipeline):
-        return rows[list(model.feature_names_in_)].to_numpy(float), in_batches(model.predict_proba, rows)
+        names = getattr(model, "feature_names_in_", None)
+        matrix = rows.iloc[:, : model.n_features_in_] if names is None else rows[list(names)]
+        return matrix.to_numpy(float), in_batches(model.predict_proba, matrix) if p is None else p
     encoded = model[:-1].transform(rows)
-    return np.asarray(encoded), in_batches(model[-1].predict_proba, encoded)
+    return np.asarray(encoded), in_batches(model[-1].predict_proba, encoded) if p is None else p
 
 
 def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, label: str) -> pd.DataFrame:
@@ -138,24 +145,32 @@ def write_rows_to_label(frame: pd.DataFrame, target: Path, *, label: str, classe
 
 
 def _write_workbook(frame: pd.DataFrame, target: Path, label: str, classes: Any) -> None:
+    check_fits(len(frame), frame.shape[1], "the file to fill in", "Write a .csv file instead.")
     book = Workbook()
-    sheet, names = book.active, book.create_sheet("classes")
-    sheet.title, names.sheet_state = "rows to label", "hidden"
+    book.active.title = "rows to label"
+    fill_in_sheet(book.active, frame, label=label, classes=classes)
+    book.save(target)
+
+
+def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) -> None:
+    """Write rows to label to a sheet on which labels are chosen from a list; the list is on a hidden sheet."""
+    names = sheet.parent.create_sheet("classes")
+    names.sheet_state = "hidden"
     for i, name in enumerate(np.asarray(classes).tolist(), start=1):
         fill(names.cell(i, 1), name)
     at = list(frame.columns).index(label) + 1
-    for j, name in enumerate(frame.columns, start=1):
-        fill(sheet.cell(1, j), str(name))
-        sheet.cell(1, j).font = Font(bold=True)
-        sheet.column_dimensions[get_column_letter(j)].width = 14
+    for j, name in enumerate(map(str, frame.columns), start=1):
+        as_header(fill(sheet.cell(1, j), name))
+        style = PERCENT if name in PROBABILITIES else None
         for i, value in enumerate(frame.iloc[:, j - 1].astype(object).tolist(), start=2):
-            fill(sheet.cell(i, j), value)
+            fill(sheet.cell(i, j), value, style)
+    set_widths(sheet, [width_of(str(name)) for name in frame.columns])
     letter = get_column_letter(at)
     for i in range(1, len(frame) + 2):
         sheet.cell(i, at).fill = PatternFill("solid", fgColor="FFF2CC")
     choice = DataValidation("list", formula1=f"=classes!$A$1:$A${len(classes)}", allow_blank=True, errorStyle="warning")
     choice.error, choice.showErrorMessage = "This is not one of the classes so far.", True
-    choice.add(f"{letter}2:{letter}{len(frame) + 1}")
+    choice.add(f"{letter}2:{letter}{max(len(frame), 1) + 1}")
     sheet.add_data_validation(choice)
     sheet.freeze_panes = sheet.cell(2, at + 1)
-    book.save(target)
+    sheet.auto_filter.ref = f"A1:{get_column_letter(frame.shape[1])}{len(frame) + 1}"

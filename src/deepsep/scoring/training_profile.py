@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from deepsep._version import __version__
 from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import row_weights
 from deepsep.core.labels import given_labels
 from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.profile import TrainingProfile, profile_table
+from deepsep.drift.profile import profile_table
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring.decisions import Decisions
 from deepsep.scoring.frame import score_rows
+from deepsep.scoring.remembered import fingerprint_of, profile_of
 from deepsep.table.columns import UsefulColumns, as_frame
 
 BATCH = 20_000  # rows that are compared together
@@ -82,7 +82,7 @@ def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: A
         proba,
         weight=row_weights(columns, sample_weight),
         unlabelled=~labelled,
-        data=_fingerprint(model),
+        data=fingerprint_of(model),
     )
 
 
@@ -119,28 +119,3 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     for start in range(0, len(frame), BATCH):
         score_rows(model, frame[start : start + BATCH], Decisions.of(model), first_row=start, counts=counts)
     return compare(profile, counts, np.asarray(model.classes_).tolist())
-
-
-def profile_of(model: Any) -> TrainingProfile | None:
-    """Return the profile of a model's training table; None if it has none, or was fitted to another table since."""
-    profile = getattr(model, "training_profile_", None)
-    return profile if isinstance(profile, TrainingProfile) and profile.data == _fingerprint(model) else None
-
-
-def provenance_of(model: Any) -> dict[str, Any]:
-    """Return what scored files say of the model; a model that was not loaded has neither name nor date."""
-    saved = getattr(model, "provenance_", None)
-    if saved is not None and saved["training_data"] == _fingerprint(model):
-        return dict(saved)
-    return {
-        "name": None,
-        "method": type(model[-1] if isinstance(model, Pipeline) else model).__name__,
-        "created": None,
-        "deepsep": __version__,
-        "training_data": _fingerprint(model),
-        "sha256": None,
-    }
-
-
-def _fingerprint(model: Any) -> str | None:
-    return getattr(model[-1] if isinstance(model, Pipeline) else model, "data_fingerprint_", None)

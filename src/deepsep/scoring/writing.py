@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,14 +16,15 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from openpyxl import Workbook
 from openpyxl.cell import WriteOnlyCell
-from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+from openpyxl.utils import get_column_letter
 
-from deepsep.errors import DataError
 from deepsep.files.leftovers import hidden_name, remove_leftovers
+from deepsep.table.excel_cells import PERCENT, as_header, check_fits, fill, set_widths, width_of
 
 MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
 MODEL = b"deepsep_model"  # their metadata about the model, as JSON
-EXCEL_ROWS = 1_048_575  # most rows below the header of a sheet
+ODDS = re.compile(r"reason_\d+_odds")
+INSTEAD = "Write a .csv or .parquet file instead."
 
 
 class Writer:
@@ -100,29 +102,33 @@ def write_frame(
 
 
 class _ExcelWriter:
-    """Writes one sheet, row by row."""
+    """Writes one sheet, row by row: a header that stays in sight, filters, and probabilities as percentages."""
 
     def __init__(self, path: Path, names: list[str], about: str) -> None:
-        self.path, self.rows = path, 0
+        self.path, self.names, self.rows = path, names, 0
+        self._formats = [_format(name) for name in names]
         self._book = Workbook(write_only=True)
         self._book.properties.creator = "deepsep"
         self._book.properties.description = about or None  # the comments in the properties of the document
         self._sheet = self._book.create_sheet("predictions")
-        self._sheet.append(list(self._cells(names)))
+        self._sheet.freeze_panes = "A2"
+        set_widths(self._sheet, [width_of(name) for name in names])
+        self._sheet.append([as_header(fill(WriteOnlyCell(self._sheet), name)) for name in names])
+        self._cells = [WriteOnlyCell(self._sheet) for _ in names]  # a row is written at once, so that cells serve again
 
     def write_table(self, table: Any) -> None:
         self.rows += len(table)
-        if self.rows > EXCEL_ROWS:
-            raise DataError(f"an Excel sheet holds at most {EXCEL_ROWS:,} rows. Write a .csv or .parquet file instead.")
+        check_fits(self.rows, len(self.names), "the result", INSTEAD)
         for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            self._sheet.append(list(self._cells(row)))
+            self._sheet.append(list(map(fill, self._cells, row, self._formats)))
 
     def close(self) -> None:
+        self._sheet.auto_filter.ref = f"A1:{get_column_letter(len(self.names))}{self.rows + 1}"
         self._book.save(self.path)
 
-    def _cells(self, values: Any) -> Iterator[Any]:
-        for value in values:
-            if isinstance(value, str):  # text that starts with "=" is text, not a formula
-                value = WriteOnlyCell(self._sheet, ILLEGAL_CHARACTERS_RE.sub("\ufffd", value))
-                value.data_type = "s"
-            yield value
+
+def _format(name: str) -> str | None:
+    """Return the Excel format of a column of predictions."""
+    if name == "confidence" or name.startswith("probability_"):
+        return PERCENT
+    return "0.0" if ODDS.fullmatch(name) else None

@@ -8,7 +8,6 @@ from deepsep.survey.survey_segments import SurveySegments
 from deepsep.survey.typing_items import ask_items
 from deepsep.survey.typing_sql import typing_sql
 from deepsep.survey.typing_tool import TypingTool, make_typing_tool
-from deepsep.survey.typing_workbook import write_typing_workbook
 
 __all__ = [
     "Assigned",
@@ -22,5 +21,4 @@ __all__ = [
     "typing_sql",
     "write_names",
     "write_segments",
-    "write_typing_workbook",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -361,12 +361,18 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
         return "identifier" if span <= COUNTER * len(values) or ID_NAME.search(str(column.name)) else ""
     if kind == "text":
         some = given.sample(min(len(given), 1_000), random_state=0)
-        if some.nunique() > ENOUGH and some.str.fullmatch(ID_VALUE).mean() > NEARLY_ALL:
+        if some.nunique() > ENOUGH and _share_like(ID_VALUE.fullmatch, some) > NEARLY_ALL:
             return "identifier"
-        dates = some.str.match(OTHER_DATE).mean() > NEARLY_ALL
+        dates = _share_like(OTHER_DATE.match, some) > NEARLY_ALL
         if distinct >= NEARLY_ALL * len(given) and some.str.count(r"\S+").median() < WORDS and not dates:
             return "identifier"
     return ""
+
+
+def _share_like(match: Callable[[str], object], text: pd.Series[Any]) -> float:
+    """Return the share of texts that match."""
+    # Not by `text.str`: pandas 3.0 refuses compiled patterns with flags.
+    return float(np.mean([match(each) is not None for each in text]))
 
 
 # -- messages --------------------------------------------------------------------------------------------------

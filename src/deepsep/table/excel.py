@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.errors import DataError, Setting, missing_package
-from deepsep.table.locations import GROWTH, NAMELESS, check_memory
+from deepsep.table.locations import GROWTH, NAMELESS, check_memory, readable
 from deepsep.table.text import check_unique
 
 UNPACKED_GROWTH = 3.0  # bytes of memory needed per byte of an unpacked workbook
@@ -40,6 +40,14 @@ def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int 
     if len(cells) < 2:
         raise DataError(f"{path}: sheet {sheet!r} has a header ({', '.join(header[:5])}) but no rows.")
     return cells.iloc[1:].reset_index(drop=True).set_axis(header, axis=1)
+
+
+def sheet_names(path: Path, max_bytes: int | None = None) -> list[str]:
+    """Return the names of the sheets of a workbook."""
+    with readable(path):
+        _check_archive(path, max_bytes)
+        with pd.ExcelFile(path, engine="openpyxl") as book:
+            return [str(name) for name in book.sheet_names]
 
 
 def _name(value: Any, i: int) -> str:

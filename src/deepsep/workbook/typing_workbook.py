@@ -14,15 +14,15 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.properties import PageSetupProperties
 
-from deepsep.files.excel_cells import fill
 from deepsep.survey.typing_items import Item
 from deepsep.survey.typing_tool import SCALE, TypingTool
+from deepsep.table.excel_cells import PERCENT, fill
 
 ROWS = 500  # respondents for whom the sheet has formulas
 HELP, ONE, MANY, CURVE, POINTS = "How to read", "One respondent", "Many respondents", "Agreement", "Points"
 BOLD = Font(name="Calibri", size=11, bold=True)
 INPUT, RESULT = PatternFill("solid", fgColor="FFF2CC"), PatternFill("solid", fgColor="E2EFDA")
-PERCENT = "0.0%"
+
 TOP = 5  # header of the questions in the sheet of one respondent
 
 

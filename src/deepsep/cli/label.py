@@ -1,0 +1,136 @@
+"""``deepsep label``."""
+
+from __future__ import annotations
+
+import html
+import shlex
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deepsep.cli.console import Console, console
+from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes_training_options
+from deepsep.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from deepsep.cli.training import Training
+
+
+@takes_training_options(without=("on", "prefer", "weight", "label_weight"))
+def label(
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="A .csv file of labels; continued if it exists."),
+    ],
+    training: TrainingOptions,
+    classes: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            help="Classes to choose from, separated by commas, beside those that the labels have. More can be typed on "
+            "the page.",
+            show_default=False,
+        ),
+    ] = "",
+    seed: Seed = 0,
+    refit: Annotated[
+        bool,
+        typer.Option("--refit/--no-refit", help="Whether to fit in the background, and choose rows by it."),
+    ] = True,
+    port: Annotated[int, typer.Option(metavar="NUMBER", help="Port of the page; 0: a free one.", min=0, max=65535)] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")] = True,
+    debug: Debug = False,
+) -> None:
+    """Label rows on a page in the browser, one after the other.
+
+    The page is on this machine only, and nobody else can open it. Every answer is saved at once; Ctrl-C ends, and the
+    same command goes on later. One row in four is drawn at random, the others are chosen as `deepsep next` does, by a
+    quick model that is fitted again now and then. Labels that TABLE or --labels have count. The output goes
+    straight to `deepsep fit` as --labels.
+
+    Example: deepsep label customers.csv --label segment --id customer -o labels.csv
+    """
+    with console(debug=debug) as out:
+        from deepsep.labelling.answers import Answers
+        from deepsep.labelling.background import Background
+        from deepsep.labelling.server import Server
+        from deepsep.labelling.session import Session
+
+        if output.exists() and training.table.exists() and output.samefile(training.table):
+            raise DataError(f"the output {output} is the table. Name another file.")
+        if output in (training.labels or ()):
+            raise ParameterError(f"--labels {output}: the labels in the output count anyway. Leave out --labels.")
+        data = _read(out, training)
+        answers = Answers(output, str(data.ids.name), data.label)
+        background = Background() if refit else None
+        try:
+            session = Session(
+                data.X, data.y, data.ids, answers, classes=split_names(classes), seed=seed, refits=background
+            )
+            server = Server(session, port)
+            out.note(f"The labelling page, for you alone: {server.address}\nEnd with Ctrl-C. Answers are in {output}.")
+            with _opened(server.address, browser):
+                server.run()
+        finally:
+            if background is not None:
+                background.stop()
+        labelled = sum(answer.label is not None for answer in answers.given.values())
+        lines = [f"{labelled} labels and {len(answers.given) - labelled} times “not sure” are in {output}."]
+        if labelled:
+            again = ["deepsep", "fit", str(training.table), "--label", data.label]
+            again += ["--id", training.id] if training.id else []
+            again += ["--drop", training.drop] if training.drop else []
+            again += [part for file in (*(training.labels or ()), output) for part in ("--labels", str(file))]
+            lines += ["", f"Next: {shlex.join(again)} -o model"]
+        out.result("\n".join(lines) if answers.given else "No row was answered.", {})
+
+
+def _read(out: Console, options: TrainingOptions) -> Training:
+    """Read the table, which need not have labels yet."""
+    import pandas as pd
+
+    from deepsep.cli.training import ROW, Training, column_names, number_rows, read_training
+    from deepsep.table import read_table
+    from deepsep.table.locations import closest, find_column
+
+    names = column_names(options.table, options)
+    if options.id is None and ROW in names:
+        raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
+    if options.labels or (options.label is not None and options.label in names):
+        data = read_training(out, options)
+        return Training(data.X, data.y.reset_index(drop=True), None, data.ids, data.label)
+    if options.label is None:
+        raise ParameterError("which column will hold the labels? Name it with --label; the table need not have it.")
+    out.note(f"Reading {options.table} ...")
+    alike = closest(options.label, names)
+    if alike is not None:
+        out.warn(
+            f"the table has no column {options.label!r}, but {alike!r}. If its labels are there, end and use that."
+        )
+    how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
+    frame = read_table(options.table, id=options.id, **how)
+    ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
+    dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
+    X = frame.drop(columns=[name for name in (*dropped, options.id) if name in frame.columns])
+    return Training(X, pd.Series([None] * len(X), dtype=object), None, ids, options.label)
+
+
+@contextmanager
+def _opened(address: str, browser: bool) -> Iterator[None]:
+    """Open the page by a file that only this user can read: other users see the arguments of programs."""
+    if not browser:
+        yield
+        return
+    with TemporaryDirectory(prefix="deepsep-", ignore_cleanup_errors=True) as folder:
+        file = Path(folder, "open.html")
+        target = html.escape(address)
+        file.write_text(
+            f'<!doctype html><meta http-equiv="refresh" content="0;url={target}"><a href="{target}">Open</a>'
+        )
+        webbrowser.open(file.as_uri())
+        yield

@@ -1,0 +1,78 @@
+"""A few values that stand for a column: of the training table, from its profile, or of any other table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from deepsep.drift.profile import ColumnProfile
+
+Array = NDArray[Any]
+
+DRAWS = 8  # values that stand for a column
+EXACT = 12  # different values up to which all of them do
+
+
+def typical_values(column: ColumnProfile) -> tuple[list[Any], Array]:
+    """Return values of a column and their weights, which sum to one; None is a gap.
+
+    Up to twelve different values have their shares as weights. Of more, eight are taken at equal steps of the
+    distribution. Levels that the profile does not name are left out, and a text is represented by no text, since a
+    profile has none.
+
+    Examples
+    --------
+    >>> values, weight = typical_values(ColumnProfile("category", 0.2, 2, [], ["free", "pro"], [0.75, 0.25]))
+    >>> values, weight.round(2).tolist()
+    (['free', 'pro', None], [0.6, 0.2, 0.2])
+    """
+    if column.kind == "text" or not column.shares:
+        return [None], np.ones(1)
+    shares = np.array(column.shares) / sum(column.shares)
+    if column.kind == "category":
+        known: list[Any] = list(column.levels)
+    elif column.distinct <= len(shares):
+        known = column.edges[1:]
+    else:  # bins of many values
+        at = np.interp(_steps(), np.append(0.0, np.cumsum(shares)), column.edges)
+        known, shares = at.tolist(), np.full(DRAWS, 1 / DRAWS)
+    if column.kind == "date":
+        known = [pd.Timestamp(seconds, unit="s").floor("us") for seconds in known]
+    return _few(known, shares, column.gaps)
+
+
+def values_of(column: pd.Series[Any]) -> tuple[list[Any], Array]:
+    """Return values of a column and their weights, like :func:`typical_values`, from its rows.
+
+    Examples
+    --------
+    >>> values, weight = values_of(pd.Series([1.0, 1.0, 2.0, None]))
+    >>> values, weight.tolist()
+    ([1.0, 2.0, None], [0.5, 0.25, 0.25])
+    """
+    given = column.dropna()
+    shares = given.value_counts(normalize=True)
+    if not len(given):
+        return [None], np.ones(1)
+    if len(shares) > EXACT and not isinstance(given.iloc[0], str):
+        at = np.ceil(_steps() * len(given)).astype(int) - 1
+        shares = given.sort_values().iloc[at].value_counts(normalize=True)
+    return _few(shares.index.tolist(), shares.to_numpy(), 1 - len(given) / len(column))
+
+
+def _few(values: list[Any], shares: Array, gaps: float) -> tuple[list[Any], Array]:
+    """Return all values if there are few, else some at equal steps of the distribution; with gaps, if there are any."""
+    if len(values) > EXACT:
+        at = np.searchsorted(np.cumsum(shares), _steps())
+        chosen, counts = np.unique(np.minimum(at, len(values) - 1), return_counts=True)
+        values, shares = [values[i] for i in chosen], counts / DRAWS
+    if gaps > 0:
+        values, shares = [*values, None], np.append(shares * (1 - gaps), gaps)
+    return [value for value, share in zip(values, shares, strict=True) if share > 0], shares[shares > 0]
+
+
+def _steps() -> Array:
+    return np.asarray((np.arange(DRAWS) + 0.5) / DRAWS)

@@ -1,0 +1,128 @@
+"""The answers of a person, in a file that is whole after each of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import pandas as pd
+
+from deepsep.errors import DataError
+from deepsep.files.folder import replace_file
+from deepsep.files.leftovers import remove_leftovers
+from deepsep.table.batches import TableFile
+from deepsep.table.columns import key_text
+from deepsep.table.locations import find_column
+from deepsep.table.reading import read_table
+
+Chosen = Literal["random", "model", "search", ""]
+
+ANSWER, CHOSEN = "answer", "chosen"  # names of the columns beside the identifier and the label
+LABEL, UNSURE = "label", "not sure"
+
+
+class Answer(NamedTuple):
+    """What a person said of a row.
+
+    Attributes
+    ----------
+    label : str or None
+        The class; None for "not sure".
+    chosen : str
+        How the row came to be asked about: "random", by the "model", by a "search", or "" if it is not known.
+    """
+
+    label: str | None
+    chosen: Chosen
+
+
+class Answers:
+    """Answers by identifier, in the order in which they were given.
+
+    The file is a CSV that ``deepsep fit --labels`` takes: the identifier, the label (empty for "not sure"), the kind of
+    answer, and how the row was chosen. It is replaced as a whole after every answer, and is on the disk before the
+    answer counts as given. Lines of an earlier file stay, also those whose identifier the table does not have.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it is made with the first answer. What it holds already is read.
+    id, label : str
+        Names of the columns of identifiers and labels.
+    """
+
+    def __init__(self, path: Path, id: str, label: str) -> None:
+        for name in (ANSWER, CHOSEN):
+            if name in (id, label):
+                raise DataError(f"the column {name!r} of {path} would have two meanings. Rename that of the table.")
+        self.path, self.id, self.label = path.resolve(), id, label
+        if self.path.suffix.lower() != ".csv":
+            raise DataError(f"the output {path} must end in .csv.")
+        remove_leftovers(self.path)
+        self.given: dict[str, Answer] = self._read() if self.path.exists() else {}
+        self._stamp = self._stamped()
+
+    def give(self, id: str, answer: Answer | None) -> None:
+        """Write an answer to the file, or remove the one that a row has; if that fails, nothing has changed."""
+        given = {key: value for key, value in self.given.items() if key != id}
+        if answer is not None:
+            given[id] = answer
+        if self._stamped() != self._stamp:
+            raise DataError(
+                f"{self.path} was changed by another program, so this answer was not saved. Start deepsep label again: "
+                "it reads the file anew."
+            )
+        replace_file(self.path, self._as_text(given).encode("utf-8-sig"))
+        self.given, self._stamp = given, self._stamped()
+
+    def _as_text(self, given: dict[str, Answer]) -> str:
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow([self.id, self.label, ANSWER, CHOSEN])
+        for id, (label, chosen) in given.items():
+            lines.writerow([id, label, UNSURE if label is None else LABEL, chosen])
+        return text.getvalue()
+
+    def _read(self) -> dict[str, Answer]:
+        names = list(TableFile(self.path).names)
+        for name, role in ((self.id, "id column"), (self.label, "label column")):
+            find_column(names, name, f"{self.path}: {role}")
+        others = [name for name in names if name not in (self.id, self.label, ANSWER, CHOSEN)]
+        if others:
+            raise DataError(
+                f"{self.path} is another file: it has {', '.join(map(repr, others[:5]))}. Name another output, and "
+                "pass this file as --labels if its labels should count."
+            )
+        if not self.path.read_bytes().strip().count(b"\n"):  # all answers were taken back
+            return {}
+        frame = read_table(
+            self.path, label=self.label, id=self.id, types=dict.fromkeys({ANSWER, CHOSEN} & {*names}, "text")
+        )
+        return _answers(frame, self.id, self.label, self.path)
+
+    def _stamped(self) -> tuple[int, int, int] | None:
+        try:
+            state = self.path.stat()
+        except FileNotFoundError:
+            return None
+        return state.st_mtime_ns, state.st_size, state.st_ino
+
+
+def _answers(frame: pd.DataFrame, id: str, label: str, path: Path) -> dict[str, Answer]:
+    """Return the answers in a table, or raise if a row has two."""
+    empty = pd.Series("", frame.index)
+    result: dict[str, Answer] = {}
+    kinds, chosen = (frame.get(name, empty).astype(object) for name in (ANSWER, CHOSEN))
+    for raw, cell, kind, how in zip(frame[id], frame[label], kinds, chosen, strict=True):
+        key, name = key_text(raw) or None, key_text(cell)
+        if name is None and kind != UNSURE:
+            continue
+        if key is None:
+            raise DataError(f"{path}: a label has no {id!r}. Fill it in, or name another output.")
+        answer = Answer(name, how if how in get_args(Chosen) else "")
+        if result.get(key, answer).label != name:
+            raise DataError(f"{path} has two answers for {id} {key!r}. Keep one line for each identifier.")
+        result[key] = answer
+    return result

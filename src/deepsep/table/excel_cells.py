@@ -1,0 +1,97 @@
+"""What the cells of an Excel sheet hold: values as Excel takes them, never a formula, and how many fit."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+from openpyxl.styles import Alignment, Font, PatternFill
+from openpyxl.utils import get_column_letter
+
+from deepsep.errors import DataError
+
+ROWS, COLUMNS = 1_048_575, 16_384  # most rows below the header, and most columns, of a sheet
+CHARACTERS = 32_767  # most characters of a cell, as UTF-16 counts them
+WHOLE = 10**15  # Excel keeps 15 digits: longer whole numbers, such as identifiers, are text
+FIRST_DAY = datetime(1900, 3, 1)  # Excel's calendar has a 29 February 1900, so earlier dates are text
+NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # characters that no workbook may contain
+
+BOLD = Font(bold=True)
+HEADER = PatternFill("solid", fgColor="E7ECF5")
+WRAPPED = Alignment(wrap_text=True, vertical="top")
+PERCENT = "0.0%"
+
+
+def check_fits(n_rows: int, n_columns: int, what: str, cure: str) -> None:
+    """Raise if a table does not fit on a sheet."""
+    if n_rows > ROWS:
+        raise DataError(f"{what} has more than {ROWS:,} rows, the most that an Excel sheet holds. {cure}")
+    if n_columns > COLUMNS:
+        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {COLUMNS:,}. {cure}")
+
+
+def cell_value(value: Any) -> Any:
+    """Return a value as a cell holds it; what Excel has no type for becomes text, and a missing value None.
+
+    Examples
+    --------
+    >>> cell_value("=1+1"), cell_value(float("nan")), cell_value(12345678901234567890), cell_value(True)
+    ('=1+1', None, '12345678901234567890', True)
+    """
+    if value is None or value is pd.NA or value is pd.NaT or value != value:
+        return None
+    if isinstance(value, pd.Timestamp):
+        value = value.to_pydatetime(warn=False)
+    elif hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < WHOLE else str(value)
+    if isinstance(value, float):
+        return value if abs(value) < float("inf") else str(value)
+    if isinstance(value, Decimal) and value.is_finite() and len(value.as_tuple().digits) <= 15:
+        return float(value)
+    if isinstance(value, datetime):
+        return value if value.tzinfo is None and value >= FIRST_DAY else value.isoformat(" ")
+    if isinstance(value, date):
+        return value if value >= FIRST_DAY.date() else value.isoformat()
+    return _fitting(NO_XML.sub("\ufffd", str(value)))
+
+
+def _fitting(text: str) -> str:
+    """Return a text cut to what a cell holds, with an ellipsis."""
+    if len(text) * 2 <= CHARACTERS or len(text.encode("utf-16-le")) <= 2 * CHARACTERS:
+        return text
+    return text.encode("utf-16-le")[: 2 * (CHARACTERS - 1)].decode("utf-16-le", "ignore") + "…"
+
+
+def fill(cell: Any, value: Any, number_format: str | None = None) -> Any:
+    """Write a value to a cell, and return the cell; text is text, also if it starts with "=" or is "#N/A"."""
+    value = cell_value(value)
+    cell.value = value
+    if isinstance(value, str):
+        cell.data_type = "s"
+    elif number_format is not None and value is not None:
+        cell.number_format = number_format
+    return cell
+
+
+def as_header(cell: Any) -> Any:
+    """Make a cell one of a header, and return it."""
+    cell.font, cell.fill, cell.alignment = BOLD, HEADER, WRAPPED
+    return cell
+
+
+def set_widths(sheet: Any, widths: list[float]) -> None:
+    """Set the width of each column, in characters."""
+    for j, width in enumerate(widths, start=1):
+        sheet.column_dimensions[get_column_letter(j)].width = width
+
+
+def width_of(name: str) -> float:
+    """Return the width for a column of short values under a header."""
+    return float(min(max(len(name) + 4, 11), 40))

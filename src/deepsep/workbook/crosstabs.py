@@ -1,0 +1,165 @@
+"""Profiles of the segments in every column: shares, means and medians, against all rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Kind = Literal["number", "date", "category", "text"]
+Unit = Literal["share", "number", "date", "deviations"]
+
+LEVELS = 20  # levels of a category that have a line; the others share one
+FEW_VALUES = 12  # different numbers up to which each has a line
+TELLING = 0.2  # share of the rows at the most frequent levels below which a column is free text
+MISSING, OTHERS = "(missing)", "(other)"
+OTHER, GAP = -1, -2  # codes of a value without a line of its own, and of no value
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a profile.
+
+    Attributes
+    ----------
+    column : str
+    what : str
+        A level of the column, or the name of a statistic.
+    unit : {"share", "number", "date", "deviations"}
+        Of the values; dates are seconds since 1970.
+    total : float
+        Of all rows.
+    values : array (segments,)
+        Of the rows of each segment; NaN where there are none.
+    index : array (segments,)
+        100 times the value over the total; NaN where that has no meaning.
+    """
+
+    column: str
+    what: str
+    unit: Unit
+    total: float
+    values: Array
+    index: Array
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column in a form that can be counted.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"number", "date", "category", "text"}
+        "text" if hardly any texts are the same; numbers are then their lengths.
+    numbers : array (n,) or None
+        Values, NaN where missing; dates as seconds since 1970.
+    levels : list of str
+        The values that have a line.
+    codes : array (n,)
+        The level of each row, -1 for another value and -2 for a gap.
+    """
+
+    name: str
+    kind: Kind
+    numbers: Array | None
+    levels: list[str]
+    codes: Array
+
+    def part(self, rows: Array) -> Column:
+        """Return the column of some rows."""
+        return replace(self, numbers=None if self.numbers is None else self.numbers[rows], codes=self.codes[rows])
+
+
+def read_column(name: str, column: pd.Series[Any]) -> Column:
+    """Return a column of numbers, dates or text in a form that can be counted."""
+    api, missing = pd.api.types, column.isna().to_numpy(bool)
+    given = np.where(missing, GAP, OTHER)
+    if api.is_datetime64_any_dtype(column):
+        seconds = column.to_numpy("datetime64[us]").astype(np.int64) / 1e6
+        return Column(name, "date", np.where(missing, np.nan, seconds), [], given)
+    if api.is_numeric_dtype(column) and not api.is_bool_dtype(column):
+        numbers = column.to_numpy(np.float64, na_value=np.nan)
+        distinct = np.unique(numbers[~missing])
+        if len(distinct) > FEW_VALUES:
+            return Column(name, "number", numbers, [], given)
+        levels = [f"{value:.10g}" for value in distinct]
+        return Column(name, "number", numbers, levels, np.where(missing, GAP, np.searchsorted(distinct, numbers)))
+    text = column.astype(object).map(str, na_action="ignore")
+    counts = text.value_counts().sort_index(kind="stable").sort_values(ascending=False, kind="stable")
+    if len(counts) > 10 * LEVELS and counts.iloc[:LEVELS].sum() < TELLING * counts.sum():
+        return Column(name, "text", text.str.len().to_numpy(np.float64), [], given)
+    levels = [str(level) for level in counts.index[:LEVELS]]
+    codes = pd.Index(levels, dtype=object).get_indexer(text)
+    return Column(name, "category", None, levels, np.where(missing, GAP, codes))
+
+
+def profile_lines(column: Column, segment: Array, n_segments: int, weight: Array) -> list[Line]:
+    """Return the lines of one column.
+
+    Parameters
+    ----------
+    column : Column
+    segment : array (n,) of int
+        The segment of each row.
+    n_segments : int
+    weight : array (n,)
+        How much each row counts.
+    """
+    size = np.bincount(segment, weight, n_segments)
+    levels = [*column.levels, *([OTHERS] if column.kind == "category" else []), MISSING]
+    codes = [*range(len(column.levels)), *([OTHER] if column.kind == "category" else []), GAP]
+    lines = []
+    for name, code in zip(levels, codes, strict=True):
+        at = column.codes == code
+        counts = np.bincount(segment[at], weight[at], n_segments)
+        if code >= 0 or at.any():
+            lines.append(_line(column.name, name, "share", counts.sum() / size.sum(), _divide(counts, size)))
+    return lines if column.numbers is None else lines + _number_lines(column, segment, n_segments, weight)
+
+
+def _number_lines(column: Column, segment: Array, n_segments: int, weight: Array) -> list[Line]:
+    assert column.numbers is not None
+    given = ~np.isnan(column.numbers) & (weight > 0)
+    x, k, w = column.numbers[given], segment[given], weight[given]
+    if not len(x):
+        return []
+    what = "length: " if column.kind == "text" else ""
+    medians = np.array([_median(x[k == i], w[k == i]) for i in range(n_segments)])
+    if column.kind == "date":
+        return [Line(column.name, "median", "date", _median(x, w), medians, np.full(n_segments, np.nan))]
+    mean = float(w @ x / w.sum())
+    means = _divide(np.bincount(k, w * x, n_segments), np.bincount(k, w, n_segments))
+    spread = float(np.sqrt(w @ (x - mean) ** 2 / w.sum()))
+    away = _divide(means - mean, np.full(n_segments, spread))
+    above = x.min() >= 0
+    return [
+        _line(column.name, f"{what}mean", "number", mean, means, above),
+        _line(column.name, f"{what}median", "number", _median(x, w), medians, above),
+        Line(column.name, f"{what}mean, from total", "deviations", 0.0, away, np.full(n_segments, np.nan)),
+    ]
+
+
+def _line(column: str, what: str, unit: Unit, total: float, values: Array, compared: bool = True) -> Line:
+    index = 100 * values / total if compared and total > 0 else np.full(len(values), np.nan)
+    return Line(column, what, unit, float(total), values, index)
+
+
+def _median(x: Array, w: Array) -> float:
+    """Return the weighted median: the middle of the values at which half of the weight is reached."""
+    if not len(x):
+        return float("nan")
+    order = np.argsort(x, kind="stable")
+    x, below = x[order], np.cumsum(w[order])
+    half = below[-1] / 2
+    low = np.searchsorted(below, half * (1 - 1e-12))
+    high = np.searchsorted(below, half * (1 + 1e-12), side="right")
+    return float((x[low] + x[min(high, len(x) - 1)]) / 2)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    return np.asarray(np.divide(a, b, out=np.full(np.shape(a), np.nan), where=np.asarray(b) > 0))
