@@ -1,6 +1,7 @@
 """The committee on real tables, made of what `committee_members.py` kept: accuracy, calibration, intervals, ablations.
 
     python benchmarks/committee.py measure       # figures of every variant in every cell, into results/committee.csv
+    python benchmarks/committee.py verdicts      # what is said of unlabelled rows, into results/committee_verdicts.csv
     python benchmarks/committee.py summary       # means over tables
     python benchmarks/committee.py tables        # the committee beside single methods, by table
 
@@ -11,21 +12,25 @@ sample.
 
 import argparse
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from committee_members import PLACE
+from committee_members import PLACE, build
 
+from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.classifiers.committee_plan import MEMBERS
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
 from deepsep.core.probability import log_shift_to_shares, shifted
 from deepsep.evaluation.expected_accuracy import expected_accuracy
+from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.metrics import scores
 from deepsep.evaluation.population import to_population
+from deepsep.report.sentences import unlabelled_rows
 
 RESULT = Path(__file__).parent / "results" / "committee.csv"
+VERDICTS = RESULT.with_name("committee_verdicts.csv")
 CHOOSING = range(100, 200)  # draws on which settings were chosen
 FIGURES = ("accuracy", "ece", "log_loss")
 COLUMNS = (
@@ -75,11 +80,11 @@ class Cell:
     truth: np.ndarray
 
     @classmethod
-    def read(cls, how, name):
+    def read(cls, how, name, kind="5"):
         """Return the cell with this file name, of all members that have it."""
         table, labels, seed = name.removesuffix(".npz").rsplit("-", 2)
         unseen, everyone = {}, {}
-        for place in sorted((PLACE / f"{how}-5").glob(f"*/{name}")):
+        for place in sorted((PLACE / f"{how}-{kind}").glob(f"*/{name}")):
             with np.load(place) as kept:
                 member, classes = place.parent.name, kept["classes"]
                 everyone[member] = _normalised(kept["all"])
@@ -192,8 +197,8 @@ def measure_cell(cell):
     key = {"how": cell.how, "table": cell.table, "labels": cell.labels, "seed": cell.seed}
     for name, p in cell.all.items():
         yield {**key, "variant": name, **_figures(p, cell.truth)}
-    for name, build in variants().items():
-        committee = build(cell)
+    for name, make in variants().items():
+        committee = make(cell)
         if name.startswith("without") and committee.names == cell.members:
             continue
         if not set(committee.names) <= set(cell.all):
@@ -237,6 +242,33 @@ def measure(a):
                     writer.writerow({k: f"{v:.5f}" if isinstance(v, float) else v for k, v in line.items()})
 
 
+def verdicts(a):
+    """Write what the report would say of the unlabelled rows, beside how much they gained, in all complete cells."""
+    with VERDICTS.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("how", "table", "labels", "seed", "verdict", "difference", "low", "high", "gain"))
+        for how in ("quota", "random"):
+            for place in sorted((PLACE / f"{how}-5-alone" / "deepsep").glob("*.npz")):
+                cell, alone = (Cell.read(how, place.name, kind) for kind in ("5", "5-alone"))
+                learners = {m for m in cell.members if uses_unlabelled(build(m))}
+                if set(cell.members) <= set(cell.all) and learners <= set(alone.all) and len(cell.codes):
+                    writer.writerow((how, cell.table, cell.labels, cell.seed, *verdict(cell, alone)))
+
+
+def verdict(cell, alone):
+    """Return the word, the difference with its interval, and the true gain."""
+    twin = replace(cell, all=cell.all | alone.all, unseen=cell.unseen | alone.unseen)
+    right, truly, weights = [], [], []
+    for each in (cell, twin):
+        p, held_out, weight = Committee(each, each.members).answer()
+        right.append(held_out.argmax(axis=1) == each.codes)
+        truly.append((p.argmax(axis=1) == each.truth).mean())
+        weights.append(weight)
+    said = unlabelled_rows(paired_difference(*right, weights[0]) | {"name": "the same"}, True)
+    numbers = (said["difference"], *said["interval"], truly[0] - truly[1])
+    return said["verdict"], *(f"{number:.5f}" for number in numbers)
+
+
 # -- showing -------------------------------------------------------------------------------------------------
 
 
@@ -277,7 +309,7 @@ def tables(a):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     commands = parser.add_subparsers(required=True)
-    for name, do in (("measure", measure), ("summary", summary), ("tables", tables)):
+    for name, do in (("measure", measure), ("verdicts", verdicts), ("summary", summary), ("tables", tables)):
         commands.add_parser(name).set_defaults(do=do)
     a = parser.parse_args(arguments)
     a.do(a)

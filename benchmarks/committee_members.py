@@ -2,6 +2,7 @@
 
     python benchmarks/committee_members.py FOLDER --members random-forest,deepsep --labels 35,125 --jobs 2
     python benchmarks/committee_members.py FOLDER --how random --first-seed 200     # labels drawn at random, not quotas
+    python benchmarks/committee_members.py FOLDER --members deepsep,in-context --alone  # fitted to labelled rows alone
 
 FOLDER holds Parquet files with a `label` column; `tables.py` says how they are split. A cell is one table, number of
 labels, draw and member. Its file in `results/committee/` (which is not kept in the repository: 200 MB) has the
@@ -46,10 +47,11 @@ class Cell:
     seed: int
     how: str = "quota"  # or "random"
     folds: int = 5
+    alone: bool = False  # whether members see the labelled rows alone
 
     def place(self, member: str) -> Path:
         """Return the file of a member's predictions."""
-        folder = PLACE / f"{self.how}-{self.folds}" / member
+        folder = PLACE / (f"{self.how}-{self.folds}" + "-alone" * self.alone) / member
         return folder / f"{self.table}-{self.labels}-{self.seed}.npz"
 
 
@@ -73,7 +75,7 @@ def out_of_fold(X, labels, cell, member):
         folds = deal_folds(labels, n_splits=cell.folds, seed=cell.seed)
     except LabelError:
         return {}
-    unseen = fit_folds({member: Candidate(build(member))}, X, labels, folds)
+    unseen = fit_folds({member: Candidate(build(member), labelled_only=cell.alone)}, X, labels, folds)
     kept = {"codes": unseen.codes, "rows": unseen.rows, "fold": unseen.fold}
     kept = {name: values.astype(np.int16) for name, values in kept.items()}
     return kept | {"unseen": unseen.p[member].astype(np.float16)}
@@ -90,10 +92,12 @@ def run_cell(folder, cell, member):
     labels = as_labels(np.concatenate([codes[labelled], np.full(len(unlabelled), -1)]))
     start = time.perf_counter()
     kept = out_of_fold(X, labels, cell, member)
-    model = fit_copy(build(member), X, label_names(labels.codes, labels.classes), None, cell.seed)
+    n, y = len(labelled), label_names(labels.codes, labels.classes)
+    model = fit_copy(build(member), X[:n] if cell.alone else X, y[:n] if cell.alone else y, None, cell.seed)
     kept |= {"truth": codes[unlabelled].astype(np.int16), "classes": labels.classes}
     kept["seconds"] = time.perf_counter() - start
-    kept["all"] = model.label_distributions_[len(labelled) :].astype(np.float16)
+    everyone = model.predict_proba(X[n:]) if cell.alone else model.label_distributions_[n:]
+    kept["all"] = everyone.astype(np.float16)
     if hasattr(model, "estimated_shares_"):
         kept |= {"shares": model.estimated_shares_, "interval": model.estimated_shares_interval_}
     place = cell.place(member)
@@ -127,12 +131,13 @@ def main(arguments=None):
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--how", choices=["quota", "random"], default="quota")
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--alone", action="store_true", help="leave the unlabelled rows out of every fit")
     parser.add_argument("--jobs", type=int, default=2)
     a = parser.parse_args(arguments)
     names = a.tables.split(",") if a.tables else [name for name in table_names(a.folder) if name != "digits"]
     sizes = [int(size) for size in a.labels.split(",")]
     tasks = [
-        (Cell(table, labels, seed, a.how, a.folds), member)
+        (Cell(table, labels, seed, a.how, a.folds, a.alone), member)
         for seed in range(a.first_seed, a.first_seed + a.seeds)
         for labels in sizes
         for table in names

@@ -1,6 +1,7 @@
 """``deepsep next``, and the way of its labels back into ``deepsep fit``."""
 
 import json
+import re
 from pathlib import Path
 
 import openpyxl
@@ -139,3 +140,20 @@ def test_a_committee_lists_suspicious_labels(people: Path) -> None:
     wanted = wanted[wanted["given"] != wanted["believed"]]
     assert doubtful["customer"].tolist() == wanted["customer"].tolist()
     assert str(folder / "suspicious.csv") in result.stdout
+
+
+def test_a_committee_says_what_more_labels_would_buy(people: Path) -> None:
+    folder, file = people.parent / "m", people.parent / "to_label.csv"
+    members = ("--set", "members=['knn']", "--effort", "fast", "--set", "student=False")
+    fit = ("fit", people, "--id", "customer", "--label", "segment", *members, "--no-report", "-o", folder)
+    result = run(*fit)
+    assert result.exit_code == 0, result.output
+    said = re.search("50 more labels, drawn like these, .*", result.stdout)
+    assert said is not None
+    assert said[0] in run("next", folder, people, "-n", 6, "-o", file).stdout
+    content = json.loads(run("next", folder, people, "-n", 6, "-o", file, "--json").stdout)
+    gain = deepsep.load(folder)[-1].learning_curve_.gain(50)
+    assert content["more_labels"] == {"labels": 50, "gain": gain.value, "interval": list(gain.interval())}
+    assert "50 more labels" not in run(*fit, "--set", "learning_curve=false").stdout
+    content = json.loads(run("next", folder, people, "-n", 6, "-o", file, "--json").stdout)
+    assert content["more_labels"] is None

@@ -45,7 +45,7 @@ def people(n=240, labels=60):
 @pytest.fixture(scope="module")
 def fitted():
     table, y = people()
-    committee = Committee(members=MEMBERS, effort="fast", twins=True, n_jobs=1, random_state=0)
+    committee = Committee(members=MEMBERS, effort="fast", twins=True, learning_curve=True, n_jobs=1, random_state=0)
     return for_table(committee).fit(table, y), table, y
 
 
@@ -108,12 +108,33 @@ def test_members_are_listed_with_weights_and_what_unlabelled_rows_are_worth(fitt
     assert summary["members"]["sentence"] in summary["verdict"]
 
 
+def test_unlabelled_rows_are_judged_in_a_population_with_the_estimated_shares(fitted, summary):
+    committee = fitted[0][-1]
+    held_out, shares = committee.out_of_fold_, committee.shares_
+    own, twin = (held_out.p[name].argmax(axis=1) == held_out.codes for name in ("committee", twin_of("committee")))
+    by_class = [(own.astype(float) - twin)[held_out.codes == k].mean() for k in range(len(shares))]
+    assert summary["unlabelled_rows"]["difference"] == pytest.approx(shares @ by_class)
+    assert "estimated shares" in summary["unlabelled_rows"]["sentence"]
+
+
 def test_the_page_says_what_the_data_say(summary):
     page = render(json.loads(json.dumps(summary, allow_nan=False)))
     for words in (*summary["verdict"], "by a random forest in the committee’s place".replace("’", "&#39;"), "Weight"):
         assert words.replace("<", "&lt;") in page
     assert "learning curve" not in page
     assert "does not work in rounds" not in page
+
+
+def test_the_page_draws_what_more_labels_would_buy(fitted, summary):
+    gain = fitted[0][-1].learning_curve_.gain(50)
+    more = summary["more_labels"]
+    assert (more["gain"], more["interval"]) == (gain.value, list(gain.interval()))
+    assert more["sentence"] in summary["verdict"]
+    page = render(summary)
+    assert "What would more labels buy?" in page
+    assert "Accuracy expected with more labels" in page
+    without = render(summary | {"more_labels": None})
+    assert "What would more labels buy?" not in without
 
 
 def test_a_column_matters_to_the_forest_that_stands_for_the_committee(fitted):
@@ -266,6 +287,9 @@ def test_what_helps_depends_on_labels_and_shares():
     assert "quotas" in what_helps("usable", np.array([20, 20]), interval, False)[0]
     (labels,) = what_helps("usable", np.array([20, 20]), interval, True)
     assert labels.startswith("More labels would help most: 40 leave the accuracy uncertain by 10 points")
+    gain, labels = what_helps("usable", np.array([20, 20]), interval, True, "50 more would hardly help.")
+    assert gain == "50 more would hardly help."
+    assert labels.startswith("The 40 labels leave the accuracy uncertain by 10 points")
     (columns,) = what_helps("weak", np.array([300, 200]), interval, False)
     assert "columns" in columns
     assert what_helps("usable", np.array([300, 200]), interval, False) == []

@@ -514,14 +514,14 @@ class Committees(Results):
         ]
         return markdown(["", "accuracy, %", "calibration error, points", "log loss"], rows)
 
-    def first(self, figure: str, *others: str) -> bool:
+    def first(self, figure: str, *others: str, how: str = "quota") -> bool:
         """Whether the committee is better than all others at every number of labels."""
         sign = 1 if figure == "accuracy" else -1
-        mine = self.means("committee", figure)
+        mine = self.means("committee", figure, how)
         return all(
             sign * own > sign * other
             for name in others
-            for own, other in zip(mine, self.means(name, figure), strict=True)
+            for own, other in zip(mine, self.means(name, figure, how), strict=True)
         )
 
     def by_table(self, variant: str, labels: int) -> pd.Series[float]:
@@ -774,6 +774,74 @@ class TypingRules(Results):
         return markdown(["questionnaire", "typing tool", *rules], lines)
 
 
+class LearningCurves(Results):
+    """What 50 more labels would bring: benchmarks/learning_curve.py. Figures are in points and per cent."""
+
+    FIRST_TO_CALIBRATE = 100
+
+    def _cells(self, calibrated_on: bool = False, **where: Any) -> pd.DataFrame:
+        """Return the cells with a promise, of draws that measure or of those that chose the constants."""
+        frame = self.rows(**where)
+        frame = frame[frame["promised"] != ""]
+        numbers = ["promised", "low", "high", "gain", "draw"]
+        frame = frame.astype(dict.fromkeys(numbers, float))
+        return frame[(frame["draw"] >= self.FIRST_TO_CALIBRATE) == calibrated_on]
+
+    def count(self, **where: Any) -> int:
+        return len(self._cells(**where))
+
+    def tables(self, **where: Any) -> int:
+        return int(self._cells(**where)["table"].nunique())
+
+    def holds(self, **where: Any) -> float:
+        """Return in how many cells the true gain lies in the band."""
+        cells = self._cells(**where)
+        return float(100 * cells["gain"].between(cells["low"], cells["high"]).mean())
+
+    def promised(self, **where: Any) -> float:
+        return float(100 * self._cells(**where)["promised"].mean())
+
+    def true(self, **where: Any) -> float:
+        return float(100 * self._cells(**where)["gain"].mean())
+
+    def width(self, **where: Any) -> float:
+        cells = self._cells(**where)
+        return float(100 * (cells["high"] - cells["low"]).mean())
+
+    def off(self, **where: Any) -> float:
+        """Return the mean distance of promise and truth."""
+        cells = self._cells(**where)
+        return float(100 * (cells["promised"] - cells["gain"]).abs().mean())
+
+    def cost(self) -> float:
+        """Return what the curve adds to the time of the committee of effort "fast"."""
+        cells = self._cells().astype({"seconds": float, "curve_seconds": float})
+        return float(100 * (cells["curve_seconds"] / cells["seconds"]).median())
+
+    def unpromised(self, **where: Any) -> float:
+        """Return the mean gain itself: how far off the promise of no gain would be."""
+        return float(100 * self._cells(**where)["gain"].abs().mean())
+
+    def summary(self) -> str:
+        """Return promises and truth by the number of labels."""
+        rows = []
+        for labels in (*SIZES, None):
+            where = {} if labels is None else {"labels": labels}
+            figures = [f"{value:+.1f}" for value in (self.promised(**where), self.true(**where))]
+            figures += [f"{self.off(**where):.1f}", f"{self.width(**where):.1f}", f"{self.holds(**where):.0f} %"]
+            rows.append(["all" if labels is None else str(labels), str(self.count(**where)), *figures])
+        head = [
+            "labels",
+            "tables and draws",
+            "promised",
+            "true",
+            "mean distance",
+            "width of the band",
+            "the band holds in",
+        ]
+        return markdown(head, rows)
+
+
 READERS = {
     "typing": Typing,
     "typing_rules": TypingRules,
@@ -789,6 +857,7 @@ READERS = {
     "drift": Drift,
     "drift_answers": DriftAnswers,
     "labelling": Labelling,
+    "learning_curve": LearningCurves,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)

@@ -35,6 +35,7 @@ from deepsep.evaluation.conformal import ConformalSets, conformal_sets
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, expected_accuracy
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
+from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
 from deepsep.evaluation.out_of_fold import OutOfFold
 from deepsep.evaluation.population import to_population
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
@@ -42,6 +43,7 @@ from deepsep.files.saving import take_apart
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
 COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
+TREES = 100  # of the forests behind the learning curve
 
 
 @settings
@@ -78,6 +80,9 @@ class Committee(Classifier):
     student : bool, default=True
         Whether to train one network on the probabilities of the unlabelled rows, from 100 such rows on: ``student_``,
         for when millions of rows are to be predicted. It takes a second or two, and changes nothing else.
+    learning_curve : bool, default=False
+        Whether to also fit small forests to parts of the labels, in the same folds, to tell what more labels would buy:
+        ``learning_curve_``. It takes about as long as three or four fits of one forest.
     n_jobs : int, optional
         Fits at the same time; None: one for each core.
     random_state : int, RandomState or None, default=None
@@ -104,6 +109,9 @@ class Committee(Classifier):
     expected_accuracy_ : ExpectedAccuracy or None
         The share of the unlabelled rows that should be right, as ``value``, ``low`` and ``high``, an interval of 90 %.
         It holds for labels drawn at random and, with ``priors``, for quotas. None without ``out_of_fold_``.
+    learning_curve_ : LearningCurve or None
+        What more labels would buy: ``learning_curve_.gain(50)`` has ``value``, ``low`` and ``high``. None unless
+        ``learning_curve`` is set, and without ``expected_accuracy_``.
     out_of_fold_ : OutOfFold
         The probabilities of the labelled rows by each member and, as "committee", by all together, with weights and a
         temperature from other rows. None if too few labels can be held out; the weights are then the usual ones.
@@ -137,6 +145,7 @@ class Committee(Classifier):
     priors: Mapping[Any, float] | None = None
     twins: bool = False
     student: bool = True
+    learning_curve: bool = False
     n_jobs: int | None = None
     random_state: Any = None
 
@@ -172,6 +181,7 @@ class Committee(Classifier):
             mixed = shifted(mixed, self.prior_shift_)
             self._shift_held_out()
         self._expect(mixed, rows)
+        self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
         self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
         return mixed
 
@@ -329,6 +339,27 @@ class Committee(Classifier):
                 p[pool], rows.weight[pool], unseen, codes, weight, repeats=repeats
             )
 
+    def _draw_curve(self, rows: TrainingRows) -> LearningCurve | None:
+        """Return what more labels would buy, from a forest that is fitted to parts of them in the same folds."""
+        held_out, evidence, today = self.out_of_fold_, self.evidence_, self.expected_accuracy_
+        if held_out is None or evidence is None or today is None:
+            return None
+        try:
+            subsets = fit_subsets(
+                method("random-forest", n_estimators=TREES),
+                rows.X,
+                Labels(rows.codes, self.classes_),
+                held_out.folds,
+                weight=rows.weight if rows.weighted else None,
+                n_jobs=self._jobs,
+            )
+        except KeyboardInterrupt:
+            if self._is_part:
+                raise
+            warn("interrupted: the committee is complete, but what more labels would buy is unknown.", InterruptWarning)
+            return None
+        return learning_curve(subsets, evidence.weight, len(rows.labelled), today, repeats=evidence.repeats)
+
     def _shift_held_out(self) -> None:
         """Adjust the predictions out of fold to known shares as those of other rows."""
         if self.out_of_fold_ is not None:
@@ -422,6 +453,7 @@ class Committee(Classifier):
             "failures_": self.failures_,
             "shares_": None if self.shares_ is None else self.shares_.tolist(),
             "expected_accuracy_": None if self.expected_accuracy_ is None else list(self.expected_accuracy_),
+            "learning_curve_": None if self.learning_curve_ is None else self.learning_curve_.to_state(),
         }
         sections: list[dict[str, Any]] = []
         arrays: dict[str, Any] = {}
@@ -460,6 +492,10 @@ class Committee(Classifier):
         self.failures_, expected = state["failures_"], state["expected_accuracy_"]
         self.shares_ = None if state["shares_"] is None else np.array(state["shares_"], float)
         self.expected_accuracy_ = None if expected is None else ExpectedAccuracy(*map(float, expected))
+        curve = state.get("learning_curve_")  # models of earlier versions have none
+        self.learning_curve_ = None
+        if curve is not None and self.expected_accuracy_ is not None:
+            self.learning_curve_ = LearningCurve.from_state(curve, self.expected_accuracy_)
         if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
             raise ModelFileError("weights and members do not fit together. Save the model again.")
         if "held_out" in state:

@@ -48,11 +48,16 @@ COMMITTEE = "committee"
 
 
 def build(name: str, settings: dict[str, Any], seed: int, *, weighted: bool) -> Any:
-    """Return the method with its settings and seed, or raise if it does not support what is asked for."""
+    """Return the method with its settings and seed, or raise if it does not support what is asked for.
+
+    A committee has a learning curve, unless the settings say otherwise.
+    """
     from sklearn.utils.validation import has_fit_parameter
 
     from deepsep.classifiers.catalogue import shipped_method
 
+    if name == COMMITTEE:
+        settings = {"learning_curve": True, **settings}
     estimator = shipped_method(name, settings, seed)
     if weighted and not has_fit_parameter(estimator, "sample_weight"):
         raise ParameterError(

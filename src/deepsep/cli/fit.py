@@ -419,6 +419,7 @@ def _print_result(
     from deepsep.cli.check import finding_lines
     from deepsep.cli.decisions import decision_lines
     from deepsep.cli.outputs import REPORT, SUSPICIOUS
+    from deepsep.report.more_labels import more_labels
     from deepsep.report.provenance import rows_in_model
 
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
@@ -432,6 +433,9 @@ def _print_result(
         lines += ["", *summary["verdict"]]
         if summary["members"] is not None and summary["accuracy"] is not None:
             lines += ["", *_member_lines(summary)]
+    else:
+        more = more_labels(getattr(fitted.model[-1], "learning_curve_", None))
+        lines += [] if more is None else [more["sentence"]]
     if len(frame):
         lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
         width = max(len(str(name)) for name in shares.index)

@@ -59,6 +59,7 @@ def next_(
         from deepsep.cli.opening import open_classifier
         from deepsep.cli.outputs import LABELS
         from deepsep.cli.training import column_names
+        from deepsep.report.more_labels import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
         from deepsep.table import read_table
@@ -96,6 +97,9 @@ def next_(
         width = max(len(str(name)) for name in guesses.index)
         lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
         lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
+        more = more_labels(getattr(fitted[-1], "learning_curve_", None))
+        if more is not None:
+            lines += ["", more["sentence"]]
         again = ["deepsep", "fit", str(table), "--label", label, *(["--id", id] if id else [])]
         if len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0):  # from other files
             again += ["--labels", str(model / LABELS)]
@@ -109,6 +113,7 @@ def next_(
                 "label": label,
                 "ids": chosen.iloc[:, 0].tolist(),
                 "guesses": dict(guesses.items()),
+                "more_labels": more and {name: more[name] for name in ("labels", "gain", "interval")},
                 "target": output,
             },
         )

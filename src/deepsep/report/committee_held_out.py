@@ -19,7 +19,7 @@ from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join, permute
 from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
-from deepsep.evaluation.population import given_shares, to_population
+from deepsep.evaluation.population import given_shares
 from deepsep.report.wording import join_words, with_article
 from deepsep.table.pipeline import source_columns
 
@@ -69,7 +69,7 @@ def members(committee: Committee) -> dict[str, Any]:
     """Return the weight of each member, what the unlabelled rows are worth to it, and what the answer rests on."""
     names = member_titles(committee)
     lines = [
-        {"key": name, "name": names[name], "weight": weight, "unlabelled_rows": _gain(committee, name)}
+        {"key": name, "name": names[name], "weight": weight, "unlabelled_rows": gain_from_unlabelled(committee, name)}
         for name, weight in committee.weights_.items()
     ]
     return {
@@ -80,15 +80,18 @@ def members(committee: Committee) -> dict[str, Any]:
     }
 
 
-def _gain(committee: Committee, name: str) -> dict[str, Any] | None:
-    """Return how much more accurate a member is than its twin; None if it has none."""
-    held_out = committee.out_of_fold_
-    if held_out is None or twin_of(name) not in held_out.p:
+def gain_from_unlabelled(committee: Committee, name: str = COMMITTEE) -> dict[str, Any] | None:
+    """Return how much more accurate a member, or the committee, is than its twin; None if it has none.
+
+    Held-out rows are weighted to the shares of the classes in the population, since a model that reads those shares off
+    the unlabelled rows would look worse on labels that fill quotas.
+    """
+    held_out, evidence = committee.out_of_fold_, committee.evidence_
+    if held_out is None or evidence is None or twin_of(name) not in held_out.p:
         return None
-    weight = to_population(held_out.codes, held_out.weight, given_shares(committee, committee.classes_))
     at = slice(0, len(held_out.rows) // held_out.folds.n_repeats)
     right, other = (held_out.p[each][at].argmax(axis=1) == held_out.codes[at] for each in (name, twin_of(name)))
-    return paired_difference(right, other, None if weight is None else weight[at])
+    return paired_difference(right, other, evidence.weight[at])
 
 
 def member_titles(committee: Committee) -> dict[str, str]:

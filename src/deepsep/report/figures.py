@@ -99,6 +99,42 @@ def lines(
     return picture(WIDTH, height, alt, parts)
 
 
+def more_labels(curve: dict[str, Any]) -> Markup:
+    """Draw the accuracy of a forest with fewer labels, and that of the model with more, with its band."""
+    height, left, top = 300.0, 44.0, 74.0
+    past, today, ahead = curve["forest"], curve["today"], curve["ahead"]
+    future = [{**today, "interval": [today["accuracy"]] * 2}, *ahead]
+    ends = [end for point in future for end in point["interval"]] + [point["accuracy"] for point in past]
+    marks = [tick for tick in ticks(min(ends), max(ends)) if 0 <= tick <= 1]
+    across = _Scale(min(point["labels"] for point in [*past, today]), ahead[-1]["labels"], left + 14, WIDTH - ROOM - 10)
+    up = _Scale(marks[0], marks[-1], height - 44, top)
+    parts = [_horizontal(up(tick), left, WIDTH - ROOM, percent(tick)) for tick in marks]
+    at = {point["labels"]: across(point["labels"]) for point in (*past[:1], today, *ahead[1::2])}
+    parts += [tag("text", number(n), x=x, y=height - 26, class_="axis", text_anchor="middle") for n, x in at.items()]
+    parts.append(_title("labels", (left + WIDTH - ROOM) / 2, height - 6, middle=True))
+    parts.append(_title("accuracy", 2, top - 12))
+    edge = [(point["labels"], point["interval"][1]) for point in future]
+    edge += [(point["labels"], point["interval"][0]) for point in reversed(future)]
+    parts.append(tag("path", d=_path(edge, across, up) + "Z", class_="bar s0", style="opacity: 0.18"))
+    for j, series in enumerate((future, past)):
+        at_points = [(point["labels"], point["accuracy"]) for point in series]
+        if at_points:
+            parts.append(tag("path", d=_path(at_points, across, up), class_=f"line s{j}"))
+        parts += [tag("circle", cx=across(x), cy=up(y), r=3.5, class_=f"dot s{j}") for x, y in at_points]
+        y = 10 + 18.0 * j
+        name = ("expected of the model, with a 90 % band", "random forest on held-out rows")[j]
+        parts.append(tag("line", x1=left + 2, x2=left + 24, y1=y, y2=y, class_=f"line s{j}"))
+        parts.append(tag("text", name, x=left + 30, y=y + 4, class_="name"))
+    alt = f"Accuracy expected with more labels: {percent(today['accuracy'])} with {today['labels']}; " + "; ".join(
+        f"{percent(point['accuracy'])} ({span(point['interval'])}) with {point['labels']}" for point in ahead
+    )
+    return picture(WIDTH, height, alt, parts)
+
+
+def _path(points: Sequence[tuple[float, float]], across: _Scale, up: _Scale) -> str:
+    return "M" + "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in points)
+
+
 def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
     """Draw the confusion matrix of the held-out rows, shaded by the share of each true class."""
     c = len(classes)

@@ -127,7 +127,9 @@ def looks_like_quotas(counts: Array) -> bool:
     return bool(expected >= 2 and chi2.cdf(statistic, len(counts) - 1) < EVEN)
 
 
-def what_helps(verdict: str, counts: Array, interval: list[float], priors_given: bool) -> list[str]:
+def what_helps(
+    verdict: str, counts: Array, interval: list[float], priors_given: bool, more_labels: str | None = None
+) -> list[str]:
     """Return what would help most, as sentences.
 
     Parameters
@@ -140,15 +142,20 @@ def what_helps(verdict: str, counts: Array, interval: list[float], priors_given:
         Of the accuracy.
     priors_given : bool
         Whether the shares of the classes in the population are known.
+    more_labels : str, optional
+        What more labels would buy.
     """
     n, sentences = int(counts.sum()), []
     if not priors_given and looks_like_quotas(counts):
         sentences.append(QUOTA)
+    if more_labels is not None:
+        sentences.append(more_labels)
     if n < FEW_PER_CLASS * len(counts):
         half = f"{50 * (interval[1] - interval[0]):.0f} points"
+        known = f"More labels would help most: {n}" if more_labels is None else f"The {n} labels"
         sentences.append(
-            f"More labels would help most: {n} leave the accuracy uncertain by {half} either way. The command "
-            "deepsep next chooses the rows that would help most."
+            f"{known} leave the accuracy uncertain by {half} either way. The command deepsep next chooses the rows "
+            "that would help most."
         )
     elif verdict != USABLE:
         sentences.append(

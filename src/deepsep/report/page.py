@@ -134,6 +134,8 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
         drawn["intervals"] = figures.intervals(summary["accuracy"]["methods"])
         drawn["confusion"] = figures.confusion(summary["confusion"], summary["classes"])
         drawn["reliability"] = figures.reliability(summary["reliability"]["groups"])
+    if summary.get("more_labels") is not None:
+        drawn["more_labels"] = figures.more_labels(summary["more_labels"])
     if len(summary["outcome"]["by_share"]) > 1:
         drawn["by_share"] = _by_share(summary["outcome"]["by_share"])
     if summary["comparison"] is not None:

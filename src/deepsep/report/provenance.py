@@ -22,7 +22,7 @@ def settings_of(estimator: Any) -> dict[str, Any]:
     except TypeError:  # an adapter, whose estimator is a setting
         usual = {}
     own = clone(estimator).get_params(deep=False)
-    skipped = ("random_state", "verbose", "callback", "twins", "n_jobs")
+    skipped = ("random_state", "verbose", "callback", "twins", "learning_curve", "n_jobs")
     return {k: plain_value(v) for k, v in own.items() if k not in skipped and repr(v) != repr(usual.get(k, "–"))}
 
 

@@ -26,7 +26,7 @@ from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.evaluation.suspicious import COLUMNS, contradicted, rank_labels, suspicious_labels
 from deepsep.report import outcome, sentences
-from deepsep.report.committee_held_out import is_fitted_to, member_titles, members
+from deepsep.report.committee_held_out import gain_from_unlabelled, is_fitted_to, member_titles, members
 from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import (
@@ -39,6 +39,7 @@ from deepsep.report.held_out import (
     predict_all,
 )
 from deepsep.report.map import positions
+from deepsep.report.more_labels import more_labels
 from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
 from deepsep.report.provenance import made, plain_value, settings_of
@@ -179,6 +180,7 @@ def summarize(
     if summary["accuracy"] is not None:
         summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
         summary["accuracy"]["expected"] = _expected(split_model(model)[1]) if summary["members"] else None
+    summary["more_labels"] = _more_labels(split_model(model)[1], summary)
     summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model)
     step.report(folds + 1, "the map")
     beats_guessing = evaluation is not None and _beats_guessing(summary["accuracy"])
@@ -275,9 +277,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
             "by_shares": evaluation.by_shares,
             "methods": lines,
         },
-        "unlabelled_rows": sentences.unlabelled_rows(
-            None if start is None else {**start["against_model"], "name": start["name"]}, uses_unlabelled(estimator)
-        ),
+        "unlabelled_rows": sentences.unlabelled_rows(_against_start(estimator, start), uses_unlabelled(estimator)),
         "rounds": _rounds(evaluation, estimator),
         "curve": _curve(evaluation, names),
         "confusion": table.tolist(),
@@ -286,6 +286,15 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
             **sentences.calibration(lines[0], float(np.average(p.max(axis=1), weights=weight))),
         },
     }
+
+
+def _against_start(estimator: Any, start: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return how far the model is ahead of the same without its unlabelled rows, by the name that sentences use."""
+    if start is None:
+        return None
+    if isinstance(estimator, Committee) and (gain := gain_from_unlabelled(estimator)) is not None:
+        return {**gain, "name": f"{start['name']}, in a population with the estimated shares of the classes"}
+    return {**start["against_model"], "name": start["name"]}
 
 
 def _members(estimator: Any, known: Labels) -> dict[str, Any] | None:
@@ -315,6 +324,12 @@ def _expected(committee: Committee) -> dict[str, Any] | None:
     return None if expected is None else {"value": expected.value, "interval": list(expected.interval(0.95))}
 
 
+def _more_labels(estimator: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what more labels would buy a committee, if the unlabelled rows are like the labelled ones."""
+    holds = summary["accuracy"] is not None and summary["accuracy"]["holds_for_unlabelled"]
+    return more_labels(estimator.learning_curve_) if holds and summary["members"] is not None else None
+
+
 def _outcome(
     evaluation: Evaluation | None, summary: dict[str, Any], known: Labels, unlabelled: Array, model: Any
 ) -> dict[str, Any]:
@@ -327,7 +342,8 @@ def _outcome(
     counts = np.bincount(known.codes[known.labelled], minlength=len(known.classes))
     priors = split_model(model)[1].get_params(deep=False).get("priors")
     interval = accuracy["methods"][0]["accuracy"]["interval"]
-    helps = outcome.what_helps(verdict, counts, interval, priors_given=priors is not None)
+    more = None if summary["more_labels"] is None else summary["more_labels"]["sentence"]
+    helps = outcome.what_helps(verdict, counts, interval, priors_given=priors is not None, more_labels=more)
     return {"verdict": verdict, "by_share": points, "surest": outcome.surest(points), "what_helps": helps}
 
 

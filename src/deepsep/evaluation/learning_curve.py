@@ -1,0 +1,224 @@
+"""What more labels would buy: a power law through the accuracy with fewer labels, and what it says of more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from deepsep.core.checks import is_integer
+from deepsep.core.labels import Labels
+from deepsep.errors import ModelFileError
+from deepsep.evaluation.expected_accuracy import DEPENDENCE, ExpectedAccuracy
+from deepsep.evaluation.folds import Folds
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+
+Array = NDArray[Any]
+
+SHARES = (0.4, 0.6, 0.8, 1.0)  # of a fold's training labels
+MORE = 50
+LEVEL = 0.9
+
+# The law is error(n) / error(today) = f + (1 - f) (n / today)^-c, where f is the part of the mistakes that no number
+# of labels removes. Before any label is seen, the exponent c is log-normal and f is beta distributed: what is likeliest
+# given the committee's mistakes with 35, 125 and 500 labels on 18 tables (benchmarks/results/committee.csv).
+EXPONENT, EXPONENT_SPREAD = 0.75, 0.3
+FLOOR = (1.0, 0.8)
+SUBSET = 0.05  # standard deviation of an accuracy that comes from which labels are in the subset
+# The accuracy also depends on which labels there are: by chance, with a variance of LUCK² / n around the law, of which
+# labels that are added take a part away.
+LUCK = 0.15
+
+_C = np.exp(np.linspace(np.log(0.02), np.log(3.0), 241))
+_F = (np.arange(100) + 0.5) / 100
+
+
+class Gain(NamedTuple):
+    """By how much the accuracy should rise with more labels.
+
+    Attributes
+    ----------
+    value : float
+        The estimate, as a share: 0.02 is 2 points.
+    error : float
+        Its standard error.
+    low, high : float
+        Ends of an interval of 90 %.
+    """
+
+    value: float
+    error: float
+
+    @property
+    def low(self) -> float:
+        """The lower end of an interval of 90 %."""
+        return self.interval()[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of an interval of 90 %."""
+        return self.interval()[1]
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return the ends of an interval."""
+        half = float(ndtri((1 + level) / 2)) * self.error
+        return self.value - half, self.value + half
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """Which held-out rows are right after fits to parts of the labels.
+
+    Attributes
+    ----------
+    labels : array (k,)
+        Labels in training, as a mean over the folds.
+    right : array (m, k) of bool
+        Which rows are right, in the order of the folds.
+    """
+
+    labels: Array
+    right: Array
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """How the accuracy depends on the number of labels.
+
+    Attributes
+    ----------
+    n_labels : int
+        Labels today.
+    today : ExpectedAccuracy
+        The accuracy with them.
+    labels : array (k,)
+        Labels in training after which a stand-in was measured.
+    error : array (k,)
+        Its mistakes on held-out rows.
+    covariance : array (k, k)
+        Of the mistakes.
+    """
+
+    n_labels: int
+    today: ExpectedAccuracy
+    labels: Array
+    error: Array
+    covariance: Array
+
+    def gain(self, more: int = MORE) -> Gain:
+        """Return by how much the accuracy should rise with so many labels more."""
+        part = 1 - _law(1 + more / self.n_labels)
+        weight = self._posterior()
+        mean = float((weight * part).sum())
+        square = float((weight * part**2).sum())
+        mistakes = 1 - self.today.value
+        spread = mistakes**2 * (square - mean**2) + self.today.error**2 * square
+        luck = LUCK**2 * (1 / self.n_labels - 1 / (self.n_labels + more))
+        return Gain(mistakes * mean, float(np.sqrt(spread + luck)))
+
+    def to_state(self) -> dict[str, Any]:
+        """Return plain values from which :meth:`from_state` restores the curve, but for ``today``."""
+        arrays = {"labels": self.labels, "error": self.error, "covariance": self.covariance}
+        return {"n_labels": self.n_labels, **{name: array.tolist() for name, array in arrays.items()}}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], today: ExpectedAccuracy) -> LearningCurve:
+        """Return the curve that :meth:`to_state` took apart.
+
+        Raises
+        ------
+        ModelFileError
+            If the values do not fit together.
+        """
+        n_labels, k = state["n_labels"], len(state["labels"])
+        labels, error = (np.array(state[name], float) for name in ("labels", "error"))
+        covariance = np.array(state["covariance"], float).reshape(k, -1)
+        fits = error.shape == (k,) and covariance.shape == (k, k) and is_integer(n_labels, 1) and (labels > 0).all()
+        if not fits or not all(np.isfinite(array).all() for array in (labels, error, covariance)):
+            raise ModelFileError("the model's learning curve does not fit together. Save it again.")
+        return cls(n_labels, today, labels, error, covariance)
+
+    def _posterior(self) -> Array:
+        """Return how probable each exponent and floor is, (exponents, floors)."""
+        log_p = _log_prior()
+        if len(self.labels) > 1:
+            shape = np.stack([_law(n / self.n_labels) for n in self.labels], axis=-1)
+            precision = np.linalg.inv(self.covariance)
+            inner = np.einsum("cfi,ij,cfj->cf", shape, precision, shape)
+            cross = np.einsum("cfi,ij,j->cf", shape, precision, self.error)
+            log_p = log_p + cross**2 / inner / 2  # with the stand-in's own scale, whatever it is
+        p = np.exp(log_p - log_p.max())
+        return np.asarray(p / p.sum())
+
+
+def _law(ratio: float) -> Array:
+    """Return error(n) / error(today) for each exponent and floor, at a ratio of n to today."""
+    return np.asarray(_F + (1 - _F) * ratio ** -_C[:, None])
+
+
+def _log_prior() -> Array:
+    a, b = FLOOR
+    away = (np.log(_C) - np.log(EXPONENT)) / EXPONENT_SPREAD
+    return np.asarray(-(away[:, None] ** 2) / 2 + (a - 1) * np.log(_F) + (b - 1) * np.log1p(-_F))
+
+
+def fit_subsets(
+    estimator: Any, X: Any, labels: Labels, folds: Folds, *, weight: Array | None = None, n_jobs: int | None = None
+) -> Subsets:
+    """Fit a stand-in to parts of the training labels of each fold, and tell which rows of the fold are right.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A cheap one: it is fitted four times in each fold, to labelled rows alone.
+    X, labels, weight
+        All rows.
+    folds : Folds
+        The same as in the evaluation of the model.
+    n_jobs : int, optional
+        Fits at the same time.
+    """
+    labelled = replace(folds, rows=np.intersect1d(folds.rows, np.flatnonzero(labels.labelled)))
+    fewest = len(labelled.rows) - max(map(len, folds.tests))
+    shares = [share for share in SHARES if round(share * fewest) >= len(labels.classes)]
+    candidates = {str(share): Candidate(estimator, labelled_only=True, label_share=share) for share in shares}
+    fits = fit_folds(candidates, X, labels, labelled, weight=weight, ask=_predict, n_jobs=n_jobs)
+    right = [fits.p[name] == fits.classes[fits.codes] for name in candidates]
+    return Subsets(
+        np.array([np.mean(np.round(share * fits.n_training)) for share in shares]),
+        np.stack(right, axis=1) if right else np.zeros((len(fits.rows), 0), bool),
+    )
+
+
+def _predict(fitted: Any, X: Any) -> Array:
+    return np.asarray(fitted.predict(X))
+
+
+def learning_curve(
+    subsets: Subsets, weight: Array, n_labels: int, today: ExpectedAccuracy, *, repeats: int = 1
+) -> LearningCurve:
+    """Return the learning curve of a model from that of a stand-in.
+
+    Parameters
+    ----------
+    subsets : Subsets
+        From :func:`fit_subsets`.
+    weight : array (m,)
+        Weights of the held-out rows, which give the classes their shares in the population.
+    n_labels : int
+        All labels.
+    today : ExpectedAccuracy
+        The accuracy of the model with all of them.
+    repeats : int, default=1
+        How often every labelled row occurs.
+    """
+    share = weight / weight.sum()
+    wrong = 1.0 - subsets.right
+    error = share @ wrong
+    away = (wrong - error) * share[:, None]
+    covariance = DEPENDENCE**2 * repeats * away.T @ away + SUBSET**2 * np.eye(len(error))
+    return LearningCurve(n_labels, today, subsets.labels, error, covariance)
