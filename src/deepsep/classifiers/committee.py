@@ -18,7 +18,7 @@ from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.classifiers.student import Student
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, require
-from deepsep.core.labels import Labels
+from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
 from deepsep.core.notices import warn
 from deepsep.core.probability import prior_shift, shifted
@@ -499,7 +499,7 @@ class Committee(Classifier):
         if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
             raise ModelFileError("weights and members do not fit together. Save the model again.")
         if "held_out" in state:
-            codes = np.searchsorted(self.classes_, self.transduction_)
+            codes = codes_of(self.classes_, self.transduction_)
             self.out_of_fold_ = from_parts(state["held_out"], _own(arrays, "held_out."), codes, self.classes_)
             if not {COMMITTEE, *self.members_} <= set(self.out_of_fold_.p):
                 raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")

@@ -136,6 +136,12 @@ def summarize(
     for what, given in (("the table has", table), ("there are ids for", ids), ("proba has", proba)):
         if given is not None and len(given) != n:
             raise DataError(f"{what} {len(given)} rows and there are {n} labels; they must match.")
+    own = np.asarray(getattr(model, "classes_", known.classes)).tolist()
+    if own != known.classes.tolist() and set(own) == set(known.classes.tolist()):
+        raise DataError(
+            "the classes of the model were renamed and are not sorted any more, so that no report can be made of it. "
+            "Fit it again with the new names; deepsep rename renames the report beside a model."
+        )
     if comparison is not None:
         check_comparison(comparison, known, column_names(table))
     total = folds + 3
