@@ -21,9 +21,9 @@ from committee_members import PLACE, build
 
 from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.classifiers.committee_plan import MEMBERS
-from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
+from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.core.probability import log_shift_to_shares, shifted
-from deepsep.evaluation.expected_accuracy import expected_accuracy
+from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error
 from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.metrics import scores
 from deepsep.evaluation.population import to_population
@@ -130,7 +130,7 @@ class Committee:
     temperature: bool = True
 
     def answer(self):
-        """Return probabilities of the unlabelled rows, and of the labelled ones out of fold with their weights."""
+        """Return what it says of unlabelled and of labelled rows, their weights, and the error of its confidence."""
         cell, shares = self.cell, None
         everyone, unseen = (np.stack([p[name] for name in self.names]) for p in (cell.all, cell.unseen))
         weights = {seat.name: seat.weight for seat in MEMBERS} if self.usual else {}
@@ -150,11 +150,14 @@ class Committee:
         if not self.temperature:
             mixture = Mixture(mixture.weights)
         p = mixture(everyone)
-        held_out = mix_unseen(unseen, cell.codes, weight, cell.rows, cell.fold, **how)
+        without_folds = mixtures_without_folds(unseen, cell.codes, weight, cell.rows, cell.fold, **how)
+        held_out = mix_unseen(unseen, without_folds)
+        others = [mixture(everyone[:, ::2]) for _, mixture in without_folds]
         if self.priors:
             shift = log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p)))
-            p, held_out = shifted(p, shift), shifted(held_out, shift)
-        return p, held_out, weight
+            p, held_out, *others = (shifted(each, shift) for each in (p, held_out, *others))
+        error = jackknife_error([each.max(axis=1).mean() for each in others]) if others else 0.0
+        return p, held_out, weight, error
 
     def _adjusted(self, everyone, unseen, shares):
         pairs = []
@@ -203,10 +206,10 @@ def measure_cell(cell):
             continue
         if not set(committee.names) <= set(cell.all):
             continue
-        p, held_out, weight = committee.answer()
+        p, held_out, weight, error = committee.answer()
         line = {**key, "variant": name, **_figures(p, cell.truth)}
         if len(cell.codes):
-            expected = expected_accuracy(p, np.ones(len(p)), held_out, cell.codes, weight)
+            expected = expected_accuracy(p, np.ones(len(p)), held_out, cell.codes, weight, confidence_error=error)
             line |= {"expected": expected.value, "low": expected.low, "high": expected.high}
             line |= dict(
                 zip(("plain", "plain_low", "plain_high"), _share_right(held_out, cell.codes, weight), strict=True)
@@ -260,7 +263,7 @@ def verdict(cell, alone):
     twin = replace(cell, all=cell.all | alone.all, unseen=cell.unseen | alone.unseen)
     right, truly, weights = [], [], []
     for each in (cell, twin):
-        p, held_out, weight = Committee(each, each.members).answer()
+        p, held_out, weight, _ = Committee(each, each.members).answer()
         right.append(held_out.argmax(axis=1) == each.codes)
         truly.append((p.argmax(axis=1) == each.truth).mean())
         weights.append(weight)
