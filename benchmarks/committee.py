@@ -30,6 +30,7 @@ from deepsep.evaluation.population import to_population
 from deepsep.report.sentences import unlabelled_rows
 
 RESULT = Path(__file__).parent / "results" / "committee.csv"
+OTHER_FOLDS = ("3", "10", "5x2", "5x3")  # folds, and how often the labels are dealt into them
 VERDICTS = RESULT.with_name("committee_verdicts.csv")
 CHOOSING = range(100, 200)  # draws on which settings were chosen
 FIGURES = ("accuracy", "ece", "log_loss")
@@ -97,6 +98,11 @@ class Cell:
         return cls(how, table, int(labels), int(seed), unseen, everyone, codes, rows, fold, truth)
 
     @property
+    def repeats(self):
+        """How often the labels were dealt into folds."""
+        return max(1, len(self.rows) // max(1, len(np.unique(self.rows))))
+
+    @property
     def members(self):
         """The members that a committee of normal effort has."""
         return [seat.name for seat in MEMBERS if "normal" in seat.efforts]
@@ -156,7 +162,7 @@ class Committee:
         if self.priors:
             shift = log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p)))
             p, held_out, *others = (shifted(each, shift) for each in (p, held_out, *others))
-        error = jackknife_error([each.max(axis=1).mean() for each in others]) if others else 0.0
+        error = jackknife_error([each.max(axis=1).mean() for each in others], cell.repeats) if others else 0.0
         return p, held_out, weight, error
 
     def _adjusted(self, everyone, unseen, shares):
@@ -170,7 +176,7 @@ class Committee:
 def _evidence(cell, shares):
     weight = to_population(cell.codes, None, shares) if len(cell.codes) else None
     weight = np.ones(len(cell.codes)) if weight is None else weight
-    return weight * weight.sum() / max(weight @ weight, 1e-12)
+    return weight * weight.sum() / max(weight @ weight, 1e-12) / cell.repeats
 
 
 def variants():
@@ -217,6 +223,22 @@ def measure_cell(cell):
         yield line
 
 
+def measure_folds(how, name):
+    """Yield a line of figures for every other number of folds, by the members that were fitted in all of them."""
+    kinds = [kind for kind in ("5", *OTHER_FOLDS) if any(PLACE.glob(f"{how}-{kind}/*/{name}"))]
+    cells = [Cell.read(how, name, kind) for kind in kinds]
+    if len(cells) > 1:
+        members = [m for m in cells[0].members if all(m in cell.all for cell in cells)]
+        for kind, cell in zip(kinds, cells, strict=True):
+            p, held_out, weight, error = Committee(cell, members).answer()
+            expected = expected_accuracy(
+                p, np.ones(len(p)), held_out, cell.codes, weight, repeats=cell.repeats, confidence_error=error
+            )
+            line = {"how": how, "table": cell.table, "labels": cell.labels, "seed": cell.seed}
+            line |= {"variant": f"{kind} folds", **_figures(p, cell.truth)}
+            yield line | {"expected": expected.value, "low": expected.low, "high": expected.high}
+
+
 def _figures(p, truth):
     known = truth >= 0  # rows of classes without labels cannot be right
     figures = scores(p[known], truth[known])
@@ -241,7 +263,7 @@ def measure(a):
                 cell = Cell.read(how, place.name)
                 if cell.seed in CHOOSING or not set(cell.members) <= set(cell.all):
                     continue
-                for line in measure_cell(cell):
+                for line in (*measure_cell(cell), *measure_folds(how, place.name)):
                     writer.writerow({k: f"{v:.5f}" if isinstance(v, float) else v for k, v in line.items()})
 
 
