@@ -16,6 +16,7 @@ from deepsep.cli.compare import compare
 from deepsep.cli.demo import demo
 from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
+from deepsep.cli.export import export
 from deepsep.cli.fit import fit
 from deepsep.cli.label import label
 from deepsep.cli.methods import methods
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, fit, next_, label, score, explain, compare, methods, experiment):
+for command in (demo, check, segments, fit, next_, label, score, export, explain, compare, methods, experiment):
     app.command(command.__name__.rstrip("_"))(command)
 
 
