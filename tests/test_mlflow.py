@@ -147,5 +147,5 @@ def test_models_of_others_are_refused(tmp_path):
 
 def test_missing_package_is_named(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow.pyfunc", None)
-    with pytest.raises(ImportError, match="pip install mlflow"):
+    with pytest.raises(ImportError, match=r"pip install .deepsep\[mlflow\]"):
         log_model(model)

@@ -215,7 +215,7 @@ def test_other_models_are_refused(model, message, tmp_path):
 
 def test_missing_package_is_named(fitted, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    with pytest.raises(ImportError, match="pip install onnx"):
+    with pytest.raises(ImportError, match=r"pip install .deepsep\[onnx\]"):
         export_onnx(fitted, tmp_path / "model.onnx")
 
 

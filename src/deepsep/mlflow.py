@@ -16,13 +16,12 @@ from typing import Any
 import pandas as pd
 
 from deepsep._version import __version__
-from deepsep.errors import ModelFileError, ParameterError, Setting, missing_package
+from deepsep.errors import ModelFileError, missing_package
 from deepsep.files.folder import read_file
 from deepsep.files.manifest import MANIFEST, read_manifest, versions
 from deepsep.models import load, save
 from deepsep.scoring.frame import schema_of, score_frame
 from deepsep.scoring.leaving_out import values_in_training
-from deepsep.scoring.student import student_of, with_student
 
 FOLDER = "model"
 EXAMPLES = 3  # rows of the input example
@@ -103,12 +102,8 @@ class Scorer:
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> pd.DataFrame:
         """Return the label, the probabilities and the confidence of every row."""
-        model = self.model
-        if (params or {}).get("fast"):
-            if student_of(model) is None:
-                raise ParameterError("{fast}: the model has no student. Leave it out.", fast=Setting("fast", True))
-            model = with_student(model)
-        return score_frame(model, model_input).drop(columns="row")
+        fast = bool((params or {}).get("fast"))
+        return score_frame(self.model, model_input, fast=fast).drop(columns="row")
 
 
 def _load_pyfunc(path: str) -> Scorer:
@@ -176,4 +171,4 @@ def _mlflow(module: str) -> Any:
     try:
         return import_module(f"mlflow.{module}")
     except ImportError as error:
-        raise missing_package("deepsep.mlflow", "mlflow") from error
+        raise missing_package("deepsep.mlflow", "'deepsep[mlflow]'") from error

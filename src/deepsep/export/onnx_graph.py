@@ -28,7 +28,7 @@ class Graph:
         try:
             self.onnx: Any = import_module("onnx")
         except ImportError as error:
-            raise missing_package("the export to ONNX", "onnx") from error
+            raise missing_package("the export to ONNX", "'deepsep[onnx]'") from error
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
