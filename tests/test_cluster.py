@@ -100,6 +100,7 @@ def test_dask_scores_the_same(table, scorer, expected, scheduler):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore:The copy keyword:DeprecationWarning")
 def test_spark_scores_the_same(table, scorer, expected):
     sql = pytest.importorskip("pyspark.sql", reason="pip install pyspark, which needs Java, to try it on Spark")
     spark = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
