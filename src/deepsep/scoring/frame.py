@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from deepsep.core.labels import codes_of
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.scoring.blocks import encoded, in_blocks, rows_of
@@ -128,7 +129,7 @@ def score_rows(
         answers = np.empty((0, len(classes))) if has_p else classes[:0]
     if not has_p:
         if counts is not None:
-            counts.add_answers(np.searchsorted(classes, answers), None)
+            counts.add_answers(codes_of(classes, answers), None)
         return pd.DataFrame(out | {names[0]: answers}), Tally(Counter(answers.tolist()))
     if counts is not None and len(answers):
         counts.add_answers(answers.argmax(axis=1), answers.max(axis=1))
