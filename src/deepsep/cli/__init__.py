@@ -17,6 +17,7 @@ from deepsep.cli.compare import compare
 from deepsep.cli.demo import demo
 from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
+from deepsep.cli.export import export
 from deepsep.cli.fit import fit
 from deepsep.cli.label import label
 from deepsep.cli.methods import methods
@@ -43,6 +44,7 @@ for command in (
     next_,
     label,
     score,
+    export,
     explain,
     rename,
     compare,
