@@ -162,6 +162,10 @@ class Student(Classifier):
         with one_blas_thread():
             return check_probabilities(self._probabilities(X))
 
+    def network_average(self) -> NetworkAverage:
+        """Return the network with its scaling, as it predicts."""
+        return self._network
+
     def _probabilities(self, X: Array) -> Array:
         return self._network.predict_proba(X)
 

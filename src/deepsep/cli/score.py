@@ -105,15 +105,15 @@ def score(
         import time
 
         from deepsep.cli.decisions import decision_lines
+        from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
-        from deepsep.models import load
         from deepsep.scoring import score_file
         from deepsep.scoring.costs import read_costs
         from deepsep.scoring.remembered import profile_of, provenance_of
 
         if fast and exact:
             raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
-        fitted = load(model)
+        fitted = open_classifier(model, "score")
         if fail_on_drift and profile_of(fitted) is None:
             raise ParameterError(
                 f"--fail-on-drift: the model in {model} has no profile of its training table. Fit it again with this "

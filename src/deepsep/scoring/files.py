@@ -32,7 +32,7 @@ from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.remembered import profile_of, provenance_of
-from deepsep.scoring.student import choose, describe, have_more_rows
+from deepsep.scoring.student import check_fast, choose, describe, have_more_rows
 from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
 from deepsep.table.columns import check_names
@@ -168,13 +168,7 @@ def score_file(
         )
     _check_target(place, goal, to_folder)
     decisions = Decisions.of(model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-    if fast and sets is not None:
-        raise ParameterError(
-            "{fast}: sets rest on the committee's predictions out of fold, and the student's probabilities are others. "
-            "Leave out {fast}, or {sets}.",
-            fast=Setting("fast", True),
-            sets=Setting("sets"),
-        )
+    check_fast(fast, sets)
     if fast is None and (sets is not None or abstain is not None):
         fast = False
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
