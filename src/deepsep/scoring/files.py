@@ -5,44 +5,32 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from sklearn.pipeline import Pipeline
-
-from deepsep.core.notices import warn
-from deepsep.drift.comparison import compare
-from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.profile import TrainingProfile
-from deepsep.drift.sentences import notice
-from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
+from deepsep.databases.opening import open_reader
+from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.files.leftovers import hidden_name, remove_leftovers
-from deepsep.models import load
-from deepsep.scoring import local, ray_engine
+from deepsep.scoring import ray_engine
 from deepsep.scoring.costs import Costs
-from deepsep.scoring.decisions import Decisions, Tally, evidence_of
-from deepsep.scoring.frame import schema_of
-from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
-from deepsep.scoring.remembered import profile_of, provenance_of
-from deepsep.scoring.student import choose, describe, have_more_rows
+from deepsep.scoring.run import Progress, Scoring, warn_of_drift
 from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
-from deepsep.table.columns import check_names
 from deepsep.table.excel_cells import ROWS, check_fits
-from deepsep.table.locations import find_column, kind_of, part_files
+from deepsep.table.locations import kind_of, part_files
+from deepsep.table.queries import Query, QueryTable
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 OTHERS = 50  # columns of a result beside the probabilities, at most
-Progress = Callable[[int, float], None]
 
 
 def score_file(
     model: Any,
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Query,
     target: str | os.PathLike[str],
     *,
     id: str | None = None,
@@ -75,8 +63,9 @@ def score_file(
     ----------
     model : fitted classifier, or path
         The model, or the folder of a saved one.
-    source : str or path
-        CSV, TSV, Parquet, Feather, Excel or SPSS, or a folder of Parquet parts.
+    source : str, path or Query
+        CSV, TSV, Parquet, Feather, Excel or SPSS, or a folder of Parquet parts; or a :class:`deepsep.table.Query` to a
+        database, whose rows are sorted by ``id``.
     target : str or path
         A file that ends in ``.parquet``, ``.csv``, ``.tsv`` or ``.xlsx``; an existing one is replaced. CSV is UTF-8
         with a byte order mark, from which Excel knows the encoding. For a folder of parts also a folder, which gets a
@@ -136,16 +125,21 @@ def score_file(
     DataError
         If the source cannot be read, or its columns differ from those of the training table.
     """
-    if not (isinstance(batch_rows, int) and batch_rows >= 1):
-        raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("batch_rows", batch_rows))
-    if fast not in (None, True, False):
-        raise ParameterError("{fast}; pass True, False or None.", fast=Setting("fast", fast))
     if engine not in ("local", "ray"):
         raise ParameterError("{engine}; pass 'local' or 'ray'.", engine=Setting("engine", engine))
-    if isinstance(model, str | os.PathLike):
-        model = load(model)
-    place, goal = Path(source), Path(target)
-    folder = kind_of(place) == "parts"
+    scoring = Scoring(
+        model,
+        id=id,
+        batch_rows=batch_rows,
+        fast=fast,
+        sets=sets,
+        per_class=per_class,
+        abstain=abstain,
+        costs=costs,
+        reasons=reasons,
+    )
+    place, goal = source if isinstance(source, Query) else Path(source), Path(target)
+    folder = isinstance(place, Path) and kind_of(place) == "parts"
     to_folder = folder and goal.suffix.lower() not in FORMATS
     if not to_folder and goal.suffix.lower() not in FORMATS:
         raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if folder else ''}.")
@@ -156,27 +150,9 @@ def score_file(
             local=Setting("engine", "local"),
         )
     _check_target(place, goal, to_folder)
-    decisions = Decisions.of(model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-    if fast and sets is not None:
-        raise ParameterError(
-            "{fast}: sets rest on the committee's predictions out of fold, and the student's probabilities are others. "
-            "Leave out {fast}, or {sets}.",
-            fast=Setting("fast", True),
-            sets=Setting("sets"),
-        )
-    if fast is None and (sets is not None or abstain is not None):
-        fast = False
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_beside(beside)
-    profile, provenance = profile_of(model), provenance_of(model)
-    options: dict[str, Any] = {
-        "id": id,
-        "batch_rows": batch_rows,
-        "decisions": decisions,
-        "profile": profile,
-        "provenance": provenance,
-    }
-    reading = {
+    reading: dict[str, Any] = {
         "encoding": encoding,
         "delimiter": delimiter,
         "sheet": sheet,
@@ -187,59 +163,32 @@ def score_file(
     remove_leftovers(goal)
     remove_leftovers(beside)
     scratch = hidden_name(goal, "new" if to_folder else f"new{goal.suffix}")
-    files = part_files(place) if folder else [place]
-    parts, ignored = _plan(model, place, files, scratch, to_folder, id, reading)
-    if goal.suffix.lower() == ".xlsx" and not to_folder:
-        _check_sheet(parts, len(model.classes_))
-    scorer = choose(model, parts, fast)
-    sizes = [part.n_rows for part in parts]
-    n_rows = None if None in sizes else sum(size or 0 for size in sizes)
-    options["every"] = one_in(n_rows)
-    options["leaving_out"] = None
-    if reasons is not None:
-        options["leaving_out"] = LeavingOut(scorer, reasons, values_in_training(model))
-        options["leaving_out"].check_cost(scorer, n_rows, lambda most: have_more_rows(parts, most))
-    report = _Report(parts, progress)
-    try:
-        if engine == "ray":
-            tallies = ray_engine.score_parts(scorer, parts, options, report, address=address)
+    with ExitStack() as stack:
+        parts = []
+        if isinstance(place, Query):
+            rows = QueryTable(stack.enter_context(open_reader(place.database)), place.sql, id=id)
+            parts.append(scoring.part(rows, scratch, 0, "the query"))
         else:
-            tallies = local.score_parts(scorer, parts, options, report)
-        beside.unlink(missing_ok=True)  # it is about the earlier target
-        _move(scratch, goal)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
-    whole = sum(tallies, Tally())
-    drift = _compare(profile, tallies, model, scorer)
-    done = {
-        "rows": whole.rows,
-        "parts": len(files),
-        "labels": {name: whole.labels[name] for name in np.asarray(model.classes_).tolist()},
-        "ignored": ignored,
-        "target": str(goal),
-        "decisions": decisions.describe(whole, evidence_of(scorer)),
-        "reasons": reasons and {"number": reasons, "passes": options["leaving_out"].passes},
-        **describe(model, scorer),
-        "model": provenance,
-        "drift": drift,
-        "drift_file": str(beside),
-    }
+            for file in part_files(place) if folder else [place]:
+                table = TableFile(file, id=id, **reading)
+                to = scratch / file.relative_to(place) if to_folder else scratch
+                parts.append(scoring.part(table, to, sum(part.n_rows or 0 for part in parts), file))
+        if goal.suffix.lower() == ".xlsx" and not to_folder:
+            _check_sheet(parts, len(scoring.model.classes_))
+        scoring.choose(parts)
+        try:
+            if engine == "ray":
+                tallies = scoring.score(parts, progress, partial(ray_engine.score_parts, address=address))
+            else:
+                tallies = scoring.score(parts, progress)
+            beside.unlink(missing_ok=True)  # it is about the earlier target
+            _move(scratch, goal)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True) if to_folder else scratch.unlink(missing_ok=True)
+    done = {**scoring.result(tallies), "parts": len(parts), "target": str(goal), "drift_file": str(beside)}
     _write_beside(beside, {"deepsep": "drift", "source": str(place), **done})
-    if drift is not None and drift["drifted"]:
-        warn(notice(drift), DriftWarning)
+    warn_of_drift(done["drift"])
     return done
-
-
-def _compare(profile: TrainingProfile | None, tallies: list[Tally], model: Any, scorer: Any) -> dict[str, Any] | None:
-    """Return how all scored rows differ from the training table."""
-    if profile is None:
-        return None
-    counts = Counts(profile)
-    for tally in tallies:
-        if tally.drift is not None:
-            counts += tally.drift
-    agreement = None if scorer is model else describe(model, scorer)["student"]["agreement"]
-    return compare(profile, counts, np.asarray(model.classes_).tolist(), agreement=agreement)
 
 
 def _check_beside(place: Path) -> None:
@@ -264,47 +213,15 @@ def _write_beside(place: Path, content: dict[str, Any]) -> None:
         scratch.unlink(missing_ok=True)
 
 
-def _plan(
-    model: Any,
-    place: Path,
-    files: list[Path],
-    scratch: Path,
-    to_folder: bool,
-    id: str | None,
-    reading: dict[str, Any],
-) -> tuple[list[Part], list[str]]:
-    """Return the parts to score and the ignored columns, after a check of every part's columns."""
-    schema = schema_of(model)
-    left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
-    parts, first, ignored = [], 0, []
-    for file in files:
-        table = TableFile(file, id=id, **reading)
-        try:
-            check_names(schema, left_out, table.names if id in schema else _others(table.names, id))
-        except DataError as error:
-            raise DataError(f"{file}: {error}") from None
-        if id is not None:
-            find_column(table.names, id, "id column")
-        ignored = [name for name in table.names if schema and name not in schema and name != id]
-        to = scratch / file.relative_to(place) if to_folder else scratch
-        parts.append(Part(table, to, first, table.n_rows, schema or dict.fromkeys(_others(table.names, id), "number")))
-        first += table.n_rows or 0
-    return parts, ignored
-
-
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
     """Raise if the rows do not fit on an Excel sheet, before they are scored."""
     sizes = [part.n_rows or (ROWS + 1) * part.source.has_more_rows(ROWS) for part in parts]
     check_fits(sum(sizes), n_classes + OTHERS, "the result", INSTEAD)
 
 
-def _others(names: Iterable[str], id: str | None) -> list[str]:
-    return [name for name in names if name != id]
-
-
-def _check_target(source: Path, goal: Path, to_folder: bool) -> None:
+def _check_target(source: Path | Query, goal: Path, to_folder: bool) -> None:
     """Raise if the result would overwrite anything but an earlier result."""
-    here, there = source.resolve(), goal.resolve()
+    here, there = Path(source.database if isinstance(source, Query) else source).resolve(), goal.resolve()
     if here == there:
         raise DataError(f"source and target are both {goal}. Name another target.")
     if here in there.parents or there in here.parents:
@@ -338,16 +255,3 @@ def _move(scratch: Path, goal: Path) -> None:
             os.rename(old, goal)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-class _Report:
-    """Sums the progress over all parts."""
-
-    def __init__(self, parts: list[Part], progress: Progress | None) -> None:
-        self.rows, self.progress = 0, progress
-        self.total = sum(part.n_rows or 0 for part in parts)
-
-    def __call__(self, rows: int, share: float) -> None:
-        self.rows += rows
-        if self.progress is not None:
-            self.progress(self.rows, self.rows / self.total if self.total else share)

@@ -18,8 +18,11 @@ from deepsep.evaluation.frames import prediction_names
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.frame import label_name, score_rows
 from deepsep.scoring.leaving_out import LeavingOut
-from deepsep.scoring.parts import Part, Report
+from deepsep.scoring.parts import Part, Report, Target
+from deepsep.scoring.scores_tables import TableWriter
 from deepsep.scoring.writing import MARK, Writer
+
+AnyWriter = Writer | TableWriter
 
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
@@ -28,12 +31,17 @@ def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], r
     types = label_type(model, decisions, leaving_out)
     for target, together in groupby(parts, key=lambda part: part.target):
         group = list(together)
-        with Writer(target, types | _id_type(group, id), options["provenance"]) as writer:
+        with open_writer(target, types | _id_type(group, id), options["provenance"]) as writer:
             tallies += [score_part(model, part, writer, options, report) for part in group]
             if writer.empty:  # a table without rows gives a result without rows
                 nothing = pd.DataFrame(columns=_columns(group[0], id))
                 writer.write(score_rows(model, nothing, decisions, id=id, leaving_out=leaving_out)[0])
     return tallies
+
+
+def open_writer(target: Target, types: Mapping[str, Any], provenance: Mapping[str, Any]) -> AnyWriter:
+    """Return what writes predictions to a file, or to a table of a database."""
+    return Writer(target, types, provenance) if isinstance(target, Path) else TableWriter(target, types)
 
 
 def _columns(part: Part, id: str | None) -> list[str]:
@@ -66,7 +74,7 @@ def _id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
     return types
 
 
-def score_part(model: Any, part: Part, writer: Writer, options: Mapping[str, Any], report: Report) -> Tally:
+def score_part(model: Any, part: Part, writer: AnyWriter, options: Mapping[str, Any], report: Report) -> Tally:
     """Score one file and return what it holds."""
     id, whole, row = options["id"], Tally(), part.first_row
     drift = None if options["profile"] is None else Counts(options["profile"], options["every"])
