@@ -97,9 +97,7 @@ class Connection(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(DeepSepError):
-            self.rollback()
-        with suppress(DeepSepError):
+        with suppress(DeepSepError):  # what was not committed is undone
             self.close()
 
     @contextmanager
@@ -130,6 +128,7 @@ class AdbcConnection(Connection):
     def __init__(self, place: str, module: Any, address: str, **options: Any) -> None:
         super().__init__(place)
         self._errors = module.Error
+        self._reading: Any = None  # a cursor that gives rows
         with self._clear():
             self._connection = module.connect(address, **options)
 
@@ -164,9 +163,21 @@ class AdbcConnection(Connection):
             self._connection.rollback()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; rows that are still to come are not waited for."""
         with self._clear():
+            if self._reading is not None:
+                self._reading.adbc_cancel()
+                self._reading.close()
             self._connection.close()
+
+    @contextmanager
+    def reading(self, query: str) -> Iterator[Any]:
+        """Yield a cursor that gives the rows of a query."""
+        with self._clear(), self._connection.cursor() as cursor:
+            self._reading = cursor
+            cursor.execute(query)
+            yield cursor
+        self._reading = None
 
 
 def in_batches(pieces: Iterator[Any], rows: int) -> Iterator[Any]:

@@ -41,7 +41,7 @@ class DuckDB(Connection):
         "no space left": "Make room on the disk, and run the same command again.",
     }
 
-    def __init__(self, place: str, *, read_only: bool, shared: bool = False) -> None:
+    def __init__(self, place: str, *, read_only: bool, shared: bool) -> None:
         super().__init__(place)
         try:
             driver = import_module("duckdb")

@@ -11,16 +11,18 @@ from deepsep.databases.sqlite import SQLite
 
 def open_reader(database: str, *, beside_writer: bool = False) -> Connection:
     """Return a connection that can only read; ``beside_writer``: this process writes to the same database."""
-    address = Address.of(database)
-    if address.system == "duckdb":
-        return DuckDB(address.place, read_only=True, shared=beside_writer)
-    return (PostgreSQL if address.system == "postgresql" else SQLite)(address.place, read_only=True)
+    return _open(database, read_only=True, shared=beside_writer)
 
 
 def open_writer(database: str) -> Connection:
     """Return a connection that can write."""
+    return _open(database, read_only=False, shared=True)
+
+
+def _open(database: str, *, read_only: bool, shared: bool) -> Connection:
     address = Address.of(database)
-    system: type[PostgreSQL | SQLite | DuckDB] = {"postgresql": PostgreSQL, "sqlite": SQLite, "duckdb": DuckDB}[
-        address.system
-    ]
-    return system(address.place, read_only=False)
+    if address.system == "postgresql":
+        return PostgreSQL(address.place, read_only=read_only)
+    if address.system == "sqlite":
+        return SQLite(address.place, read_only=read_only)
+    return DuckDB(address.place, read_only=read_only, shared=shared)

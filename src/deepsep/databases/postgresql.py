@@ -87,10 +87,8 @@ class PostgreSQL(AdbcConnection):
 
     def stream(self, query: str, rows: int) -> Iterator[Any]:
         """Yield the rows of a query as Arrow tables, in bounded memory."""
-        with self._clear(), self._connection.cursor() as cursor:
-            cursor.execute(query)
-            with cursor.fetch_record_batch() as reader:
-                yield from in_batches(iter(reader), rows)
+        with self.reading(query) as cursor, cursor.fetch_record_batch() as reader:
+            yield from in_batches(iter(reader), rows)
 
     def append(self, table: tuple[str, ...], rows: Any) -> None:
         """Append an Arrow table to a table, in the current transaction."""
