@@ -41,13 +41,7 @@ class Address:
         if scheme is None:
             return _file(Path(text))
         rest = text[scheme.end() :]
-        if PASSWORD.search(rest):
-            raise DataError(
-                "the URL in {database} contains a password, which other users of the machine can see in the list of "
-                "processes, and which stays in the history of the shell. Leave it out, and set PGPASSWORD in the "
-                "environment, or write it to ~/.pgpass.",
-                database=Setting("database"),
-            )
+        refuse_password(text)
         system = scheme[1].lower()
         if system in ("postgresql", "postgres"):
             return cls("postgresql", f"postgresql://{rest}")
@@ -60,6 +54,18 @@ class Address:
             f"{{database}}: deepsep reads no databases of {system!r}. Name {EXAMPLES}; from other systems, export the "
             "rows as Parquet.",
             database=Setting("database", text),
+        )
+
+
+def refuse_password(text: str) -> None:
+    """Raise if an address contains a password, before anything shows it."""
+    scheme = SCHEME.match(text)
+    if scheme is not None and PASSWORD.search(text, scheme.end()):
+        raise DataError(
+            "the URL in {database} contains a password, which other users of the machine can see in the list of "
+            "processes, and which stays in the history of the shell. Leave it out, and set PGPASSWORD in the "
+            "environment, or write it to ~/.pgpass.",
+            database=Setting("database"),
         )
 
 

@@ -57,7 +57,7 @@ class PostgreSQL(AdbcConnection):
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Return the columns of a query, with their types as the system calls them."""
         with self._clear(), self._connection.cursor() as cursor:
-            schema = cursor.adbc_execute_schema(query)
+            schema = cursor.adbc_execute_schema(f"select * from ({query}\n) as deepsep_source")
         return [(field.name, (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()) for field in schema]
 
     def readable(self, name: str, kind: str) -> str:

@@ -49,7 +49,7 @@ class SQLite(AdbcConnection):
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Return the columns of a query; values have types, columns have none."""
         with self._clear(), self._connection.cursor() as cursor:
-            cursor.execute(f"select * from ({query}) limit 0")
+            cursor.execute(f"select * from ({query}\n) limit 0")
             return [(name, "") for name in cursor.fetch_arrow_table().column_names]
 
     def readable(self, name: str, kind: str) -> str:
@@ -58,7 +58,8 @@ class SQLite(AdbcConnection):
 
     def key_type(self, query: str, name: str) -> tuple[str, Any]:
         """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
-        found = self.fetch(f"select distinct typeof({quoted(name)}) from ({query}) where {quoted(name)} is not null")
+        key = quoted(name)
+        found = self.fetch(f"select distinct typeof({key}) from ({query}\n) where {key} is not null")
         kinds = sorted(kind for (kind,) in found) or ["integer"]
         if len(kinds) > 1 or kinds[0] not in KEYS:
             raise DataError(

@@ -102,7 +102,7 @@ def score_query(
         if record is not None and scoring.fast is None:
             scoring.fast = record.settings["scored_by"] == "student"
         with open_reader(query.database, beside_writer=True) as reader:
-            rows = QueryTable(reader, query.sql, id=id, besides=None if record is None else table.place)
+            rows = QueryTable(reader, query.sql, id=id, besides=None if record is None else table.place, unique=True)
             parts = [scoring.part(rows, table, 0, "the query")]
             scoring.choose(parts)
             settings = _settings(scoring)
@@ -112,7 +112,8 @@ def score_query(
             try:
                 tallies = scoring.score(parts, progress)
             except DeepSepError as error:
-                raise type(error)(f"{error.text} {_written(table, already)}", **error.settings) from error
+                gap = " " if error.text.endswith(".") else "\n"
+                raise type(error)(f"{error.text}{gap}{_written(table, already)}", **error.settings) from error
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"Interrupted. {_written(table, already)}") from None
         done = {

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deepsep.databases.connections import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
@@ -120,7 +119,6 @@ class ScoresTable:
     def write(self, table: Any) -> None:
         """Write rows, sorted by their keys, in one transaction: all of them or none."""
         keys = table[self.id].combine_chunks()
-        self._check_keys(keys)
         records = ".".join(map(quoted, self._records))
         try:
             if self._schema is None:
@@ -139,17 +137,6 @@ class ScoresTable:
         self._schema = table.schema
         if len(keys):
             self.rows, self.last_key = self.rows + len(keys), keys[-1].as_py()
-
-    def _check_keys(self, keys: Any) -> None:
-        twice = keys[1:].filter(pc.equal(keys[1:], keys[:-1]))
-        if len(keys) and self.last_key is not None and keys[0].as_py() == self.last_key:
-            twice = keys[:1]
-        if len(twice):
-            raise DataError(
-                f"the key {self.id!r} is not unique: {twice[0].as_py()!r} occurs several times in the query. Name "
-                "another column with {id}, or write the query so that it gives every key once.",
-                id=Setting("id"),
-            )
 
     def _create(self, records: str, schema: Any) -> None:
         """Create the table and its record, in the transaction of the first batch."""

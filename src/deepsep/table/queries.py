@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from deepsep.databases.addresses import refuse_password
 from deepsep.databases.connections import Connection, quoted
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, Setting
@@ -36,6 +37,9 @@ class Query:
     database: str
     sql: str
 
+    def __post_init__(self) -> None:
+        refuse_password(self.database)
+
     def __str__(self) -> str:
         return f"a query to {self.database}"
 
@@ -52,6 +56,8 @@ class QueryTable:
         The column of identifiers, by which the rows are sorted.
     besides : str, optional
         A table whose identifiers are left out.
+    unique : bool, default=False
+        Whether every row must have an identifier of its own.
 
     Attributes
     ----------
@@ -61,7 +67,15 @@ class QueryTable:
         The number of rows, without those that are left out.
     """
 
-    def __init__(self, connection: Connection, sql: str, *, id: str | None = None, besides: str | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        sql: str,
+        *,
+        id: str | None = None,
+        besides: str | None = None,
+        unique: bool = False,
+    ) -> None:
         self.connection = connection
         self.sql = sql.strip().rstrip(";").rstrip()
         if not self.sql:
@@ -70,16 +84,23 @@ class QueryTable:
         self.names = [name for name, _ in columns]
         check_unique("the query", self.names)
         self.kinds = dict(columns)
-        source = f"from ({self.sql}) as deepsep_source"
+        source = f"from ({self.sql}\n) as deepsep_source"
         key = None if id is None else quoted(find_column(self.names, id, "id column"))
         if besides is not None:
             done = f"select 1 from {besides} as deepsep_done where deepsep_done.{key} = deepsep_source.{key}"
             source += f" where not exists ({done})"
-        count, given = connection.fetch(f"select count(*), count({key or '*'}) {source}")[0]
+        keys = f"count({'distinct ' if unique else ''}{key or '*'})"
+        count, given, different = connection.fetch(f"select count(*), count({key or '*'}), {keys} {source}")[0]
         if given < count:
             raise DataError(
                 f"{count - given:,} of {count:,} rows of the query have no {id!r}, by which they are sorted and known. "
                 f"Leave them out: where {id} is not null."
+            )
+        if different < given:
+            raise DataError(
+                f"the key {id!r} is not unique: {count:,} rows have {different:,} keys. Name another column "
+                "with {id}, or write the query so that it gives every key once.",
+                id=Setting("id"),
             )
         self.n_rows: int = count
         self._source = source if key is None else f"{source} order by deepsep_source.{key}"
