@@ -486,6 +486,19 @@ def test_names_are_quoted(base: Base, model, expected) -> None:
     assert len(base.get(PEOPLE)) == ROWS
 
 
+def test_a_table_in_another_schema(base: Base, model, expected) -> None:
+    if base.system == "sqlite":
+        with pytest.raises(DataError, match="SQLite has no schemas"):
+            score_query(model, base.query(), "other.scores", id="customer")
+        return
+    base.do("create schema other")
+    for _ in range(2):
+        score_query(model, base.query(), "other.scores", id="customer")
+    same(base.scores("other.scores"), expected)
+    assert base.get("select * from other.deepsep_scores")["table_name"].tolist() == ["scores"]
+    base.do("drop schema other cascade")
+
+
 def test_reading_cannot_write(postgresql: Base, model) -> None:
     postgresql.do("create function wipe() returns bigint language sql as 'delete from people returning 1::bigint'")
     with pytest.raises(DataError, match="read-only transaction"):
@@ -551,13 +564,18 @@ def test_a_server_that_does_not_answer(server, model) -> None:
     assert "run the same command again" in result.stderr
 
 
+def cut_connections(server) -> None:
+    """Have the server end all connections but this one."""
+    server.run(
+        "select pg_terminate_backend(pid) from pg_stat_activity "
+        "where datname = current_database() and pid <> pg_backend_pid()"
+    )
+
+
 def test_a_connection_that_is_cut_leaves_whole_batches(postgresql: Base, server, model, expected) -> None:
     def cut(done: int, share: float) -> None:
         if done == 1_500:
-            server.run(
-                "select pg_terminate_backend(pid) from pg_stat_activity "
-                "where datname = current_database() and pid <> pg_backend_pid()"
-            )
+            cut_connections(server)
 
     with pytest.raises(DatabaseError) as failure:
         score_query(model, postgresql.query(), "scores", id="customer", batch_rows=500, progress=cut)
@@ -565,6 +583,15 @@ def test_a_connection_that_is_cut_leaves_whole_batches(postgresql: Base, server,
     same(postgresql.scores(), expected[:1_500])
     score_query(model, postgresql.query(), "scores", id="customer")
     same(postgresql.scores(), expected)
+
+
+def test_a_connection_that_is_cut_between_rows(postgresql: Base, server) -> None:
+    with open_reader(postgresql.address) as connection:
+        pieces = connection.stream("select repeat('x', 1000) as t from generate_series(1, 200000)", 1_000)
+        next(pieces)
+        cut_connections(server)
+        with pytest.raises(DatabaseError, match="server closed the connection"):
+            list(pieces)
 
 
 def test_a_full_disk_of_the_server(server, model, table) -> None:

@@ -105,7 +105,7 @@ class Connection(ABC):
         """Turn errors of a driver into deepsep's, with what to do."""
         try:
             yield
-        except kind as error:
+        except (kind, pa.ArrowException, OSError) as error:  # a stream raises the latter two
             raise self.explained(error) from error
 
     def explained(self, error: Exception) -> DeepSepError:

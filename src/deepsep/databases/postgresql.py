@@ -52,6 +52,7 @@ class PostgreSQL(AdbcConnection):
             self.execute("set transaction isolation level repeatable read, read only")
         else:
             self.execute(f"set lock_timeout = '{PATIENCE}s'")
+            self.execute("set idle_in_transaction_session_timeout = 0")  # while the query is sorted
             self.commit()
 
     def columns(self, query: str) -> list[tuple[str, str]]:
