@@ -1,6 +1,7 @@
 """Scoring from a database into a table of it: speed beside `COPY` alone, memory, and what killed runs leave.
 
     python benchmarks/databases.py speed      # a million rows: a quarter of an hour on a busy core
+    python benchmarks/databases.py memory     # two minutes
     python benchmarks/databases.py kills      # ten kills for each system: ten minutes
 
 The PostgreSQL server is Debian's, started as the tests start theirs, in a temporary folder and without waiting for the
@@ -14,6 +15,7 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 
 import argparse
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,6 +52,14 @@ query = f"select * from people where id < {sys.argv[3]}"
 score_query(load(sys.argv[1]), Query(sys.argv[2], query), "memory", id="id", fast=True, replace=True)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
+KILLED = """
+import sys
+from deepsep.scoring import score_query
+from deepsep.table import Query
+score_query(sys.argv[1], Query(sys.argv[2], "select * from people"), "scores", id="id", fast=True,
+            batch_rows=int(sys.argv[3]), progress=lambda rows, share: print(rows, flush=True))
+"""
+BATCH = 500  # rows, of the runs that are killed
 
 
 class Bench:
@@ -144,6 +154,10 @@ def speed(a, bench, server):
         for name, value in medians.items()
     ]
     write(lines, a.out / "databases.csv")
+
+
+def memory(a, bench, server):
+    """Measure the peak memory of a process that scores a tenth of the rows, or all."""
     lines = []
     for name, place in bench.places.items():
         for rows in (bench.rows // 10, bench.rows):
@@ -154,30 +168,25 @@ def speed(a, bench, server):
 
 
 def kills(a, bench, server):
-    """Kill `deepsep score` at random moments until it has been killed ten times, then let it end."""
+    """Kill a scoring ten times, each time after some batches and a moment, then let it end."""
     chance, lines = random.Random(0), []
     for name, place in bench.places.items():
-        options = ["--from", place, "--query", PEOPLE, "--id", "id", "--fast", "--quiet", "--batch-size", 2_000]
-        command = [sys.executable, "-m", "deepsep", "score", bench.folder / "model", *options]
-        start = time.perf_counter()
-        subprocess.run([*map(str, command), "--to", "whole"], check=True)
-        length = time.perf_counter() - start
-        killed = within = 0
+        bench.score(name, "whole")
+        command = [*map(str, (sys.executable, "-c", KILLED, bench.folder / "model", place, BATCH))]
+        killed = written = 0
         while killed < a.kills:
-            child = subprocess.Popen([*map(str, command), "--to", "scores"])
-            try:
-                assert child.wait(chance.uniform(0, length)) == 0
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-                killed += 1
-                written = rows_of(bench, name)
-                within += 0 < written < bench.rows
-                print(f"{name}: killed with {written:,} rows in the table", flush=True)
-                assert written % 2_000 == 0, "half a batch"
-            else:
-                drop(bench, name)
-        subprocess.run([*map(str, command), "--to", "scores"], check=True)
+            batches = chance.randrange(max((bench.rows - written) // BATCH // 4, 1))
+            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+                for number, _ in enumerate(child.stdout):
+                    if number == batches:
+                        time.sleep(chance.random() * 0.03)
+                        child.kill()
+            assert child.returncode == -signal.SIGKILL
+            killed += 1
+            written = int(bench.get(name, "select count(*) as n from scores")["n"][0])
+            print(f"{name}: killed with {written:,} rows in the table", flush=True)
+            assert written % BATCH == 0, "half a batch"
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         whole = bench.get(name, "select * from whole order by id")
         found = bench.get(name, "select * from scores order by id")
         both = whole.merge(found, on="id", suffixes=("", " found"))
@@ -188,32 +197,12 @@ def kills(a, bench, server):
                 "system": name,
                 "rows": bench.rows,
                 "kills": killed,
-                "with a part of the rows written": within,
                 "lost": int((~whole["id"].isin(found["id"])).sum()),
                 "twice": int(found["id"].duplicated().sum()),
                 "different": int(differ.sum()),
             }
         )
     write(lines, a.out / "databases_kills.csv")
-
-
-def rows_of(bench, name):
-    """Return how many rows the table has; none if there is no table yet."""
-    try:
-        return int(bench.get(name, "select count(*) as n from scores")["n"][0])
-    except (postgresql_driver.Error, duckdb.Error):
-        return 0
-
-
-def drop(bench, name):
-    """Drop the table, so that a run that ended before its kill is not the last one."""
-    if name == "DuckDB":
-        with duckdb.connect(bench.places[name]) as connection:
-            connection.execute("drop table scores")
-        return
-    with bench.connect(name) as connection, connection.cursor() as cursor:
-        cursor.execute("drop table scores")
-        connection.commit()
 
 
 def write(lines, place):
@@ -224,7 +213,7 @@ def write(lines, place):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("speed", "kills"))
+    parser.add_argument("part", choices=("speed", "memory", "kills"))
     parser.add_argument("--rows", type=int)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kills", type=int, default=10)
@@ -234,7 +223,7 @@ def main():
     server = postgres.Server()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            bench = Bench(Path(folder), server, a.rows or {"speed": 1_000_000, "kills": 200_000}[a.part])
+            bench = Bench(Path(folder), server, a.rows or (100_000 if a.part == "kills" else 1_000_000))
             globals()[a.part](a, bench, server)
     finally:
         server.stop()

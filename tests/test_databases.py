@@ -733,3 +733,12 @@ def test_drift_warns_in_python(base: Base, model) -> None:
 def test_a_table_needs_a_key(model) -> None:
     with pytest.raises(ParameterError, match="needs id="):
         score_query(model, Query("x", "y"), "scores", id=None)
+
+
+@pytest.mark.parametrize("base", ["duckdb"], indirect=True)
+def test_duckdb_prints_no_progress_and_leaves_memory_to_others(base: Base) -> None:
+    with open_reader(base.address) as connection:
+        names = ("enable_progress_bar", "memory_limit")
+        settings = ", ".join(f"current_setting('{name}')" for name in names)
+        ((bar, memory),) = connection.fetch(f"select {settings}")
+    assert (bar, memory) == (False, "953.6 MiB")

@@ -19,6 +19,10 @@ KEYS = {
 FLOATS = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM")
 TEXTS = ("UUID", "JSON", "BIT")
 INCOMING = "deepsep_batch"
+SETTINGS = {
+    "enable_progress_bar": "false",  # it would be printed among the results
+    "memory_limit": "'1GB'",  # sorting and joining use the disk beyond it; otherwise, most of the memory
+}
 
 
 class DuckDB(Connection):
@@ -38,6 +42,7 @@ class DuckDB(Connection):
     }
     failures: ClassVar = {
         "could not set lock": "Another program has the file open. Close it there.",
+        "out of memory": "DuckDB may use 1 GB here. Write the result of the query to a table, and query that.",
         "no space left": "Make room on the disk, and run the same command again.",
     }
 
@@ -50,6 +55,8 @@ class DuckDB(Connection):
         self._errors = driver.Error
         with self._clear():
             self._connection = driver.connect(place, read_only=read_only and not shared)
+        for setting, value in SETTINGS.items():
+            self.execute(f"set {setting} = {value}")
         self.execute("begin transaction read only" if read_only else "begin")
 
     def _clear(self) -> Any:
