@@ -42,15 +42,14 @@ from deepsep.table import Query
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = [f"x{i}" for i in range(20)]
 PEOPLE = "select * from people"
-MEMORY = """
-import resource, sys
+MEMORY = r"""
+import re, sys
 from deepsep import load
 from deepsep.scoring import score_query
 from deepsep.table import Query
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 query = f"select * from people where id < {sys.argv[3]}"
 score_query(load(sys.argv[1]), Query(sys.argv[2], query), "memory", id="id", fast=True, replace=True)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1])
 """
 KILLED = """
 import sys

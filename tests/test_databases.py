@@ -316,6 +316,7 @@ def test_later_calls_score_the_rows_that_have_come_since(base: Base, model, tabl
     same(base.scores(), expected)
     assert score_query(model, base.query(), "scores", id="customer")["rows"] == 0
     same(base.scores(), expected)
+    assert json.loads(base.get("select drift from deepsep_scores")["drift"][0])["rows"] == ROWS // 2
 
 
 def test_ctrl_c_says_what_was_written(base: Base, model) -> None:

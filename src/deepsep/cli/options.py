@@ -30,7 +30,7 @@ TableFile = Annotated[
 MaybeTableFile = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[TABLE]",
+        metavar="TABLE",
         help="CSV, TSV, Parquet, Feather, Excel or SPSS file, or a folder of Parquet parts; or see --from.",
         show_default=False,
     ),

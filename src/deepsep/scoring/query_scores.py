@@ -124,7 +124,8 @@ def score_query(
             "last_key": table.last_key,
             "drift_file": None,
         }
-        table.finish(done["drift"])
+        if done["rows"]:
+            table.finish(done["drift"])
     warn_of_drift(done["drift"])
     return done
 
