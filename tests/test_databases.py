@@ -626,6 +626,28 @@ def test_a_full_disk_of_the_server(server, model, table) -> None:
         subprocess.run(["umount", place], check=True)
 
 
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("begin immediate")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("base", ["sqlite"], indirect=True)
+def test_a_file_that_another_program_writes_to(base: Base, model, expected, monkeypatch) -> None:
+    monkeypatch.setattr("deepsep.databases.sqlite.PATIENCE", 0)
+    command = [sys.executable, "-c", HOLD, base.address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(DatabaseError, match=r"locked.*Try again later. Nothing was written"):
+            score_query(model, base.query(), "scores", id="customer")
+        other.stdin.close()
+    score_query(model, base.query(), "scores", id="customer")
+    same(base.scores(), expected)
+
+
 SMALL_DISK = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), -1))
@@ -648,6 +670,16 @@ def test_a_file_that_cannot_grow(base: Base, model, table, expected) -> None:
     assert len(found) % 2_000 == 0
     assert run(*options).exit_code == 0
     assert len(base.scores()) == 20 * ROWS
+
+
+def test_urls_of_files(tmp_path, monkeypatch) -> None:
+    place = tmp_path / "my shop"
+    place.write_bytes(b"SQLite format 3\x00")
+    monkeypatch.chdir(tmp_path)
+    assert Address.of("sqlite:///my%20shop") == Address("sqlite", "my shop")
+    assert Address.of(f"sqlite:///{place}") == Address.of(str(place)) == Address("sqlite", str(place))
+    with pytest.raises(DataError, match="is a database of sqlite, not of duckdb"):
+        Address.of("duckdb:///my shop")
 
 
 def test_a_file_that_is_no_database(tmp_path, people) -> None:

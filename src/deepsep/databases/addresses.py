@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from deepsep.errors import DataError, Setting
 
@@ -46,7 +46,7 @@ class Address:
         if system in ("postgresql", "postgres"):
             return cls("postgresql", f"postgresql://{rest}")
         if system in ("sqlite", "duckdb"):
-            found = _file(Path(unquote(urlsplit(f"file://{rest}").path)[1:] or rest))
+            found = _file(Path(unquote(rest.removeprefix("/"))))  # a third slash begins an absolute path
             if found.system != system:
                 raise DataError(f"{found.place} is a database of {found.system}, not of {system}. Name its path alone.")
             return found
