@@ -15,7 +15,18 @@ SRC = Path(__file__).parents[1] / "src"
 RANKS = (
     *("errors", "_lazy", "_version"),
     *("core", "solvers", "networks", "drift", "files", "evaluation", "classifiers", "survey", "models"),
-    *("databases", "table", "scoring", "labelling", "report", "workbook", "datasets", "demo_example", "experiments", "cli"),
+    *(
+        "databases",
+        "table",
+        "scoring",
+        "labelling",
+        "report",
+        "workbook",
+        "datasets",
+        "demo_example",
+        "experiments",
+        "cli",
+    ),
     "__main__",
 )
 # What these packages may import beside the standard library and deepsep.
