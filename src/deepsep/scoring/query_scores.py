@@ -37,9 +37,9 @@ def score_query(
     """Score the rows of a query into a table of the same database, batch by batch.
 
     Rows are read sorted by ``id``, and memory use is constant (DuckDB takes up to 1 GB for itself). A batch is written
-    in one transaction, so that it is there completely or not at all. Rows whose identifier is in the table already are skipped: after a failure the same
-    call goes on where it stopped, and later calls score the rows that have come since. The result is the same, to the
-    bit, as without the interruption.
+    in one transaction, so that it is there completely or not at all. Rows whose identifier is in the table already are
+    skipped: after a failure the same call goes on where it stopped, and later calls score the rows that have come
+    since. The result is the same, to the bit, as without the interruption.
 
     The table has the columns of a scored file, with ``id`` as the primary key. A second table in the same schema,
     ``deepsep_scores``, has a row for each table of predictions: the model, the settings, the number of rows, the last
