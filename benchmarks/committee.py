@@ -21,15 +21,16 @@ from committee_members import PLACE, build
 
 from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.classifiers.committee_plan import MEMBERS
-from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
+from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.core.probability import log_shift_to_shares, shifted
-from deepsep.evaluation.expected_accuracy import expected_accuracy
+from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error
 from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.metrics import scores
 from deepsep.evaluation.population import to_population
 from deepsep.report.sentences import unlabelled_rows
 
 RESULT = Path(__file__).parent / "results" / "committee.csv"
+OTHER_FOLDS = ("3", "10", "5x2", "5x3")  # folds, and how often the labels are dealt into them
 VERDICTS = RESULT.with_name("committee_verdicts.csv")
 CHOOSING = range(100, 200)  # draws on which settings were chosen
 FIGURES = ("accuracy", "ece", "log_loss")
@@ -97,6 +98,11 @@ class Cell:
         return cls(how, table, int(labels), int(seed), unseen, everyone, codes, rows, fold, truth)
 
     @property
+    def repeats(self):
+        """How often the labels were dealt into folds."""
+        return max(1, len(self.rows) // max(1, len(np.unique(self.rows))))
+
+    @property
     def members(self):
         """The members that a committee of normal effort has."""
         return [seat.name for seat in MEMBERS if "normal" in seat.efforts]
@@ -130,7 +136,7 @@ class Committee:
     temperature: bool = True
 
     def answer(self):
-        """Return probabilities of the unlabelled rows, and of the labelled ones out of fold with their weights."""
+        """Return what it says of unlabelled and of labelled rows, their weights, and the error of its confidence."""
         cell, shares = self.cell, None
         everyone, unseen = (np.stack([p[name] for name in self.names]) for p in (cell.all, cell.unseen))
         weights = {seat.name: seat.weight for seat in MEMBERS} if self.usual else {}
@@ -150,11 +156,14 @@ class Committee:
         if not self.temperature:
             mixture = Mixture(mixture.weights)
         p = mixture(everyone)
-        held_out = mix_unseen(unseen, cell.codes, weight, cell.rows, cell.fold, **how)
+        without_folds = mixtures_without_folds(unseen, cell.codes, weight, cell.rows, cell.fold, **how)
+        held_out = mix_unseen(unseen, without_folds)
+        others = [mixture(everyone[:, ::2]) for _, mixture in without_folds]
         if self.priors:
             shift = log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p)))
-            p, held_out = shifted(p, shift), shifted(held_out, shift)
-        return p, held_out, weight
+            p, held_out, *others = (shifted(each, shift) for each in (p, held_out, *others))
+        error = jackknife_error([each.max(axis=1).mean() for each in others], cell.repeats) if others else 0.0
+        return p, held_out, weight, error
 
     def _adjusted(self, everyone, unseen, shares):
         pairs = []
@@ -167,7 +176,7 @@ class Committee:
 def _evidence(cell, shares):
     weight = to_population(cell.codes, None, shares) if len(cell.codes) else None
     weight = np.ones(len(cell.codes)) if weight is None else weight
-    return weight * weight.sum() / max(weight @ weight, 1e-12)
+    return weight * weight.sum() / max(weight @ weight, 1e-12) / cell.repeats
 
 
 def variants():
@@ -203,15 +212,31 @@ def measure_cell(cell):
             continue
         if not set(committee.names) <= set(cell.all):
             continue
-        p, held_out, weight = committee.answer()
+        p, held_out, weight, error = committee.answer()
         line = {**key, "variant": name, **_figures(p, cell.truth)}
         if len(cell.codes):
-            expected = expected_accuracy(p, np.ones(len(p)), held_out, cell.codes, weight)
+            expected = expected_accuracy(p, np.ones(len(p)), held_out, cell.codes, weight, confidence_error=error)
             line |= {"expected": expected.value, "low": expected.low, "high": expected.high}
             line |= dict(
                 zip(("plain", "plain_low", "plain_high"), _share_right(held_out, cell.codes, weight), strict=True)
             )
         yield line
+
+
+def measure_folds(how, name):
+    """Yield a line of figures for every other number of folds, by the members that were fitted in all of them."""
+    kinds = [kind for kind in ("5", *OTHER_FOLDS) if any(PLACE.glob(f"{how}-{kind}/*/{name}"))]
+    cells = [Cell.read(how, name, kind) for kind in kinds]
+    if len(cells) > 1:
+        members = [m for m in cells[0].members if all(m in cell.all for cell in cells)]
+        for kind, cell in zip(kinds, cells, strict=True):
+            p, held_out, weight, error = Committee(cell, members).answer()
+            expected = expected_accuracy(
+                p, np.ones(len(p)), held_out, cell.codes, weight, repeats=cell.repeats, confidence_error=error
+            )
+            line = {"how": how, "table": cell.table, "labels": cell.labels, "seed": cell.seed}
+            line |= {"variant": f"{kind} folds", **_figures(p, cell.truth)}
+            yield line | {"expected": expected.value, "low": expected.low, "high": expected.high}
 
 
 def _figures(p, truth):
@@ -238,7 +263,7 @@ def measure(a):
                 cell = Cell.read(how, place.name)
                 if cell.seed in CHOOSING or not set(cell.members) <= set(cell.all):
                     continue
-                for line in measure_cell(cell):
+                for line in (*measure_cell(cell), *measure_folds(how, place.name)):
                     writer.writerow({k: f"{v:.5f}" if isinstance(v, float) else v for k, v in line.items()})
 
 
@@ -260,7 +285,7 @@ def verdict(cell, alone):
     twin = replace(cell, all=cell.all | alone.all, unseen=cell.unseen | alone.unseen)
     right, truly, weights = [], [], []
     for each in (cell, twin):
-        p, held_out, weight = Committee(each, each.members).answer()
+        p, held_out, weight, _ = Committee(each, each.members).answer()
         right.append(held_out.argmax(axis=1) == each.codes)
         truly.append((p.argmax(axis=1) == each.truth).mean())
         weights.append(weight)

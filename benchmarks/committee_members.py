@@ -47,11 +47,13 @@ class Cell:
     seed: int
     how: str = "quota"  # or "random"
     folds: int = 5
+    repeats: int = 1  # how often the labels are dealt into folds
     alone: bool = False  # whether members see the labelled rows alone
 
     def place(self, member: str) -> Path:
         """Return the file of a member's predictions."""
-        folder = PLACE / (f"{self.how}-{self.folds}" + "-alone" * self.alone) / member
+        kind = f"{self.folds}x{self.repeats}" if self.repeats > 1 else str(self.folds)
+        folder = PLACE / (f"{self.how}-{kind}" + "-alone" * self.alone) / member
         return folder / f"{self.table}-{self.labels}-{self.seed}.npz"
 
 
@@ -72,7 +74,7 @@ def build(member):
 def out_of_fold(X, labels, cell, member):
     """Return what a member says about labels held out: nothing where every class has one label."""
     try:
-        folds = deal_folds(labels, n_splits=cell.folds, seed=cell.seed)
+        folds = deal_folds(labels, n_splits=cell.folds, n_repeats=cell.repeats, seed=cell.seed)
     except LabelError:
         return {}
     unseen = fit_folds({member: Candidate(build(member), labelled_only=cell.alone)}, X, labels, folds)
@@ -131,13 +133,14 @@ def main(arguments=None):
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--how", choices=["quota", "random"], default="quota")
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--alone", action="store_true", help="leave the unlabelled rows out of every fit")
     parser.add_argument("--jobs", type=int, default=2)
     a = parser.parse_args(arguments)
     names = a.tables.split(",") if a.tables else [name for name in table_names(a.folder) if name != "digits"]
     sizes = [int(size) for size in a.labels.split(",")]
     tasks = [
-        (Cell(table, labels, seed, a.how, a.folds, a.alone), member)
+        (Cell(table, labels, seed, a.how, a.folds, a.repeats, a.alone), member)
         for seed in range(a.first_seed, a.first_seed + a.seeds)
         for labels in sizes
         for table in names

@@ -41,7 +41,7 @@ def answers(*, choosing):
         for place in sorted((PLACE / f"{how}-5" / FOREST).glob("*.npz")):
             cell = Cell.read(how, place.name)
             if (cell.seed in CHOOSING) is choosing and len(cell.codes) and set(cell.members) <= set(cell.all):
-                p, held_out, weight = Committee(cell, cell.members, priors=priors).answer()
+                p, held_out, weight, _ = Committee(cell, cell.members, priors=priors).answer()
                 yield draws, cell, p, Evidence(held_out, cell.codes, weight, 1)
 
 

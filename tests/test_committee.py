@@ -15,7 +15,7 @@ from deepsep.classifiers import Supervised
 from deepsep.classifiers.committee_fits import list_tasks, twin_of
 from deepsep.classifiers.committee_plan import MEMBERS
 from deepsep.core.labels import read_labels
-from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
+from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.core.probability import temper
 from deepsep.errors import DeepSepWarning, InterruptWarning, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.evaluation.folds import deal_folds
@@ -117,7 +117,9 @@ def test_a_label_has_no_part_in_the_mixture_of_its_own_row():
     p = np.stack([confident(codes, share, rng) for share in (0.8, 0.5)])
     changed = codes.copy()
     changed[[7, 37]] = (codes[7] + 1) % 3
-    before, after = (mix_unseen(p, each, np.ones(60), rows, fold) for each in (codes, changed))
+    before, after = (
+        mix_unseen(p, mixtures_without_folds(p, each, np.ones(60), rows, fold)) for each in (codes, changed)
+    )
     alike = (before == after).all(axis=1)
     assert alike[[7, 37]].all()
     assert not alike.all()

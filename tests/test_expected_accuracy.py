@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from deepsep.evaluation.expected_accuracy import expected_accuracy
+from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error
 
 
 def probabilities(n, rng, c=4):
@@ -60,3 +60,20 @@ def test_ten_rows_that_are_all_right_prove_little():
     assert result.value == result.high == 1
     assert result.interval(0.99)[0] < result.low
     assert result.low < 0.9
+
+
+def test_an_error_of_the_confidence_adds_to_the_variance():
+    rng = np.random.default_rng(5)
+    p, held_out = probabilities(500, rng), probabilities(80, rng)
+    codes = draw_codes(held_out, rng)
+    without, with_it = (expect(p, held_out, codes, confidence_error=error) for error in (0.0, 0.03))
+    assert with_it.value == without.value
+    assert with_it.error**2 - without.error**2 == pytest.approx(0.03**2)
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error_however_often_it_is_dealt():
+    x = np.random.default_rng(6).normal(size=40)
+    once = [np.delete(x, i).mean() for i in range(40)]
+    assert jackknife_error(once) == pytest.approx(x.std(ddof=1) / np.sqrt(40))
+    assert jackknife_error(once * 3, repeats=3) == pytest.approx(x.std(ddof=1) / np.sqrt(40))
+    assert jackknife_error([0.7] * 5) == 0

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.datasets import make_blobs
 
 from deepsep import DeepSep, method, methods
@@ -50,6 +51,16 @@ def test_a_row_gets_the_same_bits_in_any_company(name, dtype):
     assert_same_bits_in_any_company(model.predict_proba, X)
     if name == "deepsep":
         assert_same_bits_in_any_company(model.transform, X)
+
+
+@pytest.mark.parametrize("hidden", [(5,), (16, 8, 4)])
+def test_plain_layers_are_the_same_network(hidden):
+    network, X = FrozenNetwork(trained(hidden=hidden).state()), np.random.default_rng(1).normal(size=(50, 9))
+    *inner, (W, b) = network.plain_layers()
+    x = X
+    for weights, bias in inner:
+        x = np.tanh(x @ weights + bias)
+    np.testing.assert_allclose(softmax(x @ W + b, axis=1), network.predict_proba(on_grid(X)).T, atol=1e-6)
 
 
 @pytest.mark.parametrize("hidden", [(5,), (33, 17), (128, 32), (16, 8, 4)])

@@ -19,7 +19,7 @@ from deepsep.labelling.background import FAILURES, Background
 from deepsep.labelling.refit import Job, Refit, refit
 from deepsep.scoring import rows_to_label
 
-PATIENCE = 60  # seconds
+PATIENCE = 600  # seconds: nothing waits so long but on a machine that is far too busy
 
 
 class AtOnce:

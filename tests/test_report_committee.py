@@ -114,7 +114,7 @@ def test_unlabelled_rows_are_judged_in_a_population_with_the_estimated_shares(fi
     own, twin = (held_out.p[name].argmax(axis=1) == held_out.codes for name in ("committee", twin_of("committee")))
     by_class = [(own.astype(float) - twin)[held_out.codes == k].mean() for k in range(len(shares))]
     assert summary["unlabelled_rows"]["difference"] == pytest.approx(shares @ by_class)
-    assert "estimated shares" in summary["unlabelled_rows"]["sentence"]
+    assert "shares of the population" in summary["unlabelled_rows"]["sentence"]
 
 
 def test_the_page_says_what_the_data_say(summary):

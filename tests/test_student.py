@@ -10,6 +10,7 @@ from deepsep import TSVM, Committee, load
 from deepsep.classifiers.student import Student
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DataError, DeepSepError, ParameterError
+from deepsep.scoring import score_frame
 
 CHEAP = ["logistic-regression", "tsvm"]
 
@@ -160,6 +161,17 @@ def test_it_is_not_fitted_by_itself():
     X, y, _ = partly()
     with pytest.raises(ParameterError, match="a committee teaches it"):
         Student().fit(X, y)
+
+
+def test_it_scores_a_frame_if_asked():
+    X, y, _ = partly()
+    model = committee().fit(X, y)
+    scored = score_frame(model, X, fast=True)
+    np.testing.assert_array_equal(scored.filter(like="probability_"), model.student_.predict_proba(X))
+    with pytest.raises(ParameterError, match="sets rest on the committee"):
+        score_frame(model, X, fast=True, sets=0.9)
+    with pytest.raises(ParameterError, match="has no student"):
+        score_frame(model.student_, X, fast=True)
 
 
 # -- saving --------------------------------------------------------------------------------------------------

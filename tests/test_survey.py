@@ -285,6 +285,7 @@ def test_pandas_output_is_named_by_segment(people, model):
 # scikit-learn rounds the numbers of most checks for estimators of categories, but not those of these two.
 EXPECTED_FAILURES = {
     "check_clustering": "its columns are measurements, with all values different: no answers",
+    "check_sample_weight_equivalence_on_dense_data": "the start depends on the order of the rows, which it changes",
 }
 
 

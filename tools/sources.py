@@ -747,6 +747,33 @@ class Labelling(Results):
         return markdown(["choose rows by", "points more than random rows", "tables and draws"], rows)
 
 
+class Typing(Results):
+    """Agreement of typing tools with the full segments, in per cent: benchmarks/typing_tool.py."""
+
+    def curves(self, *questions: int) -> str:
+        """Return the agreement of every questionnaire by number of questions, and of all questions."""
+        lines = []
+        for name, part in self.frame.groupby("questionnaire", sort=False):
+            first, by_number = part.iloc[0], dict(zip(part["questions"], part["agreement"], strict=True))
+            size = [f"{int(first['respondents']):,}", first["items"]]
+            lines.append([str(name), *size, *(by_number.get(str(m), "–") for m in questions), first["all"]])
+        return markdown(["questionnaire", "respondents", "questions", *map(str, questions), "all"], lines)
+
+
+class TypingRules(Results):
+    """The same for other ways to choose questions."""
+
+    def beside(self, typing: Results, questions: int) -> str:
+        """Return their agreement beside that of the tool, with so many questions."""
+        rules = list(dict.fromkeys(self.frame["rule"]))
+        lines = []
+        for name in dict.fromkeys(self.frame["questionnaire"]):
+            at = {"questionnaire": name, "questions": questions}
+            others = (f"{self.value('agreement', rule=rule, **at):.1f}" for rule in rules)
+            lines.append([name, f"{typing.value('agreement', **at):.1f}", *others])
+        return markdown(["questionnaire", "typing tool", *rules], lines)
+
+
 class LearningCurves(Results):
     """What 50 more labels would bring: benchmarks/learning_curve.py. Figures are in points and per cent."""
 
@@ -816,6 +843,8 @@ class LearningCurves(Results):
 
 
 READERS = {
+    "typing": Typing,
+    "typing_rules": TypingRules,
     "methods": Methods,
     "deepsep_one_network": Methods,
     "deepsep_accuracy": Refinement,

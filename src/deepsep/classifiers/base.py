@@ -24,7 +24,7 @@ from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.core.arrays import checked_array, checked_codes
 from deepsep.core.checks import private_generator, require, row_weights
 from deepsep.core.fingerprint import fingerprint
-from deepsep.core.labels import given_labels
+from deepsep.core.labels import codes_of, given_labels
 from deepsep.core.notices import warn
 from deepsep.core.probability import check_probabilities
 from deepsep.core.sklearn_callers import check_wrappers
@@ -225,7 +225,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
         state, arrays = self._parts()
-        codes = np.searchsorted(self.classes_, self.transduction_).astype(np.int32)
+        codes = codes_of(self.classes_, self.transduction_).astype(np.int32)
         if hasattr(self, "label_distributions_"):
             arrays = {**arrays, "label_distributions_": self.label_distributions_}
         if self._exponents is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,8 +18,8 @@ from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.classifiers.student import Student
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, require
-from deepsep.core.labels import Labels
-from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen
+from deepsep.core.labels import Labels, codes_of
+from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.core.notices import warn
 from deepsep.core.probability import prior_shift, shifted
 from deepsep.core.training_rows import TrainingRows
@@ -33,7 +33,7 @@ from deepsep.errors import (
 )
 from deepsep.evaluation.conformal import ConformalSets, conformal_sets
 from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, expected_accuracy
+from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, expected_accuracy, jackknife_error
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
 from deepsep.evaluation.out_of_fold import OutOfFold
@@ -42,6 +42,7 @@ from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
+MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
 COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
 TREES = 100  # of the forests behind the learning curve
 
@@ -174,13 +175,13 @@ class Committee(Classifier):
         self._fit_everything(members, rows, seed)
         distributions = {name: each.label_distributions_ for name, each in self.members_.items()}
         self._set_shifts(distributions, rows, shares)
-        self._weigh(distributions, rows)
+        without_folds = self._weigh(distributions, rows)
         mixed = self._mix(distributions)
         if shares is not None:
             self.prior_shift_ = _shift_to(shares, mixed, rows)
             mixed = shifted(mixed, self.prior_shift_)
             self._shift_held_out()
-        self._expect(mixed, rows)
+        self._expect(mixed, distributions, without_folds, rows)
         self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
         self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
         return mixed
@@ -296,8 +297,11 @@ class Committee(Classifier):
         weights = np.array([seats.get(name, 1.0) for name in self.members_])
         return np.asarray(weights / weights.sum()) if weights.any() else np.full(len(weights), 1 / len(weights))
 
-    def _weigh(self, p: Mapping[str, Array], rows: TrainingRows) -> None:
-        """Set weights, temperature and shares, and add to the predictions out of fold those by all together."""
+    def _weigh(self, p: Mapping[str, Array], rows: TrainingRows) -> list[Mixture]:
+        """Set weights, temperature and shares, and add to the predictions out of fold those by all together.
+
+        Return the mixtures without each fold.
+        """
         usual, held_out, given = self._usual_weights(), self.out_of_fold_, self._shares()
         self._set_mixture(Mixture(usual))
         if held_out is not None:
@@ -307,13 +311,16 @@ class Committee(Classifier):
                 by_labels = _evidence(held_out, None)
                 self._set_mixture(fit_mixture(unseen, held_out.codes, by_labels, usual=usual))
         self.shares_ = _mean(self._mix(p), rows) if given is None else given
-        if held_out is not None:
-            weight = _evidence(held_out, self.shares_)
-            self._set_mixture(fit_mixture(unseen, held_out.codes, weight, usual=usual))
-            held_out.p[COMMITTEE] = mix_unseen(
-                unseen, held_out.codes, weight, held_out.rows, held_out.fold, usual=usual
-            )
-            self._weigh_twins(held_out, weight, usual)
+        if held_out is None:
+            return []
+        weight = _evidence(held_out, self.shares_)
+        self._set_mixture(fit_mixture(unseen, held_out.codes, weight, usual=usual))
+        without_folds = mixtures_without_folds(
+            unseen, held_out.codes, weight, held_out.rows, held_out.fold, usual=usual
+        )
+        held_out.p[COMMITTEE] = mix_unseen(unseen, without_folds)
+        self._weigh_twins(held_out, weight, usual)
+        return [mixture for _, mixture in without_folds]
 
     def _weigh_twins(self, held_out: OutOfFold, weight: Array, usual: Array) -> None:
         """Add to the predictions out of fold those by all members that saw labelled rows alone."""
@@ -321,22 +328,36 @@ class Committee(Classifier):
         fitted = any(twin in held_out.p for twin in twins.values())
         if fitted and not any(twin in held_out.failures for twin in twins.values()):
             alone = np.stack([held_out.p.get(twin, held_out.p[name]) for name, twin in twins.items()])
-            held_out.p[twin_of(COMMITTEE)] = mix_unseen(
+            without_folds = mixtures_without_folds(
                 alone, held_out.codes, weight, held_out.rows, held_out.fold, usual=usual
             )
+            held_out.p[twin_of(COMMITTEE)] = mix_unseen(alone, without_folds)
 
     def _set_mixture(self, mixture: Mixture) -> None:
         self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))
         self.temperature_ = mixture.temperature
 
-    def _expect(self, p: Array, rows: TrainingRows) -> None:
+    def _expect(
+        self, mixed: Array, p: Mapping[str, Array], without_folds: Sequence[Mixture], rows: TrainingRows
+    ) -> None:
         """Set how many of the unlabelled rows should be right."""
         evidence, pool = self.evidence_, rows.unlabelled
         self.expected_accuracy_ = None
         if evidence is not None and len(pool):
             unseen, codes, weight, repeats = evidence
+            some = pool[:: -(-len(pool) // MOST_CONFIDENCES)]
+            by_member = self._stack({name: each[some] for name, each in p.items()})
+            shift = getattr(self, "prior_shift_", np.zeros(len(self.classes_)))
+            sure = [shifted(mixture(by_member), shift).max(axis=1) for mixture in without_folds]
+            confidences = [float(np.average(each, weights=rows.weight[some])) for each in sure]
             self.expected_accuracy_ = expected_accuracy(
-                p[pool], rows.weight[pool], unseen, codes, weight, repeats=repeats
+                mixed[pool],
+                rows.weight[pool],
+                unseen,
+                codes,
+                weight,
+                repeats=repeats,
+                confidence_error=jackknife_error(confidences, repeats),
             )
 
     def _draw_curve(self, rows: TrainingRows) -> LearningCurve | None:
@@ -499,7 +520,7 @@ class Committee(Classifier):
         if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
             raise ModelFileError("weights and members do not fit together. Save the model again.")
         if "held_out" in state:
-            codes = np.searchsorted(self.classes_, self.transduction_)
+            codes = codes_of(self.classes_, self.transduction_)
             self.out_of_fold_ = from_parts(state["held_out"], _own(arrays, "held_out."), codes, self.classes_)
             if not {COMMITTEE, *self.members_} <= set(self.out_of_fold_.p):
                 raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")

@@ -40,7 +40,7 @@ from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, Para
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.evaluation.population import to_population
-from deepsep.networks import choose_device, members_of
+from deepsep.networks import NetworkAverage, choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, Effort
 from deepsep.solvers.rows import Rows
 
@@ -498,6 +498,13 @@ class DeepSep(TransformerMixin, Classifier):
         if X.shape[1:] != shape:
             raise ParameterError(f"X has rows of shape {X.shape[1:]}; the model was trained on rows of shape {shape}.")
         return np.asarray(X.reshape(len(X), -1))
+
+    def network_average(self) -> NetworkAverage:
+        """Return the networks in the moving average with their scaling, before temperature and known shares."""
+        check_is_fitted(self, "transduction_")
+        if self._trained.architecture.encoder is not None:
+            raise ParameterError("the model has an encoder of your own, not the default networks.")
+        return self._trained.packed
 
     def _probabilities(self, X: Any) -> Array:
         p = self._trained.predict_proba(X.reshape(len(X), -1))

@@ -135,6 +135,10 @@ class Student(Classifier):
 
     # -- predicting and saving -------------------------------------------------------------------------------
 
+    def network_average(self) -> NetworkAverage:
+        """Return the network with its scaling, as it predicts."""
+        return self._network
+
     def _probabilities(self, X: Array) -> Array:
         return self._network.predict_proba(X)
 

@@ -91,7 +91,8 @@ class TrainedRounds:
         return self.states[1:] or self.states
 
     @cached_property
-    def _packed(self) -> NetworkAverage:
+    def packed(self) -> NetworkAverage:
+        """The default networks in the moving average, as they predict together."""
         members = [(weight, member_states(state)) for weight, state in zip(self.weights, self.averaged, strict=True)]
         states = [state for _, group in members for state in group]
         weights = [weight / len(group) for weight, group in members for _ in group]
@@ -100,7 +101,7 @@ class TrainedRounds:
     def predict_proba(self, rows: Array) -> Array:
         """Return the moving average over the rounds' networks."""
         if self.architecture.encoder is None:
-            return self._packed.predict_proba(rows)
+            return self.packed.predict_proba(rows)
         scaled, p = self.scaling.apply(rows), np.zeros((len(rows), self.architecture.n_classes))
         for weight, state in zip(self.weights, self.averaged, strict=True):
             p += weight * self._network(state).predict_proba(scaled)

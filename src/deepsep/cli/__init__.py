@@ -11,17 +11,21 @@ from typing import Annotated
 import typer
 
 from deepsep._version import __version__
+from deepsep.cli.assign import assign
 from deepsep.cli.check import check
 from deepsep.cli.compare import compare
 from deepsep.cli.demo import demo
 from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
+from deepsep.cli.export import export
 from deepsep.cli.fit import fit
 from deepsep.cli.label import label
 from deepsep.cli.methods import methods
 from deepsep.cli.next import next_
+from deepsep.cli.rename import rename
 from deepsep.cli.score import score
 from deepsep.cli.segments import segments
+from deepsep.cli.typing import typing
 
 app = typer.Typer(
     name="deepsep",
@@ -30,7 +34,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, check, segments, fit, next_, label, score, explain, compare, methods, experiment):
+for command in (
+    demo,
+    check,
+    segments,
+    assign,
+    typing,
+    fit,
+    next_,
+    label,
+    score,
+    export,
+    explain,
+    rename,
+    compare,
+    methods,
+    experiment,
+):
     app.command(command.__name__.rstrip("_"))(command)
 
 

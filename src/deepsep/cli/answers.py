@@ -71,6 +71,32 @@ def _raw_cells(file: Path, how: dict[str, Any]) -> dict[str, pd.Series[Any]]:
     return {str(name): frame[name] for name in frame}
 
 
+def text_cells(file: Path, reading: ReadingOptions) -> pd.DataFrame:
+    """Return a small table with every cell as text, "" where it is empty, whatever the words and numbers in it."""
+    from deepsep.table.excel import read_cells
+    from deepsep.table.locations import kind_of
+
+    how = reading.for_reader()
+    if kind_of(file) == "excel":
+        frame = read_cells(file, how["sheet"], how["skip_rows"])
+    else:
+        raw = _raw_cells(file, how)
+        frame = read_table(file, **how).astype(object) if not raw else _frame(raw)
+    return frame.map(_cell_text)
+
+
+def _frame(columns: dict[str, pd.Series[Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(columns).astype(object)
+
+
+def _cell_text(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
 def _counted(words: dict[str, int]) -> str:
     first = sorted(words, key=lambda word: -words[word])[:3]
     return f"{sum(words.values()):,} cells with {', '.join(map(repr, first))}{' ...' if len(words) > 3 else ''}"

@@ -37,12 +37,12 @@ def explain(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.classifiers.committee import Committee
+        from deepsep.cli.opening import open_classifier
         from deepsep.cli.training import read_training
-        from deepsep.models import load
         from deepsep.report.explanation import as_text
         from deepsep.report.explanation import explain as explain_model
 
-        fitted = load(model)
+        fitted = open_classifier(model, "explain")
         if training.label is None and not training.labels:
             training = replace(training, label=_label_of(model))
         data = read_training(out, training)
@@ -81,7 +81,7 @@ def _same_columns(model: Any, X: Any) -> Any:
 
 def _same_classes(model: Any, data: Any) -> None:
     given, known = data.labels.classes.tolist(), model.classes_.tolist()
-    if given != known:
+    if set(given) != set(known):
         raise DataError(
             f"the labels in {data.label!r} are {given[:10]}, but the model's classes are {known[:10]}. Pass the "
             "table that it was fitted to, or another with labels of the same classes."

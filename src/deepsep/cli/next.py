@@ -56,16 +56,16 @@ def next_(
     Example: deepsep next model customers.csv -n 25 -o to_label.xlsx
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from deepsep.cli.opening import open_classifier
         from deepsep.cli.outputs import LABELS
         from deepsep.cli.training import column_names
-        from deepsep.models import load
         from deepsep.report.more_labels import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
         from deepsep.table import read_table
         from deepsep.table.locations import find_column
 
-        fitted = load(model)
+        fitted = open_classifier(model, "next")
         label = label or label_of(fitted) or "label"
         _check_target(output, label)
         known = _known_labels(model)

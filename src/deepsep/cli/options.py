@@ -57,6 +57,10 @@ Replace = Annotated[
 ModelFolder = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Folder that `deepsep fit` wrote.", show_default=False)
 ]
+SegmentsFolder = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="Folder `model` that `deepsep segments` wrote.", show_default=False),
+]
 Label = Annotated[
     str | None,
     typer.Option("--label", metavar="COLUMN", help="Column of labels; empty for unlabelled rows.", show_default=False),

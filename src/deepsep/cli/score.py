@@ -121,8 +121,8 @@ def score(
         import time
 
         from deepsep.cli.decisions import decision_lines
+        from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
-        from deepsep.models import load
         from deepsep.scoring import score_file, score_query
         from deepsep.scoring.costs import read_costs
         from deepsep.scoring.remembered import profile_of, provenance_of
@@ -138,7 +138,7 @@ def score(
             raise ParameterError("--replace belongs to --to: a file is always replaced.")
         if engine is Engine.ray and to is not None:
             raise ParameterError("--engine ray scores folders of Parquet files, not databases. Leave it out.")
-        fitted = load(model)
+        fitted = open_classifier(model, "score")
         if fail_on_drift and profile_of(fitted) is None:
             raise ParameterError(
                 f"--fail-on-drift: the model in {model} has no profile of its training table. Fit it again with this "

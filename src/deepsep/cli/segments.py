@@ -19,6 +19,7 @@ from deepsep.cli.options import (
     Quiet,
     ReadingOptions,
     Seed,
+    Weight,
     split_names,
     takes_reading_options,
 )
@@ -48,6 +49,7 @@ def segments(
         Path | None,
         typer.Option(metavar="FILE", help="names.json of an earlier run, edited by you.", show_default=False),
     ] = None,
+    weight: Weight = None,
     drop: Drop = "",
     *,
     reading: ReadingOptions,
@@ -60,13 +62,17 @@ def segments(
 
     Also shows what sets each segment apart. The folder gets respondents.parquet (everyone's segment with its
     probability), profiles.csv, names.json for you to edit, segments.html, and the model. Only an empty cell is a
-    missing answer: "None" and "NA" are answers like any other.
+    missing answer: "None" and "NA" are answers like any other. With --weight, people count by their survey weights in
+    the segments, their number, shares and profiles.
 
     Example: deepsep segments answers.csv -k 5 --id user_id -o segments
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         n_segments = _number(k)
+        if weight is not None and weight == id:
+            raise ParameterError(f"--weight and --id are both {id!r}. Name two columns, or leave out --id.")
         from deepsep.cli.answers import read_answers
+        from deepsep.cli.training import read_weights
         from deepsep.evaluation.frames import check_id_name
         from deepsep.report import render_segments
         from deepsep.survey import SurveySegments, read_names, write_segments
@@ -81,12 +87,13 @@ def segments(
         frame = read_answers(out, answers, reading, id=id)
         apart = [find_column(frame.columns, name, "--drop: column") for name in split_names(drop)]
         ids = None if id is None else frame[id]
-        X = frame.drop(columns=[*apart, *([] if id is None else [id])])
+        counts = None if weight is None else read_weights(frame, weight)
+        X = frame.drop(columns=list({*apart, *([] if id is None else [id]), *([] if weight is None else [weight])}))
         many = "2 to 8" if n_segments == "auto" else str(n_segments)
         out.note(f"Looking for {many} segments among {len(X):,} respondents ...")
         model = SurveySegments(n_segments=n_segments, separator=separator or "auto", names=given, random_state=seed)
         with out.steps("Comparing") as on_step:
-            model.fit(X, on_step=on_step)
+            model.fit(X, sample_weight=counts, on_step=on_step)
         command = shlex.join(["deepsep", *sys.argv[1:]])
         summary = write_segments(
             model, X, output, ids=ids, id_name=id or "row", render=partial(render_segments, command=command)
@@ -127,6 +134,8 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
     ]
     if summary["without_answers"]:
         lines.append(f"{summary['without_answers']:,} respondents gave no answer that counts and have no segment.")
+    if summary["weighted"]:
+        lines.append("Shares are weighted, numbers of respondents are not.")
     if summary["compared"]:
         lines += ["", "segments  perplexity (noise)  stability"]
         for row in summary["compared"]:
@@ -152,7 +161,8 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
         "",
         f"{output / 'respondents.parquet'} holds the segment of each respondent.",
         f"{output / 'segments.html'} shows the segments: open it in a browser.",
-        f"To rename segments, edit {output / 'names.json'} and add: --names {quoted}/names.json",
+        f"To rename segments: deepsep rename {quoted} NAMES.csv, a table with the columns old and new.",
+        f"New respondents: deepsep assign {quoted}/model ANSWERS.csv -o assigned.parquet",
         f"Next: deepsep fit EVERYONE.csv --labels {quoted}/respondents.parquet --on {on} -o model",
     ]
     return "\n".join(lines)

@@ -10,6 +10,7 @@ OPTIONS = {
     "batch_rows": "--batch-size",
     "coverage": "--sets",
     "database": "--from",
+    "n_questions": "--number",
     "max_bytes": "DEEPSEP_MAX_BYTES in the environment",
 }
 

@@ -119,6 +119,18 @@ def given_labels(y: Any) -> tuple[Array, Array]:
     return ~missing, given[~marked]
 
 
+def codes_of(classes: Array, labels: Array) -> Array:
+    """Return the indices of labels among the classes, which are in any order: those of a renamed model are not sorted.
+
+    Examples
+    --------
+    >>> codes_of(np.array(["low", "high"]), np.array(["high", "low", "low"]))
+    array([1, 0, 0])
+    """
+    order = np.argsort(classes, kind="stable")
+    return np.asarray(order[np.searchsorted(classes, labels, sorter=order)])
+
+
 def as_labels(y: Any) -> Labels:
     """Return ``y`` if it is Labels already, otherwise read it."""
     return y if isinstance(y, Labels) else read_labels(y)

@@ -80,8 +80,10 @@ def fit_mixture(
     return Mixture.with_exponents(best.x)
 
 
-def mix_unseen(p: Array, codes: Array, weight: Array, rows: Array, fold: Array, **how: Any) -> Array:
-    """Return the mixture's probabilities of every row, with weights and temperature that its label has no part in.
+def mixtures_without_folds(
+    p: Array, codes: Array, weight: Array, rows: Array, fold: Array, **how: Any
+) -> list[tuple[Array, Mixture]]:
+    """Return for every fold the rows that it holds out, and the mixture of which their labels have no part.
 
     Parameters
     ----------
@@ -90,9 +92,16 @@ def mix_unseen(p: Array, codes: Array, weight: Array, rows: Array, fold: Array, 
     rows, fold : array (m,)
         Which row each is, since a row can occur several times, and which fold held it out.
     """
+    return [
+        (test, fit_mixture(p[:, others], codes[others], weight[others], **how)) for test, others in _without(rows, fold)
+    ]
+
+
+def mix_unseen(p: Array, mixtures: list[tuple[Array, Mixture]]) -> Array:
+    """Return the probabilities of every row by the mixture of which its label has no part."""
     mixed = np.empty(p.shape[1:])
-    for test, others in _without(rows, fold):
-        mixed[test] = fit_mixture(p[:, others], codes[others], weight[others], **how)(p[:, test])
+    for test, mixture in mixtures:
+        mixed[test] = mixture(p[:, test])
     return mixed
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,7 @@ def expected_accuracy(
     held_out_weight: Array,
     *,
     repeats: int = 1,
+    confidence_error: float = 0.0,
 ) -> ExpectedAccuracy:
     r"""Return how many of some rows are right, from probabilities of these rows and of labelled rows held out.
 
@@ -65,7 +67,8 @@ def expected_accuracy(
     the probabilities were calibrated beforehand, the true :math:`\delta` is expected within a small multiple
     :math:`\kappa\sigma` of zero; under normal distributions its mean is :math:`s\hat\delta` and its variance
     :math:`s\sigma^2`, with :math:`s = \kappa^2 / (1 + \kappa^2)`. Held-out rows are predicted with fewer labels, which
-    lowers their accuracy and their confidence alike, and leaves :math:`\delta` as it is.
+    lowers their accuracy and their confidence alike, and leaves :math:`\delta` as it is. If the probabilities were
+    calibrated by the same rows, the mean confidence has an error of its own, which adds to the variance.
 
     Parameters
     ----------
@@ -76,6 +79,8 @@ def expected_accuracy(
         population.
     repeats : int, default=1
         How often every labelled row occurs.
+    confidence_error : float, default=0
+        The standard error of the mean confidence; see :func:`jackknife_error`.
 
     Examples
     --------
@@ -87,11 +92,43 @@ def expected_accuracy(
     """
     confidence = float(np.average(p.max(axis=1), weights=weight))
     right = held_out.argmax(axis=1) == codes
-    return corrected(confidence, held_out.max(axis=1), right, held_out_weight, repeats=repeats)
+    return corrected(
+        confidence, held_out.max(axis=1), right, held_out_weight, repeats=repeats, confidence_error=confidence_error
+    )
+
+
+def jackknife_error(values: Sequence[float], repeats: int = 1) -> float:
+    """Return the standard error of an estimate, from its values without each fold of the data.
+
+    Parameters
+    ----------
+    values : sequence of float
+        The estimate without each of the folds.
+    repeats : int, default=1
+        How often the data were dealt into folds.
+
+    Examples
+    --------
+    The mean of n numbers, in n folds: the usual standard error.
+
+    >>> x = np.array([1.0, 2.0, 4.0, 9.0])
+    >>> without = [(x.sum() - each) / 3 for each in x]
+    >>> bool(np.isclose(jackknife_error(without), x.std(ddof=1) / 2))
+    True
+    """
+    folds = len(values) / repeats
+    return float(np.sqrt((folds - 1) / folds * np.sum((np.array(values) - np.mean(values)) ** 2) / repeats))
 
 
 def corrected(
-    confidence: float, sure: Array, right: Array, weight: Array, *, repeats: int = 1, n_rows: float = np.inf
+    confidence: float,
+    sure: Array,
+    right: Array,
+    weight: Array,
+    *,
+    repeats: int = 1,
+    n_rows: float = np.inf,
+    confidence_error: float = 0.0,
 ) -> ExpectedAccuracy:
     """Return how many rows of a mean confidence are right, from held-out rows.
 
@@ -106,10 +143,13 @@ def corrected(
         How often every labelled row occurs.
     n_rows : float, optional
         Of how many rows it is said: chance decides how many of a few are right.
+    confidence_error : float, default=0
+        The standard error of ``confidence``.
     """
     share, away = weight / weight.sum(), right - sure
     mean = float(share @ away)
     error = DEPENDENCE * float(np.sqrt(repeats * (share**2) @ np.maximum((away - mean) ** 2, LEAST_DEVIATION**2)))
     shrunk = MISCALIBRATION**2 / (1 + MISCALIBRATION**2)
     value = float(np.clip(confidence + shrunk * mean, 0, 1))
-    return ExpectedAccuracy(value, float(np.sqrt(shrunk * error**2 + value * (1 - value) / n_rows)))
+    variance = shrunk * error**2 + confidence_error**2 + value * (1 - value) / n_rows
+    return ExpectedAccuracy(value, float(np.sqrt(variance)))

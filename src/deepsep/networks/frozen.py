@@ -47,6 +47,17 @@ class FrozenNetwork:
                 W, b = -2 * W, -2 * b
             self.layers.append(_from_rows(W, b) if i == 0 else _from_u(W, b))
 
+    def plain_layers(self) -> list[tuple[Array, Array]]:
+        """Return weights (n_in, n_out) and biases of a = x W + b, x = tanh(a) from layer to layer, to the scores."""
+        plain = []
+        for i, layer in enumerate(self.layers):
+            W, b = layer[:-1], layer[-1]
+            if i > 0:
+                W, b = W / 2, 1.5 * W.sum(axis=0) + 2 * b
+            factor = 1 if layer is self.layers[-1] else -0.5
+            plain.append((factor * W, factor * b))
+        return plain
+
     @np.errstate(over="ignore")
     def embed(self, rows: Array) -> Array:
         """Return f(x) of rows that :func:`on_grid` has made: (n, width) of float32."""

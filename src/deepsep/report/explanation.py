@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.committee import Committee
-from deepsep.core.labels import as_labels
+from deepsep.core.labels import Labels, as_labels, codes_of
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns
 from deepsep.evaluation.importance import Permuted, permute
@@ -93,6 +93,7 @@ def explain(
     known = as_labels(labels)
     if len(table) != len(known.codes):
         raise DataError(f"the table has {len(table)} rows and there are {len(known.codes)} labels; they must match.")
+    order = order_of(model, known)
     permuted, note = None, None
     by_forest = isinstance(split_model(model)[1], Committee)
     if held_out and by_forest:
@@ -126,13 +127,17 @@ def explain(
         rows = np.flatnonzero(known.labelled)
         held_out = by_forest = False
         permuted = permute(
-            model.predict_proba, take(table, rows), known.codes[rows], repeats, np.random.default_rng(seed)
+            lambda some: model.predict_proba(some)[:, order],
+            take(table, rows),
+            known.codes[rows],
+            repeats,
+            np.random.default_rng(seed),
         )
     classes = [str(name) for name in known.classes]
     result = {
         "classes": classes,
         "importance": importance(permuted, column_names(table), classes, held_out=held_out, by_forest=by_forest),
-        "tree": tree(model, table, classes, depth=depth, seed=seed),
+        "tree": tree(model, table, classes, depth=depth, seed=seed, order=order),
     }
     if note is not None:
         result["note"] = note
@@ -177,14 +182,31 @@ def _ranked(rise: Array, columns: list[str]) -> list[dict[str, Any]]:
 
 
 def tree(
-    model: Any, table: Any, classes: list[str], *, proba: Any = None, depth: int = DEPTH, seed: int = 0
+    model: Any,
+    table: Any,
+    classes: list[str],
+    *,
+    proba: Any = None,
+    depth: int = DEPTH,
+    seed: int = 0,
+    order: Any = slice(None),
 ) -> dict[str, Any]:
-    """Return a shallow tree that imitates the model on a sample of rows; ``proba`` are its predictions, if known."""
+    """Return a shallow tree that imitates the model on a sample of rows; ``proba`` are its predictions, if known.
+
+    ``order`` are the places of the classes among those of the model.
+    """
     if len(table) > MOST_ROWS:
         rows = np.sort(np.random.default_rng(seed).choice(len(table), MOST_ROWS, replace=False))
         table, proba = take(table, rows), None if proba is None else np.asarray(proba)[rows]
     p = predict_all(model, table) if proba is None else np.asarray(proba)
-    return imitate(used_columns(model, table), p.argmax(axis=1), classes, depth, seed)
+    return imitate(used_columns(model, table), p[:, order].argmax(axis=1), classes, depth, seed)
+
+
+def order_of(model: Any, labels: Labels) -> Any:
+    """Return the places of the labels' classes among those of the model, which are not sorted once it is renamed."""
+    own = np.asarray(getattr(model, "classes_", labels.classes))
+    same = own.dtype.kind == labels.classes.dtype.kind and set(own.tolist()) == set(labels.classes.tolist())
+    return codes_of(own, labels.classes) if same else slice(None)
 
 
 def as_text(explanation: dict[str, Any]) -> str:

@@ -136,6 +136,12 @@ def summarize(
     for what, given in (("the table has", table), ("there are ids for", ids), ("proba has", proba)):
         if given is not None and len(given) != n:
             raise DataError(f"{what} {len(given)} rows and there are {n} labels; they must match.")
+    own = np.asarray(getattr(model, "classes_", known.classes)).tolist()
+    if own != known.classes.tolist() and set(own) == set(known.classes.tolist()):
+        raise DataError(
+            "the classes of the model were renamed and are not sorted any more, so that no report can be made of it. "
+            "Fit it again with the new names; deepsep rename renames the report beside a model."
+        )
     if comparison is not None:
         check_comparison(comparison, known, column_names(table))
     total = folds + 3
@@ -287,7 +293,7 @@ def _against_start(estimator: Any, start: dict[str, Any] | None) -> dict[str, An
     if start is None:
         return None
     if isinstance(estimator, Committee) and (gain := gain_from_unlabelled(estimator)) is not None:
-        return {**gain, "name": f"{start['name']}, in a population with the estimated shares of the classes"}
+        return {**gain, "name": f"{start['name']}, with the classes in the shares of the population"}
     return {**start["against_model"], "name": start["name"]}
 
 

@@ -18,6 +18,7 @@ from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.frames import prediction_columns
 from deepsep.evaluation.out_of_fold import split_model
 from deepsep.scoring.costs import check_costs
+from deepsep.survey import SurveySegments
 
 Array = NDArray[Any]
 
@@ -92,6 +93,10 @@ class Decisions:
         costs: Any = None,
     ) -> Decisions:
         """Return what was asked of a fitted model, or raise if it cannot do it."""
+        if isinstance(model, SurveySegments):
+            raise ParameterError(
+                "the model holds segments of a survey. deepsep.survey.assign_segments gives respondents their segment."
+            )
         classes = np.asarray(model.classes_)
         check_asked(split_model(model)[1], sets, per_class, abstain, costs)
         return cls(

@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from deepsep.core.labels import codes_of
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.scoring.blocks import encoded, in_blocks, rows_of
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
+from deepsep.scoring.student import check_fast, choose
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.locations import find_column
@@ -31,6 +33,7 @@ def score_frame(
     abstain: float | None = None,
     costs: Costs | None = None,
     reasons: int | None = None,
+    fast: bool = False,
 ) -> pd.DataFrame:
     """Return the label, the probability of each class and the confidence of every row.
 
@@ -60,6 +63,8 @@ def score_frame(
     reasons : int, optional
         Adds so many columns that spoke most for the row's label; see :func:`deepsep.scoring.reasons`. The model must
         have a profile of its training table.
+    fast : bool, default=False
+        Whether the student of a committee answers in its place; see docs/how-to/millions.md.
 
     Returns
     -------
@@ -82,8 +87,10 @@ def score_frame(
     3    10    old             0.75               0.25        0.75
     """
     decisions = Decisions.of(model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-    leaving_out = None if reasons is None else LeavingOut(model, reasons, values_in_training(model))
-    return score_rows(model, frame, decisions, id=id, first_row=first_row, leaving_out=leaving_out)[0]
+    check_fast(fast, sets)
+    scorer = choose(model, (), fast)
+    leaving_out = None if reasons is None else LeavingOut(scorer, reasons, values_in_training(model))
+    return score_rows(scorer, frame, decisions, id=id, first_row=first_row, leaving_out=leaving_out)[0]
 
 
 def score_rows(
@@ -122,7 +129,7 @@ def score_rows(
         answers = np.empty((0, len(classes))) if has_p else classes[:0]
     if not has_p:
         if counts is not None:
-            counts.add_answers(np.searchsorted(classes, answers), None)
+            counts.add_answers(codes_of(classes, answers), None)
         return pd.DataFrame(out | {names[0]: answers}), Tally(Counter(answers.tolist()))
     if counts is not None and len(answers):
         counts.add_answers(answers.argmax(axis=1), answers.max(axis=1))

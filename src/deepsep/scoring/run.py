@@ -21,7 +21,7 @@ from deepsep.scoring.frame import schema_of
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.parts import Part, Source, Target
 from deepsep.scoring.remembered import profile_of, provenance_of
-from deepsep.scoring.student import choose, describe, have_more_rows
+from deepsep.scoring.student import check_fast, choose, describe, have_more_rows
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
 
@@ -67,13 +67,7 @@ class Scoring:
         self.model = load(model) if isinstance(model, str | os.PathLike) else model
         self.id, self.batch_rows, self.reasons = id, batch_rows, reasons
         self.decisions = Decisions.of(self.model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-        if fast and sets is not None:
-            raise ParameterError(
-                "{fast}: sets rest on the committee's predictions out of fold, and the student's probabilities are "
-                "others. Leave out {fast}, or {sets}.",
-                fast=Setting("fast", True),
-                sets=Setting("sets"),
-            )
+        check_fast(fast, sets)
         self.fast = False if fast is None and (sets is not None or abstain is not None) else fast
         self.profile, self.provenance = profile_of(self.model), provenance_of(self.model)
         self.ignored: list[str] = []

@@ -27,6 +27,17 @@ def with_student(model: Any) -> Any:
     return Pipeline([*model.steps[:-1], ("student", student)], transform_input=model.transform_input)
 
 
+def check_fast(fast: bool | None, sets: float | None) -> None:
+    """Raise if the student is asked for sets."""
+    if fast and sets is not None:
+        raise ParameterError(
+            "{fast}: sets rest on the committee's predictions out of fold, and the student's probabilities are others. "
+            "Leave out {fast}, or {sets}.",
+            fast=Setting("fast", True),
+            sets=Setting("sets"),
+        )
+
+
 def choose(model: Any, parts: Sequence[Part], fast: bool | None) -> Any:
     """Return the model, or the same with the student in place of its committee; None: by the number of rows."""
     student = student_of(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from openpyxl import Workbook
 from openpyxl.cell import WriteOnlyCell
 from openpyxl.utils import get_column_letter
 
+from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.table.excel_cells import PERCENT, as_header, check_fits, fill, set_widths, width_of
 
 MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
@@ -85,6 +87,21 @@ class Writer:
 def result_schema(schema: Any, types: Mapping[str, Any]) -> Any:
     """Return the Arrow schema of a result, with the types of columns that its first rows do not determine."""
     return pa.schema([field.with_type(types.get(field.name, field.type)) for field in schema])
+
+
+def write_frame(
+    frame: pd.DataFrame, target: Path, types: Mapping[str, Any], provenance: Mapping[str, Any] | None = None
+) -> None:
+    """Write a frame to a file as :class:`Writer` does, completely or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target)
+    scratch = hidden_name(target, f"new{target.suffix}")
+    try:
+        with Writer(scratch, types, provenance) as writer:
+            writer.write(frame)
+        os.replace(scratch, target)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 class _ExcelWriter:

@@ -17,7 +17,9 @@ PARTS = 2  # answers in a name
 LENGTH = 36  # most characters of a question and its answer in a name
 
 
-def count_answers(X: Any, labels: Array, questions: Sequence[Question], n_segments: int) -> tuple[Array, Array]:
+def count_answers(
+    X: Any, labels: Array, questions: Sequence[Question], n_segments: int, weight: Array | None = None
+) -> tuple[Array, Array]:
     """Count, per segment, the respondents who gave each answer, and those who answered its question at all.
 
     Parameters
@@ -30,6 +32,8 @@ def count_answers(X: Any, labels: Array, questions: Sequence[Question], n_segmen
         In the order of the columns of X.
     n_segments : int
         Number of segments, k.
+    weight : array (n,), optional
+        How much each respondent counts.
 
     Returns
     -------
@@ -37,7 +41,7 @@ def count_answers(X: Any, labels: Array, questions: Sequence[Question], n_segmen
     """
     placed = labels >= 0
     member = np.zeros((len(labels), n_segments))
-    member[placed, labels[placed]] = 1.0
+    member[placed, labels[placed]] = 1.0 if weight is None else weight[placed]
     gave = (X.T @ member).T
     answered = np.empty_like(gave)
     start = 0
@@ -62,8 +66,8 @@ def make_profiles(gave: Array, answered: Array, questions: Sequence[Question]) -
     DataFrame
         Columns segment, question, answer, share, overall, lift, telling.
     """
-    share = gave / np.maximum(answered, 1)
-    overall = np.broadcast_to(gave.sum(axis=0) / np.maximum(answered.sum(axis=0), 1), share.shape)
+    share = _ratio(gave, answered)
+    overall = np.broadcast_to(_ratio(gave.sum(axis=0), answered.sum(axis=0)), share.shape)
     lift = np.divide(share, overall, out=np.ones_like(share), where=overall > 0)
     telling = share * np.log(np.where(lift > 0, lift, 1.0))
     k = len(gave)
@@ -81,6 +85,11 @@ def make_profiles(gave: Array, answered: Array, questions: Sequence[Question]) -
         }
     )
     return table.sort_values(["segment", "telling"], ascending=[True, False], kind="stable", ignore_index=True)
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    """Return part / whole, 0 where there is nothing."""
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
 def suggest_names(profiles: pd.DataFrame, n_segments: int) -> list[str]:

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from deepsep.survey.lda import AnswersLDA, fit_lda
+
+Array = NDArray[Any]
 
 REFITS = 4
 TRAINED = 0.8  # share of the respondents used in a refit; the others are held out
@@ -28,6 +31,7 @@ def compare_k(
     n_init: int,
     max_iter: int,
     rng: np.random.Generator,
+    sample_weight: Array | None = None,
     on_step: OnStep | None = None,
 ) -> pd.DataFrame:
     """Compare numbers of segments by refitting on random subsets of the respondents.
@@ -38,7 +42,8 @@ def compare_k(
     (scikit-learn's ``perplexity`` is a bound with a penalty for every segment; with few held-out rows it grows with k
     on any data.)
     ``stability`` compares the segments that the refits give to *all* respondents: the adjusted Rand index, averaged
-    over the pairs of refits. 1 means the same segments for every sample and seed, 0 means chance.
+    over the pairs of refits. 1 means the same segments for every sample and seed, 0 means chance. Weights count in the
+    refits and in both figures.
 
     Returns
     -------
@@ -47,7 +52,8 @@ def compare_k(
         the fall in perplexity from one segment to k, as a share of the largest fall in the table.
     """
     if X.shape[0] > ROWS:
-        X = X[np.sort(rng.permutation(X.shape[0])[:ROWS])]
+        drawn = np.sort(rng.permutation(X.shape[0])[:ROWS])
+        X, sample_weight = X[drawn], None if sample_weight is None else sample_weight[drawn]
     n = X.shape[0]
     splits = [rng.permutation(n) for _ in range(REFITS)]
     cut = min(max(int(TRAINED * n), 1), n - 1)
@@ -61,11 +67,12 @@ def compare_k(
             if on_step is not None:
                 on_step(done, total, f"k = {k}")
             seeds = rng.integers(2**31 - 1, size=1 if k == 1 else n_init)
-            lda = fit_lda(X[split[:cut]], k, seeds=seeds, max_iter=1 if k == 1 else max_iter)
-            held_out.append(completion_perplexity(lda, *halves))
+            mine, theirs = (None if sample_weight is None else sample_weight[at] for at in (split[:cut], split[cut:]))
+            lda = fit_lda(X[split[:cut]], k, seeds=seeds, max_iter=1 if k == 1 else max_iter, sample_weight=mine)
+            held_out.append(completion_perplexity(lda, *halves, theirs))
             assignments.append(lda.transform(X).argmax(axis=1))
             done += k
-        stability = np.mean([adjusted_rand_score(a, b) for a, b in combinations(assignments, 2)])
+        stability = np.mean([agreement(a, b, sample_weight) for a, b in combinations(assignments, 2)])
         rows[k] = {
             "perplexity": float(np.mean(held_out)),
             "perplexity_std": float(np.std(held_out, ddof=1)),
@@ -92,12 +99,34 @@ def halve(X: Any, rng: np.random.Generator) -> tuple[Any, Any]:
     return parts[0], parts[1]
 
 
-def completion_perplexity(lda: AnswersLDA, known: Any, asked: Any) -> float:
+def agreement(one: Array, other: Array, weight: Array | None = None) -> float:
+    """Return the adjusted Rand index of two partitions of the rows; a row of weight w counts as w copies.
+
+    Weights are divided by their mean, since the index depends on the number of rows.
+
+    Examples
+    --------
+    >>> one, other = np.array([0, 0, 1, 1, 1]), np.array([0, 0, 1, 1, 0])
+    >>> bool(np.isclose(agreement(one, other, np.full(5, 3.0)), adjusted_rand_score(one, other)))
+    True
+    """
+    if weight is None:
+        return float(adjusted_rand_score(one, other))
+    table = np.zeros((one.max() + 1, other.max() + 1))
+    np.add.at(table, (one, other), weight / weight.mean())
+    both, rows, columns, all_ = (
+        (counts * (counts - 1)).sum() for counts in (table, table.sum(axis=1), table.sum(axis=0), table.sum())
+    )
+    expected, most = rows * columns / all_, (rows + columns) / 2
+    return 1.0 if most == expected else float((both - expected) / (most - expected))
+
+
+def completion_perplexity(lda: AnswersLDA, known: Any, asked: Any, weight: Array | None = None) -> float:
     """Return exp(−mean log p) of the ``asked`` answers, given the segment proportions from the ``known`` ones."""
     answers = lda.components_ / lda.components_.sum(axis=1, keepdims=True)
     rows, columns = asked.nonzero()
     probability = np.einsum("ik,ki->i", lda.transform(known)[rows], answers[:, columns])
-    return float(np.exp(-np.log(probability).mean()))
+    return float(np.exp(-np.average(np.log(probability), weights=None if weight is None else weight[rows])))
 
 
 def fits_well(table: pd.DataFrame) -> list[int]:

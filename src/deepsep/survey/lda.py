@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import psi
+from scipy.special import gammaln, logsumexp, psi
 from sklearn.cluster import KMeans
 from sklearn.decomposition import LatentDirichletAllocation, TruncatedSVD
 
@@ -34,11 +34,14 @@ class AnswersLDA(LatentDirichletAllocation):
     higher; different seeds agreed with each other as well as scikit-learn's do.
     """
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to one-hot answers in a CSR matrix."""
-        self._start, self._gamma = first_guess(X, self.n_components, self.random_state)
+    _weight: Array | None = None
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Array | None = None) -> Self:
+        """Fit to one-hot answers in a CSR matrix; a row of weight w counts as w copies of it."""
+        self._weight = sample_weight
+        self._start, self._gamma = first_guess(X, self.n_components, self.random_state, sample_weight)
         super().fit(X)
-        del self._start, self._gamma  # only needed while fitting
+        del self._start, self._gamma, self._weight  # only needed while fitting
         return self
 
     def _init_latent_vars(self, n_features: int, dtype: Any = np.float64) -> None:
@@ -58,8 +61,23 @@ class AnswersLDA(LatentDirichletAllocation):
             gamma[rows] = self._settle(answers, gamma[rows], topics, INNER if learning else self.max_doc_update_iter)
             if statistics is not None:
                 weights = _exp_expectation(gamma[rows])
-                statistics += weights.T @ (answers / _positive(weights @ topics))
+                ratio = answers / _positive(weights @ topics)
+                if self._weight is not None:
+                    ratio *= self._weight[rows, np.newaxis]
+                statistics += weights.T @ ratio
         return gamma, None if statistics is None else statistics * topics
+
+    def _perplexity_precomp_distr(
+        self, X: Any, doc_topic_distr: Array | None = None, sub_sampling: bool = False
+    ) -> float:
+        if self._weight is None or doc_topic_distr is None:
+            return float(super()._perplexity_precomp_distr(X, doc_topic_distr, sub_sampling))
+        rows, answers = X.nonzero()
+        shares, segments = _expectation(doc_topic_distr), _expectation(self.components_)
+        of_answers = np.bincount(rows, logsumexp(shares[rows] + segments.T[answers], axis=1), X.shape[0])
+        of_rows = of_answers + _divergence(self.doc_topic_prior_, doc_topic_distr, shares)
+        bound = self._weight @ of_rows + _divergence(self.topic_word_prior_, self.components_, segments).sum()
+        return float(np.exp(-bound / (self._weight @ X.sum(axis=1))))
 
     def _settle(self, answers: Array, gamma: Array, topics: Array, steps: int) -> Array:
         """Return the variational parameters of the rows; a row that has converged is not updated again."""
@@ -80,7 +98,7 @@ class AnswersLDA(LatentDirichletAllocation):
         return gamma
 
 
-def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int) -> AnswersLDA:
+def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int, sample_weight: Array | None = None) -> AnswersLDA:
     """Return the fit with the lowest perplexity on the training rows, its segments sorted by size.
 
     Parameters
@@ -93,38 +111,64 @@ def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int) -> AnswersL
         One per start.
     max_iter : int
         Passes over the rows.
+    sample_weight : array (n,), optional
+        Positive weights of the rows.
     """
     fits = (
-        AnswersLDA(n_segments, learning_method="batch", max_iter=max_iter, random_state=int(seed)).fit(X)
+        AnswersLDA(n_segments, learning_method="batch", max_iter=max_iter, random_state=int(seed)).fit(
+            X, sample_weight=sample_weight
+        )
         for seed in seeds
     )
     best = min(fits, key=lambda fit: float(fit.bound_))
     proportions = best.transform(X)
-    sizes = np.bincount(proportions.argmax(axis=1), minlength=n_segments)
-    order = np.lexsort((-proportions.sum(axis=0), -sizes))
+    sizes = np.bincount(proportions.argmax(axis=1), weights=sample_weight, minlength=n_segments)
+    means = proportions.sum(axis=0) if sample_weight is None else sample_weight @ proportions
+    order = np.lexsort((-means, -sizes))
     best.components_ = np.ascontiguousarray(best.components_[order])
     best.exp_dirichlet_component_ = np.ascontiguousarray(best.exp_dirichlet_component_[order])
     return best
 
 
-def first_guess(X: Any, n_segments: int, seed: int) -> tuple[Array, Array]:
+def first_guess(X: Any, n_segments: int, seed: int, sample_weight: Array | None = None) -> tuple[Array, Array]:
     """Return the starting values: answers per segment (k, answers), and segments per respondent (n, k)."""
     n, d = X.shape
     if n < n_segments:
         raise DataError(f"{n} respondents are too few for {n_segments} segments. Ask for fewer segments.")
     dimensions = min(max(8, n_segments), d - 1)
-    points = TruncatedSVD(dimensions, random_state=seed).fit_transform(X) if dimensions > 1 else X.toarray()
-    cluster = KMeans(n_segments, n_init=1, random_state=seed).fit_predict(points)
+    svd, kmeans = TruncatedSVD(dimensions, random_state=seed), KMeans(n_segments, n_init=1, random_state=seed)
+    if dimensions <= 1:
+        points = X.toarray()
+    elif sample_weight is None:
+        points = svd.fit_transform(X)
+    else:
+        points = svd.fit(X.multiply(np.sqrt(sample_weight)[:, np.newaxis]).tocsr()).transform(X)
+    if sample_weight is not None:
+        kmeans.set_params(tol=0)  # scikit-learn's tolerance does not know the weights
+    cluster = kmeans.fit_predict(points, sample_weight=sample_weight)
     share = np.full((n, n_segments), (1 - SURE) / n_segments)
     share[np.arange(n), cluster] += SURE
     prior = 1.0 / n_segments
     gamma = prior + share * np.diff(X.indptr)[:, np.newaxis]
-    return prior + (X.T @ share).T, gamma
+    counted = share if sample_weight is None else share * sample_weight[:, np.newaxis]
+    return prior + (X.T @ counted).T, gamma
+
+
+def _expectation(gamma: Array) -> Array:
+    """Return E[log θ] of Dirichlet rows."""
+    return np.asarray(psi(gamma) - psi(gamma.sum(axis=1, keepdims=True)))
 
 
 def _exp_expectation(gamma: Array) -> Array:
     """Return exp(E[log θ]) of Dirichlet rows."""
-    return np.asarray(np.exp(psi(gamma) - psi(gamma.sum(axis=1, keepdims=True))))
+    return np.asarray(np.exp(_expectation(gamma)))
+
+
+def _divergence(prior: float, gamma: Array, expectation: Array) -> Array:
+    """Return E[log p(θ) − log q(θ)] of each row, where p is a symmetric Dirichlet distribution and q that of gamma."""
+    size = gamma.shape[1]
+    score = ((prior - gamma) * expectation + gammaln(gamma) - gammaln(prior)).sum(axis=1)
+    return np.asarray(score + gammaln(prior * size) - gammaln(gamma.sum(axis=1)))
 
 
 def _positive(x: Array) -> Array:

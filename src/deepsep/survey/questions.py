@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from numbers import Real
 from typing import Any, Literal
@@ -65,6 +65,14 @@ class Column:
     levels: list[str]
     ordered: bool
     numeric: bool
+
+    def of(self, rows: Array) -> Column:
+        """Return the column of some rows only, with the levels that they have."""
+        codes = self.codes[rows]
+        kept = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(self.levels)))
+        to_kept = np.full(len(self.levels) + 1, -1)
+        to_kept[kept] = np.arange(len(kept))
+        return replace(self, codes=to_kept[codes], levels=[self.levels[i] for i in kept])
 
     @property
     def counts(self) -> Array:
@@ -160,6 +168,16 @@ def find_separator(levels: Sequence[str]) -> str | None:
         if len(cells) < len(levels) and 2 * sum(cells[part] > 1 for part in parts) > len(parts):
             return separator
     return None
+
+
+def unknown_answers(question: Question, column: Column) -> dict[str, int]:
+    """Return the answers in a column that do not count for a question, with their respondents, most frequent first."""
+    known, strange = set(question.answers), dict[str, int]()
+    for level, count in zip(column.levels, column.counts.tolist(), strict=True):
+        for part in _split(level, question.separator):
+            if part not in known:
+                strange[part] = strange.get(part, 0) + count
+    return dict(sorted(strange.items(), key=lambda item: -item[1]))
 
 
 def encode(columns: Mapping[str, Column | None], questions: Sequence[Question], n: int) -> Any:

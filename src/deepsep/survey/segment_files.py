@@ -155,6 +155,7 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
 
 def summarize_segments(model: SurveySegments) -> dict[str, Any]:
     """Return the segments as plain values, for the command line and summary.json."""
+    weight = model.weight_
     segments, suggested = [], suggest_names(model.profiles_, model.n_segments_)
     for k, name in enumerate(model.segment_names_):
         top = model.profiles_[model.profiles_["segment"] == k].head(TELLING)
@@ -163,9 +164,9 @@ def summarize_segments(model: SurveySegments) -> dict[str, Any]:
                 "segment": k,
                 "name": name,
                 "suggested": suggested[k],
-                "size": int(model.sizes_[k]),
-                "share": float(model.sizes_[k] / len(model.labels_)),
-                "mean_probability": float(model.probability_[model.labels_ == k].mean()) if model.sizes_[k] else None,
+                "size": int((model.labels_ == k).sum()),
+                "share": float(model.sizes_[k] / (len(model.labels_) if weight is None else weight.sum())),
+                "mean_probability": _mean(model.probability_, weight, model.labels_ == k),
                 "telling": top[["question", "answer", "share", "overall", "lift"]].to_dict("records"),
             }
         )
@@ -174,6 +175,7 @@ def summarize_segments(model: SurveySegments) -> dict[str, Any]:
         "deepsep": __version__,
         "respondents": len(model.labels_),
         "without_answers": int((model.labels_ < 0).sum()),
+        "weighted": weight is not None,
         "questions": len(model.questions_),
         "answers": sum(len(question.answers) for question in model.questions_),
         "left_out": model.left_out_,
@@ -183,3 +185,10 @@ def summarize_segments(model: SurveySegments) -> dict[str, Any]:
         "compared": None if scores is None else scores.reset_index().to_dict("records"),
         "reason": None if scores is None else reason_for_k(scores),
     }
+
+
+def _mean(values: Any, weight: Any, members: Any) -> float | None:
+    """Return the weighted mean over the members; None if they have no weight."""
+    if not (members if weight is None else weight[members]).any():
+        return None
+    return float(np.average(values[members], weights=None if weight is None else weight[members]))

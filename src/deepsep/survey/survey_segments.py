@@ -10,13 +10,14 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, private_generator, require
+from deepsep.core.checks import is_integer, private_generator, require, row_weights
 from deepsep.core.threads import one_blas_thread
-from deepsep.errors import DataError, DeepSepWarning
+from deepsep.errors import DataError, DeepSepWarning, ModelFileError
 from deepsep.survey.answer_profiles import count_answers, make_profiles, suggest_names
 from deepsep.survey.choosing_k import OnStep, choose_k, compare_k
 from deepsep.survey.lda import AnswersLDA, fit_lda
@@ -76,8 +77,8 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         Proportion of that segment in the respondent's mixture.
     segment_names_ : array (k,) of str
         Names of the segments.
-    sizes_ : array (k,) of int
-        Number of respondents in each segment.
+    sizes_ : array (k,)
+        Number of respondents in each segment; with weights, the sum of their weights.
     profiles_ : DataFrame
         For each segment, every answer with its share in the segment, its overall share and the ratio of the two (lift),
         the most telling first.
@@ -102,6 +103,9 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
+    The fitted model keeps the answers of its respondents, without identifiers, and :func:`deepsep.save` writes them:
+    :func:`deepsep.survey.make_typing_tool` needs them. ``forget_answers`` removes them.
+
     The segments do not depend on the order of the answers' names, but they do depend on the seed; :meth:`compare_k`
     shows how much. The same seed gives the same segments on one machine; on others, sums may round differently, which
     can move a respondent who is exactly between two segments.
@@ -145,7 +149,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         self.names = names
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, *, on_step: OnStep | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, on_step: OnStep | None = None) -> Self:
         """Find the segments.
 
         Parameters
@@ -153,6 +157,9 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         X : DataFrame (pandas, polars) or array of shape (n, questions)
             One row per respondent, one column per question.
         y : ignored
+        sample_weight : array-like of shape (n,), optional
+            How much each respondent counts: a weight of k as k copies, 0 as absent, in the segments, their number,
+            sizes and profiles. A respondent of weight 0 gets a segment as well. ``min_count`` counts people.
         on_step : callable, optional
             Called as ``on_step(done, total, what)`` while "auto" compares: steps done, total steps, what comes next.
 
@@ -163,18 +170,20 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         """
         self._check_settings()
         rng = private_generator(self.random_state)
-        rows = self._read_questions(X, stacklevel=3)
+        rows, weight = self._read_questions(X, sample_weight, stacklevel=3)
+        used, counted = _of_weight(rows, weight)
         with one_blas_thread():
             self.k_scores_ = None
             if self.n_segments == "auto":
-                self.k_scores_ = self._compare(rows, rng, on_step)
+                self.k_scores_ = self._compare(used, rng, counted, on_step)
             k = int(self.n_segments) if self.k_scores_ is None else choose_k(self.k_scores_)
-            self.lda_ = fit_lda(rows, k, seeds=self._seeds(rng), max_iter=self.max_iter)
+            self.lda_ = fit_lda(used, k, seeds=self._seeds(rng), max_iter=self.max_iter, sample_weight=counted)
             proportions = self.lda_.transform(rows)
         self.n_segments_ = k
+        self._answers, self._weight = rows.astype(np.int8), weight
         self.labels_ = _labels(rows, proportions)
         self.probability_ = proportions.max(axis=1)
-        self._gave, self._answered = count_answers(rows, self.labels_, self.questions_, k)
+        self._gave, self._answered = count_answers(rows, self.labels_, self.questions_, k, weight)
         self._describe()
         suggested = suggest_names(self.profiles_, k)
         self.segment_names_ = np.array(apply_names(suggested, self.names or {}), dtype=object)
@@ -188,12 +197,12 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         """Return the segment of each respondent, 0 to k − 1; -1 without any answer that counts."""
         return _labels(*self._proportions(X))
 
-    def compare_k(self, X: Any) -> pd.DataFrame:
+    def compare_k(self, X: Any, sample_weight: Any = None) -> pd.DataFrame:
         """Compare the numbers of segments in ``k_range``, without fitting this model.
 
         Parameters
         ----------
-        X : as in ``fit``
+        X, sample_weight : as in ``fit``
 
         Returns
         -------
@@ -206,9 +215,9 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         """
         self._check_settings()
         fresh = type(self)(**self.get_params())
-        rows = fresh._read_questions(X, stacklevel=3)
+        rows = _of_weight(*fresh._read_questions(X, sample_weight, stacklevel=3))
         with one_blas_thread():
-            return self._compare(rows, private_generator(self.random_state))
+            return self._compare(rows[0], private_generator(self.random_state), rows[1])
 
     def rename(self, names: Any) -> Self:
         """Rename segments by number; the others keep their names.
@@ -226,6 +235,26 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         """Return the names of the columns of ``transform``, which are the names of the segments."""
         check_is_fitted(self)
         return self.segment_names_.copy()
+
+    @property
+    def weight_(self) -> Array | None:
+        """The weights of the respondents; None if all count alike."""
+        return self._weight
+
+    def answers_of_respondents(self) -> Any:
+        """Return the one-hot answers of the respondents, a CSR matrix (n, answers) in the order of ``questions_``."""
+        check_is_fitted(self)
+        if self._answers is None:
+            raise DataError(
+                "the model does not hold the answers of its respondents. Fit it again with this version of deepsep."
+            )
+        return self._answers
+
+    def forget_answers(self) -> Self:
+        """Remove the answers of the respondents from the model, for instance before you pass it on."""
+        check_is_fitted(self)
+        self._answers = None
+        return self
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -265,16 +294,25 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
             raise DataError(f"the table has n_samples={len(X)} row; segments need at least two respondents.")
         return {name: read_column(name, X.iloc[:, j]) for j, name in enumerate(names)}, len(X)
 
-    def _read_questions(self, X: Any, *, stacklevel: int) -> Any:
-        """Set ``questions_`` and ``left_out_`` and return the one-hot answers."""
-        columns, n = self._read_columns(X, reset=True)
+    def _read_questions(self, X: Any, sample_weight: Any, *, stacklevel: int) -> tuple[Any, Array | None]:
+        """Set ``questions_`` and ``left_out_`` and return the one-hot answers, and the weights unless all are 1."""
+        columns, n_all = self._read_columns(X, reset=True)
+        weight = None if sample_weight is None else row_weights(np.empty((n_all, 0)), sample_weight)
+        weight = None if weight is None or (weight == 1).all() else weight
+        counting = None if weight is None or weight.all() else weight > 0
+        if counting is not None and counting.sum() < 2:
+            raise DataError(
+                f"{int(counting.sum())} of {n_all} respondents have a weight above 0; segments need at least "
+                "two. Check the weights."
+            )
+        n = n_all if counting is None else int(counting.sum())
         self.questions_: list[Question] = []
         self.left_out_: dict[str, str] = {}
         by_column = isinstance(self.separator, dict)
         for name, column in columns.items():
             question = read_question(
                 name,
-                column,
+                column if column is None or counting is None else column.of(counting),
                 n,
                 separator=self.separator.get(name) if by_column else self.separator,
                 detect=self.separator == "auto",
@@ -297,7 +335,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
                 DeepSepWarning,
                 stacklevel=stacklevel,
             )
-        return encode(columns, self.questions_, n)
+        return encode(columns, self.questions_, n_all), weight
 
     def _proportions(self, X: Any) -> tuple[Any, Array]:
         check_is_fitted(self)
@@ -311,15 +349,25 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     def _seeds(self, rng: np.random.Generator) -> Array:
         return rng.integers(2**31 - 1, size=self.n_init)
 
-    def _compare(self, rows: Any, rng: np.random.Generator, on_step: OnStep | None = None) -> pd.DataFrame:
+    def _compare(
+        self, rows: Any, rng: np.random.Generator, weight: Array | None, on_step: OnStep | None = None
+    ) -> pd.DataFrame:
         low, high = self.k_range
         return compare_k(
-            rows, range(low, high + 1), n_init=self.n_init, max_iter=self.max_iter, rng=rng, on_step=on_step
+            rows,
+            range(low, high + 1),
+            n_init=self.n_init,
+            max_iter=self.max_iter,
+            rng=rng,
+            sample_weight=weight,
+            on_step=on_step,
         )
 
     def _describe(self) -> None:
         """Set the attributes that follow from the counts and the labels."""
-        self.sizes_ = np.bincount(self.labels_[self.labels_ >= 0], minlength=self.n_segments_)
+        placed = self.labels_ >= 0
+        weight = None if self._weight is None else self._weight[placed]
+        self.sizes_ = np.bincount(self.labels_[placed], weights=weight, minlength=self.n_segments_)
         self.profiles_ = make_profiles(self._gave, self._answered, self.questions_)
         self.perplexity_ = float(self.lda_.bound_)
         self.n_iter_ = self.lda_.n_iter_
@@ -357,6 +405,8 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
             "labels_": self.labels_,
             "probability_": self.probability_,
         }
+        arrays |= {} if self._answers is None else {"answers": self._answers}
+        arrays |= {} if self._weight is None else {"weight": self._weight}
         if self.k_scores_ is not None:
             state["k_scores"] = {"k": self.k_scores_.index.tolist(), "columns": self.k_scores_.columns.tolist()}
             arrays["k_scores"] = self.k_scores_.to_numpy()
@@ -380,6 +430,8 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         model._gave, model._answered = (checked_array(arrays, name, (k, d), "f") for name in ("gave", "answered"))
         model.labels_ = checked_array(arrays, "labels_", (None,), "i")
         model.probability_ = checked_array(arrays, "probability_", (len(model.labels_),), "f")
+        model._answers = _checked_answers(arrays.get("answers"), len(model.labels_), d)
+        model._weight = checked_array(arrays, "weight", (len(model.labels_),), "f") if "weight" in arrays else None
         model.k_scores_ = scores and pd.DataFrame(
             checked_array(arrays, "k_scores", (len(scores["k"]), len(scores["columns"])), "f"),
             index=pd.Index(scores["k"], name="k"),
@@ -387,6 +439,20 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         )
         model._describe()
         return model
+
+
+def _of_weight(rows: Any, weight: Array | None) -> tuple[Any, Array | None]:
+    """Return the rows of positive weight, and their weights."""
+    return (rows, weight) if weight is None else (rows[weight > 0], weight[weight > 0])
+
+
+def _checked_answers(answers: Any, n: int, d: int) -> Any:
+    """Return the answers of a saved model, or raise if they are not zeros and ones of its respondents."""
+    if answers is None:
+        return None
+    if not sparse.issparse(answers) or answers.shape != (n, d) or not np.isin(answers.data, (0, 1)).all():
+        raise ModelFileError("the answers in the model are not those of its respondents. Save the model again.")
+    return answers
 
 
 def _labels(rows: Any, proportions: Array) -> Array:

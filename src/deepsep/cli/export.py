@@ -1,0 +1,50 @@
+"""``deepsep export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepsep.cli.console import console
+from deepsep.cli.options import Debug, Json, ModelFolder, Quiet
+from deepsep.errors import ParameterError
+
+
+def export(
+    model: ModelFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="An .onnx file.", show_default=False)],
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write a model as an ONNX file, which runs without Python.
+
+    A committee is written as its student, a model of --method deepsep as it is, with the encoding of the table. Columns
+    of free text cannot be written. It needs the package onnx.
+
+    Example: deepsep export model -o student.onnx
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        if output.suffix.lower() != ".onnx":
+            raise ParameterError(f"-o {output}: name a file that ends in .onnx.")
+
+        from deepsep.export import export_onnx
+        from deepsep.models import load
+        from deepsep.scoring.student import student_of
+
+        fitted = load(model)
+        written = export_onnx(fitted, output)
+        student = student_of(fitted)
+        lines = [f"Wrote {output}."]
+        if student is not None:
+            lines[0] += (
+                f" It is the student: on rows held out it agrees with the committee in {student.agreement_:.1%}, and "
+                f"the rest costs about {100 * max(student.accuracy_loss_, 0):.1f} points of accuracy."
+            )
+        width = max(map(len, written["inputs"]))
+        lines += ["", "Inputs, each of shape (rows, 1) unless it says otherwise:"]
+        lines += [f"  {name:<{width}}  {what}" for name, what in written["inputs"].items()]
+        lines.append(f"Outputs: {', '.join(written['outputs'])}")
+        out.result("\n".join(lines), {"file": output, **written})

@@ -1,0 +1,115 @@
+"""``deepsep rename``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepsep.cli.console import console
+from deepsep.cli.options import Debug, Json, Quiet, ReadingOptions, takes_reading_options
+
+OLD, NEW = "old", "new"
+
+
+@takes_reading_options()
+def rename(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="Folder that `deepsep fit` or `deepsep segments` wrote.", show_default=False
+        ),
+    ],
+    names: Annotated[
+        Path,
+        typer.Argument(metavar="NAMES", help="Table with the columns old and new, CSV or Excel.", show_default=False),
+    ],
+    *,
+    reading: ReadingOptions,
+    json: Json = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Rename classes or segments after a fit, everywhere they appear.
+
+    In the model and all its members, and in the files beside it: predictions, labels, report; for segments, also in
+    respondents, profiles and names. Probabilities stay the same to the last bit, and their columns keep their order.
+    Names that the table does not have stay. The folder is changed completely or not at all.
+
+    Example: deepsep rename segments/model names.csv
+    """
+    with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from tempfile import TemporaryDirectory
+
+        from deepsep.cli.outputs import read_folder
+        from deepsep.cli.renaming import classifier_files, segment_files
+        from deepsep.errors import DataError
+        from deepsep.files.folder import install
+        from deepsep.files.manifest import read_manifest
+        from deepsep.files.renaming import SEGMENTS, names_in, new_names, renamed_model
+        from deepsep.models import load
+        from deepsep.survey.segment_files import MODEL, read_summary
+
+        around = model.resolve()
+        if around.name == MODEL and read_summary(around.parent) is not None:
+            around = around.parent
+        of_segments = around.is_dir() and read_summary(around) is not None
+        root = around / MODEL if of_segments else around
+        manifest = read_manifest(root)
+        try:
+            changed = new_names(names_in(manifest), _read_names(names, reading))
+        except DataError as error:
+            raise DataError(f"{names}: {error}") from None
+        as_text = {str(old): new for old, new in changed.items()}
+        files = renamed_model(root, changed)
+        with TemporaryDirectory() as place:  # nothing is changed unless the new model opens
+            install(files, Path(place) / MODEL, own=())
+            load(Path(place) / MODEL)
+        if of_segments:
+            command = shlex.join(["deepsep", *sys.argv[1:]])
+            files = {f"{MODEL}/{name}": content for name, content in (read_folder(root) | files).items()}
+            files |= segment_files(around, as_text, command)
+        elif SEGMENTS not in manifest["estimator"]["state"]:
+            files |= classifier_files(around, as_text)
+        install(files, around, own={name.partition("/")[0] for name in files})
+        pairs = {old: new for old, new in as_text.items() if old != new}
+        what = "segments" if SEGMENTS in manifest["estimator"]["state"] else "classes"
+        width = max(map(len, pairs), default=0)
+        lines = [f"Renamed {len(pairs)} of {len(as_text)} {what} in {around}:"]
+        lines += [f"  {old:<{width}}  ->  {new}" for old, new in pairs.items()]
+        beside = sorted({name.partition("/")[0] for name in files} - {MODEL, *_parts(manifest)})
+        if beside:
+            lines.append(f"Also in {', '.join(beside)}.")
+        lines.append("Files elsewhere, such as tables of labels and scored files, keep the old names.")
+        out.result(
+            "\n".join(lines), {"renamed": pairs, "names": list(as_text.values()), "folder": around, "files": beside}
+        )
+
+
+def _parts(manifest: dict[str, Any]) -> set[str]:
+    """Return what a model consists of in its folder."""
+    return {"manifest.json", *(name.partition("/")[0] for name in manifest["files"])}
+
+
+def _read_names(file: Path, reading: ReadingOptions) -> dict[str, str]:
+    """Return the old and new names in a table, as text: a class may be called "NA", or 1."""
+    from deepsep.cli.answers import text_cells
+    from deepsep.errors import DataError
+
+    frame = text_cells(file, reading)
+    by_name = {str(name).strip().lower(): name for name in frame.columns}
+    if not {OLD, NEW} <= by_name.keys():
+        raise DataError(f"it has the columns {', '.join(map(repr, frame.columns))}. Write the columns old and new.")
+    names: dict[str, str] = {}
+    for old, new in zip(frame[by_name[OLD]], frame[by_name[NEW]], strict=True):
+        if not old and not new:
+            continue
+        if old in names:
+            raise DataError(f"{old!r} is in the column old twice. Leave one of them.")
+        names[old] = new
+    if not names:
+        raise DataError("it has no names. Write a line for each name to change.")
+    return names
