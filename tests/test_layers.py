@@ -15,7 +15,7 @@ SRC = Path(__file__).parents[1] / "src"
 RANKS = (
     *("errors", "_lazy", "_version"),
     *("core", "solvers", "networks", "drift", "files", "evaluation", "classifiers", "survey", "models"),
-    *("table", "scoring", "export", "mlflow", "labelling", "report", "workbook", "datasets"),
+    *("databases", "table", "scoring", "export", "mlflow", "labelling", "report", "workbook", "datasets"),
     *("demo_example", "experiments", "cli", "__main__"),
 )
 # What these packages may import beside the standard library and deepsep.

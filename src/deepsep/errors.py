@@ -86,6 +86,10 @@ class DataError(DeepSepError, ValueError):
     """The rows cannot be used: not finite, all equal, or of the wrong shape."""
 
 
+class DatabaseError(DeepSepError):
+    """A database cannot be reached, read or written, for reasons outside the user's control, such as a full disk."""
+
+
 class LabelError(DeepSepError, ValueError):
     """The labels cannot be used: none given, one class only, or ambiguous marks of unlabelled rows."""
 

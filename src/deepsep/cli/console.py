@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import typer
 
 from deepsep.cli.words import in_options
-from deepsep.errors import DeepSepError, DeepSepWarning, InterruptWarning
+from deepsep.errors import DatabaseError, DeepSepError, DeepSepWarning, InterruptWarning
 
 FAILURE, MISUSE, DRIFT, PARTS, INTERRUPTED = 1, 2, 3, 4, 130
 DEBUG = "DEEPSEP_DEBUG"
@@ -116,7 +116,7 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
 
     ==== ======================================================================
     0    success
-    1    failure beyond the user's control: disk, memory, a missing extra
+    1    failure beyond the user's control: disk, memory, a database, a missing extra
     2    invalid options or data
     3    the rows differ from the training table (``score --fail-on-drift``)
     130  Ctrl-C
@@ -135,9 +135,12 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
             warnings.showwarning = _show(out)
             yield out
     except (KeyboardInterrupt, InterruptWarning) as error:
-        raise _end(error, "Interrupted. Nothing was written.", INTERRUPTED, debug) from None
+        said = str(error) if isinstance(error, KeyboardInterrupt) else ""
+        raise _end(error, said or "Interrupted. Nothing was written.", INTERRUPTED, debug) from None
     except (typer.Exit, typer.BadParameter):
         raise
+    except DatabaseError as error:
+        raise _end(error, in_options(error), FAILURE, debug) from None
     except DeepSepError as error:
         raise _end(error, in_options(error), MISUSE, debug) from None
     except BrokenPipeError:  # the reader has closed the pipe, as in "deepsep methods | head"

@@ -21,17 +21,18 @@ from deepsep.cli.options import (
     CostsFile,
     Debug,
     Effort,
+    FitOptions,
     Format,
     Json,
     Keep,
     PerClass,
     Priors,
     Quiet,
+    Replace,
     Seed,
     Sets,
-    TrainingOptions,
     split_names,
-    takes_training_options,
+    takes_fit_options,
 )
 from deepsep.errors import DataError, InterruptWarning, ParameterError
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from deepsep.cli.training import Training
     from deepsep.scoring.decisions import Decisions
+    from deepsep.table.queries import Query
 
 WIDE = 1_000  # columns from which a report takes minutes
 
@@ -50,12 +52,22 @@ def _method_names(start: str) -> list[str]:
     return [name for name in methods() if name.startswith(start)]
 
 
-@takes_training_options()
+@takes_fit_options()
 def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model goes.", show_default=False)
     ],
-    training: TrainingOptions,
+    training: FitOptions,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="TABLE",
+            help="With --from: also write the predictions to a table of the same database, or schema.table.",
+            show_default=False,
+        ),
+    ] = None,
+    replace: Replace = False,
     method: Annotated[
         str,
         typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names),
@@ -126,6 +138,8 @@ def fit(
             raise ParameterError("--comparison is for the report: leave out --no-report.")
         if workbook is not None:
             _check_workbook(workbook, report)
+        source = training.source
+        _check_table(source, to, training.id, replace)
         weighted = bool(training.weight or training.label_weight)
         chosen = with_effort(parse_settings(settings or []), method, effort)
         estimator = build(method, chosen, seed, weighted=weighted)
@@ -155,10 +169,36 @@ def fit(
             workbook=workbook is not None,
         )
         save_model(fitted.model, fitted.files, target)
+        if to is not None and not isinstance(source, Path) and training.id is not None:
+            from deepsep.models import load
+            from deepsep.scoring.query_scores import write_scores
+
+            written = write_scores(
+                load(target), source, to, fitted.predictions, id=training.id, replace=replace, **asked
+            )
+            out.note(f"Wrote {written:,} rows to the table {to}.")
         if workbook is not None and fitted.workbook is not None:
             save_workbook(fitted.workbook, workbook)
         seconds = time.perf_counter() - began
         _print_result(out, fitted, data, output, method, earlier, costs, workbook, seconds)
+
+
+def _check_table(source: Path | Query, to: str | None, id: str | None, replace: bool) -> None:
+    """Raise before a long fit if the predictions cannot go to the table."""
+    if to is None:
+        if replace:
+            raise ParameterError("--replace belongs to --to.")
+        return
+    if isinstance(source, Path):
+        raise ParameterError("--to names a table of the database in --from. Leave it out: there is a file in --output.")
+    if id is None:
+        raise ParameterError("--to needs --id: the column that tells the rows apart.")
+    from deepsep.databases.opening import open_writer
+    from deepsep.scoring.scores_tables import ScoresTable
+
+    with open_writer(source.database) as connection:
+        if ScoresTable(connection, to, id).record is not None and not replace:
+            raise DataError(f"the table {to} has predictions of another model. Name another table, or pass --replace.")
 
 
 def _check_workbook(target: Path, report: bool) -> None:

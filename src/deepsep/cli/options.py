@@ -8,9 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from deepsep.errors import ParameterError
+
+if TYPE_CHECKING:
+    from deepsep.table.queries import Query
 
 COLUMNS = "separated by commas"
 
@@ -21,6 +26,33 @@ TableFile = Annotated[
         help="CSV, TSV, Parquet, Feather, Excel or SPSS file, or a folder of Parquet parts.",
         show_default=False,
     ),
+]
+MaybeTableFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="TABLE",
+        help="CSV, TSV, Parquet, Feather, Excel or SPSS file, or a folder of Parquet parts; or see --from.",
+        show_default=False,
+    ),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="DATABASE",
+        help="Read a database in place of TABLE: postgresql://user@host/database without a password, or an SQLite or "
+        "DuckDB file.",
+        show_default=False,
+    ),
+]
+Sql = Annotated[
+    str | None,
+    typer.Option(
+        "--query", metavar="SQL", help='The rows of --from, such as "select * from customers".', show_default=False
+    ),
+]
+Replace = Annotated[
+    bool, typer.Option("--replace", help="With --to: replace a table of predictions that another run has written.")
 ]
 ModelFolder = Annotated[
     Path, typer.Argument(metavar="MODEL", help="Folder that `deepsep fit` wrote.", show_default=False)
@@ -238,6 +270,45 @@ class TrainingOptions(ReadingOptions):
     drop: Drop = ""
     text: Text = ""
 
+    @property
+    def source(self) -> Path | Query:
+        """The rows."""
+        return self.table
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(TrainingOptions):
+    """The same, for rows in a file or in a database."""
+
+    table: MaybeTableFile = None  # type: ignore[assignment]
+    database: Database = None
+    query: Sql = None
+
+    @property
+    def source(self) -> Path | Query:
+        """The rows."""
+        return source_of(self.table, self.database, self.query)
+
+
+def source_of(table: Path | None, database: str | None, query: str | None) -> Path | Query:
+    """Return the file or the query that was named, or raise if it is not one of the two."""
+    if table is not None and database is None and query is None:
+        return table
+    if table is None and database is not None and query is not None:
+        from deepsep.table.queries import Query
+
+        return Query(database, query)
+    if table is not None:
+        raise ParameterError("name either TABLE, or a database with --from and --query.")
+    if database is None and query is None:
+        raise ParameterError("which rows? Name a file as TABLE, or a database with --from and --query.")
+    missing = (
+        "--query needs a database: name it with --from."
+        if database is None
+        else ('--from needs the rows: name them with --query, such as --query "select * from customers".')
+    )
+    raise ParameterError(missing)
+
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -245,6 +316,11 @@ Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 def takes_training_options(*, without: Container[str] = ()) -> Decorator:
     """Return a decorator that replaces a command's TrainingOptions parameter with one option per field."""
     return _spread(TrainingOptions, without)
+
+
+def takes_fit_options() -> Decorator:
+    """Return a decorator that replaces a command's FitOptions parameter with one option per field."""
+    return _spread(FitOptions, ())
 
 
 def takes_reading_options() -> Decorator:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,15 +12,19 @@ from deepsep.cli.console import DRIFT, PARTS, console
 from deepsep.cli.options import (
     Abstain,
     CostsFile,
+    Database,
     Debug,
     Id,
     Json,
+    MaybeTableFile,
     ModelFolder,
     PerClass,
     Quiet,
     ReadingOptions,
+    Replace,
     Sets,
-    TableFile,
+    Sql,
+    source_of,
     takes_reading_options,
 )
 
@@ -35,9 +39,9 @@ class Engine(StrEnum):
 @takes_reading_options()
 def score(
     model: ModelFolder,
-    table: TableFile,
+    table: MaybeTableFile = None,
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--output",
             "-o",
@@ -45,7 +49,20 @@ def score(
             help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is a folder of parts.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    database: Database = None,
+    query: Sql = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="TABLE",
+            help="With --from: a table of the same database, or schema.table, in place of --output. Rows whose --id is "
+            "in it already are skipped.",
+            show_default=False,
+        ),
+    ] = None,
+    replace: Replace = False,
     id: Id = None,
     batch_size: Annotated[int, typer.Option(metavar="ROWS", help="Rows in memory at a time.", min=1)] = 20_000,
     fast: Annotated[
@@ -99,6 +116,9 @@ def score(
     The rows are compared with the training table, and a notice says in which columns they differ. A file beside the
     output, scored.drift.json for scored.parquet, has all figures and says which model scored.
 
+    With --from, rows come from a database, and with --to they go back to it: a transaction per batch, so that after a
+    failure the same command goes on where it stopped. The figures about drift are then in the table deepsep_scores.
+
     Example: deepsep score model customers.csv --id customer -o scored.parquet
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
@@ -107,12 +127,21 @@ def score(
         from deepsep.cli.decisions import decision_lines
         from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
-        from deepsep.scoring import score_file
+        from deepsep.scoring import score_file, score_query
         from deepsep.scoring.costs import read_costs
         from deepsep.scoring.remembered import profile_of, provenance_of
 
         if fast and exact:
             raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
+        source = source_of(table, database, query)
+        if (output is None) is (to is None):
+            raise ParameterError("where should the predictions go? Name a file with --output, or a table with --to.")
+        if isinstance(source, Path) and to is not None:
+            raise ParameterError("--to names a table of the database in --from. Name a file with --output instead.")
+        if replace and to is None:
+            raise ParameterError("--replace belongs to --to: a file is always replaced.")
+        if engine is Engine.ray and to is not None:
+            raise ParameterError("--engine ray scores folders of Parquet files, not databases. Leave it out.")
         fitted = open_classifier(model, "score")
         if fail_on_drift and profile_of(fitted) is None:
             raise ParameterError(
@@ -124,27 +153,27 @@ def score(
             f"Model {about['name']} ({about['method']} of {about['created'][:16].replace('T', ' ')} UTC, written by "
             f"deepsep {about['deepsep']}; training data {about['training_data']})."
         )
-        out.note(f"Scoring {table} ...")
+        out.note(f"Scoring {source} ...")
+        asked: dict[str, Any] = {
+            "id": id,
+            "batch_rows": batch_size,
+            "fast": True if fast else False if exact else None,
+            "sets": sets,
+            "per_class": per_class,
+            "abstain": abstain,
+            "costs": None if costs is None else read_costs(costs, fitted.classes_),
+            "reasons": reasons,
+        }
         began = time.perf_counter()
         with out.share("Scoring") as progress:
-            done = score_file(
-                fitted,
-                table,
-                output,
-                id=id,
-                engine=engine.value,
-                address=address,
-                batch_rows=batch_size,
-                fast=True if fast else False if exact else None,
-                sets=sets,
-                per_class=per_class,
-                abstain=abstain,
-                costs=None if costs is None else read_costs(costs, fitted.classes_),
-                reasons=reasons,
-                progress=progress,
-                **reading.for_reader(),
-            )
+            if isinstance(source, Path) or to is None:
+                how: dict[str, Any] = {"engine": engine.value, "address": address, **reading.for_reader()}
+                done = score_file(fitted, source, output or "", **asked, **how, progress=progress)
+            else:
+                done = score_query(fitted, source, to, **asked, replace=replace, progress=progress)
         seconds = time.perf_counter() - began
+        if done.get("already"):
+            out.note(f"The table had {done['already']:,} rows, which were skipped.")
         if done["ignored"]:
             names, more = done["ignored"][:5], len(done["ignored"]) - 5
             out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")

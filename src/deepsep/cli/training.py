@@ -12,6 +12,7 @@ import numpy as np
 
 from deepsep.cli.options import ReadingOptions, TrainingOptions, split_names
 from deepsep.core.labels import Labels, as_labels
+from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring.to_label import SHEET
 from deepsep.table import add_labels, join_labels, read_table
@@ -19,6 +20,7 @@ from deepsep.table.batches import TableFile
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import USUAL
 from deepsep.table.locations import find_column, kind_of, part_files
+from deepsep.table.queries import Query, QueryTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,14 +97,17 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
 def read_training(out: Console, options: TrainingOptions) -> Training:
     """Read a table with labels in one of its columns, or in another table that is joined to it."""
     _check_together(options)
-    out.note(f"Reading {options.table} ...")
+    source = options.source
+    out.note(f"Reading {source} ...")
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
     label, id, on = options.label, options.id, _joined_on(options)
     if not options.labels:
-        frame = read_table(options.table, label=label, id=id, **how)
+        frame = read_table(source, label=label, id=id, **how)
     else:
         frame, label = _with_labels(out, options, on, how)
         id = id or (on if on != ROW or on in frame.columns else None)
+    if isinstance(source, Query):
+        out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
     apart = {label, options.weight, options.label_weight, id, options.on}
     apart |= {find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)}
@@ -130,9 +135,9 @@ def _with_labels(out: Console, options: TrainingOptions, on: str, how: dict[str,
     """Return the table with the labels of other ones, beside its own if it has any, and the name of their column."""
     files, weight = options.labels or [], options.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
-    label, own = options.label or _only_label(files[0], on, weight), column_names(options.table, options)
+    label, own = options.label or _only_label(files[0], on, weight), column_names(options.source, options)
     by_number = on == ROW and ROW not in own
-    frame = read_table(options.table, label=label if label in own else None, id=None if by_number else on, **how)
+    frame = read_table(options.source, label=label if label in own else None, id=None if by_number else on, **how)
     if by_number:
         frame = frame.assign(**{ROW: number_rows(len(frame)).to_numpy()})
     for file in files:
@@ -157,8 +162,11 @@ def _only_label(file: Path, on: str, weight: str | None) -> str | None:
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
 
-def column_names(table: Path, reading: ReadingOptions) -> list[str]:
+def column_names(table: Path | Query, reading: ReadingOptions) -> list[str]:
     """Return the names of the columns of a table."""
+    if isinstance(table, Query):
+        with open_reader(table.database) as connection:
+            return QueryTable(connection, table.sql).names
     parts = part_files(table) if kind_of(table) == "parts" else [table]
     return list(TableFile(parts[0], **reading.for_reader()).names)
 

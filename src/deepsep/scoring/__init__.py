@@ -1,4 +1,4 @@
-"""Score a DataFrame, a file or a folder of files with a fitted model, and compare it with the training table."""
+"""Score a DataFrame, a file, a folder of files or rows of a database, and compare them with the training table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,19 @@ if TYPE_CHECKING:
     from deepsep.scoring.files import score_file
     from deepsep.scoring.frame import score_frame
     from deepsep.scoring.leaving_out import reasons
+    from deepsep.scoring.query_scores import score_query
     from deepsep.scoring.to_label import rows_to_label
     from deepsep.scoring.training_profile import compare_with_training, remember_training
 
-__all__ = ["compare_with_training", "reasons", "remember_training", "rows_to_label", "score_file", "score_frame"]
+__all__ = [
+    "compare_with_training",
+    "reasons",
+    "remember_training",
+    "rows_to_label",
+    "score_file",
+    "score_frame",
+    "score_query",
+]
 
 _HOME = {
     "compare_with_training": "deepsep.scoring.training_profile",
@@ -22,6 +31,7 @@ _HOME = {
     "rows_to_label": "deepsep.scoring.to_label",
     "score_file": "deepsep.scoring.files",
     "score_frame": "deepsep.scoring.frame",
+    "score_query": "deepsep.scoring.query_scores",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

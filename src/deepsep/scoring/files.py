@@ -6,48 +6,36 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from sklearn.pipeline import Pipeline
-
 from deepsep.core.notices import warn
-from deepsep.core.threads import available_cores
-from deepsep.drift.comparison import compare
-from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.profile import TrainingProfile
-from deepsep.drift.sentences import notice
-from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
+from deepsep.databases.opening import open_reader
+from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.files.leftovers import hidden_name, remove_leftovers
-from deepsep.models import load
 from deepsep.scoring import local, ray_engine
 from deepsep.scoring.costs import Costs
-from deepsep.scoring.decisions import Decisions, Tally, evidence_of
-from deepsep.scoring.frame import schema_of
 from deepsep.scoring.journal import Journal
-from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
-from deepsep.scoring.remembered import profile_of, provenance_of
-from deepsep.scoring.student import check_fast, choose, describe, have_more_rows
+from deepsep.scoring.run import Progress, Scoring, warn_of_drift
+from deepsep.scoring.student import describe
 from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
-from deepsep.table.columns import check_names
 from deepsep.table.excel_cells import ROWS, check_fits
-from deepsep.table.locations import find_column, kind_of, part_files
+from deepsep.table.locations import kind_of, part_files
+from deepsep.table.queries import Query, QueryTable
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
-MOST_WORKERS = 16  # threads that score batches
 OTHERS = 50  # columns of a result beside the probabilities, at most
-Progress = Callable[[int, float], None]
 
 
 def score_file(
     model: Any,
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Query,
     target: str | os.PathLike[str],
     *,
     id: str | None = None,
@@ -83,8 +71,9 @@ def score_file(
     ----------
     model : fitted classifier, or path
         The model, or the folder of a saved one.
-    source : str or path
-        CSV, TSV, Parquet, Feather, Excel or SPSS, or a folder of Parquet parts.
+    source : str, path or Query
+        CSV, TSV, Parquet, Feather, Excel or SPSS, or a folder of Parquet parts; or a :class:`deepsep.table.Query` to a
+        database, whose rows are sorted by ``id``. After a kill, a query is scored from its first row.
     target : str or path
         A file that ends in ``.parquet``, ``.csv``, ``.tsv`` or ``.xlsx``; an existing one is replaced. CSV is UTF-8
         with a byte order mark, from which Excel knows the encoding. For a folder of parts also a folder, which gets a
@@ -147,16 +136,21 @@ def score_file(
     DataError
         If the source cannot be read, or its columns differ from those of the training table.
     """
-    if not (isinstance(batch_rows, int) and batch_rows >= 1):
-        raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("batch_rows", batch_rows))
-    if fast not in (None, True, False):
-        raise ParameterError("{fast}; pass True, False or None.", fast=Setting("fast", fast))
     if engine not in ("local", "ray"):
         raise ParameterError("{engine}; pass 'local' or 'ray'.", engine=Setting("engine", engine))
-    if isinstance(model, str | os.PathLike):
-        model = load(model)
-    place, goal = Path(source), Path(target)
-    folder = kind_of(place) == "parts"
+    scoring = Scoring(
+        model,
+        id=id,
+        batch_rows=batch_rows,
+        fast=fast,
+        sets=sets,
+        per_class=per_class,
+        abstain=abstain,
+        costs=costs,
+        reasons=reasons,
+    )
+    place, goal = source if isinstance(source, Query) else Path(source), Path(target)
+    folder = isinstance(place, Path) and kind_of(place) == "parts"
     to_folder = folder and goal.suffix.lower() not in FORMATS
     if not to_folder and goal.suffix.lower() not in FORMATS:
         raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if folder else ''}.")
@@ -167,21 +161,8 @@ def score_file(
             local=Setting("engine", "local"),
         )
     _check_target(place, goal, to_folder)
-    decisions = Decisions.of(model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-    check_fast(fast, sets)
-    if fast is None and (sets is not None or abstain is not None):
-        fast = False
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_beside(beside)
-    profile, provenance = profile_of(model), provenance_of(model)
-    options: dict[str, Any] = {
-        "id": id,
-        "batch_rows": batch_rows,
-        "decisions": decisions,
-        "profile": profile,
-        "provenance": provenance,
-        "workers": 1 if engine == "ray" else min(available_cores(), MOST_WORKERS),
-    }
     reading = {
         "encoding": encoding,
         "delimiter": delimiter,
@@ -191,86 +172,63 @@ def score_file(
     }
     goal.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(beside)
-    files = part_files(place) if folder else [place]
-    parts, ignored, failed = _plan(
-        model, place, files, Path(goal.name if not to_folder else ""), to_folder, id, reading
-    )
-    if goal.suffix.lower() == ".xlsx" and not to_folder:
-        _check_sheet(parts, len(model.classes_))
-    scorer = choose(model, parts, fast)
-    key = {
-        "model": provenance,
-        "scored_by": describe(model, scorer)["scored_by"],
-        "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, reading]),
-    }
-    sizes = [part.n_rows for part in parts]
-    n_rows = None if None in sizes else sum(size or 0 for size in sizes)
-    options["every"] = one_in(n_rows)
-    options["leaving_out"] = None
-    if reasons is not None:
-        options["leaving_out"] = LeavingOut(scorer, reasons, values_in_training(model))
-        options["leaving_out"].check_cost(scorer, n_rows, lambda most: have_more_rows(parts, most))
-    report = _Report(parts, progress)
-    journal = Journal.open(goal, key, resume=provenance["sha256"] is not None)
-    options["journal"] = journal.folder
-    parts = [replace(part, target=journal.folder / "out" / part.target) for part in parts]
-    try:
-        if engine == "ray":
-            tallies = ray_engine.score_parts(scorer, parts, options, report, address=address)
+    with ExitStack() as stack:
+        failed: dict[str, str] = {}
+        if isinstance(place, Query):
+            rows = QueryTable(stack.enter_context(open_reader(place.database)), place.sql, id=id)
+            n_files, parts = 1, [scoring.part(rows, "the query", target=Path(goal.name))]
         else:
-            tallies = local.score_parts(scorer, parts, options, report)
-        failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
-        if len(failed) == len(files):
-            raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
-        shutil.rmtree(journal.folder / "out", ignore_errors=True)
-        local.assemble_parts(scorer, parts, options, keep=bool(failed))
-        beside.unlink(missing_ok=True)  # it is about the earlier target
-        _move(journal.folder / "out" / ("" if to_folder else goal.name), goal, hidden_name(goal, "old"))
-        if failed:
-            journal.keep()
-    except BaseException:
-        journal.remove()
-        raise
+            files = part_files(place) if folder else [place]
+            n_files = len(files)
+            parts, failed = _plan(scoring, place, files, None if to_folder else Path(goal.name), reading)
+        if goal.suffix.lower() == ".xlsx" and not to_folder:
+            _check_sheet(parts, len(scoring.model.classes_))
+        scoring.choose(parts)
+        key = {
+            "model": scoring.provenance,
+            "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
+            "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, reading]),
+        }
+        resume = scoring.provenance["sha256"] is not None and isinstance(place, Path)  # a query may give other rows
+        journal = Journal.open(goal, key, resume=resume)
+        scoring.options["journal"] = journal.folder
+        parts = [replace(part, target=journal.folder / "out" / part.target) for part in parts]
+        try:
+            if engine == "ray":
+                scoring.options["workers"] = 1
+                tallies = scoring.score(partial(ray_engine.score_parts, address=address), parts, progress)
+            else:
+                tallies = scoring.score(local.score_parts, parts, progress)
+            failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
+            if len(failed) == n_files:
+                raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
+            shutil.rmtree(journal.folder / "out", ignore_errors=True)
+            local.assemble_parts(scoring.scorer, parts, scoring.options, keep=bool(failed))
+            beside.unlink(missing_ok=True)  # it is about the earlier target
+            _move(journal.folder / "out" / ("" if to_folder else goal.name), goal, hidden_name(goal, "old"))
+            if failed:
+                journal.keep()
+        except BaseException:
+            journal.remove()
+            raise
     if not failed:
         journal.remove()
-    whole = sum(tallies, Tally())
-    drift = _compare(profile, tallies, model, scorer)
     done = {
-        "rows": whole.rows,
-        "parts": len(files) - len(failed),
+        **scoring.result(tallies),
+        "parts": n_files - len(failed),
         "failed": failed,
-        "labels": {name: whole.labels[name] for name in np.asarray(model.classes_).tolist()},
-        "ignored": ignored,
         "target": str(goal),
-        "decisions": decisions.describe(whole, evidence_of(scorer)),
-        "reasons": reasons and {"number": reasons, "passes": options["leaving_out"].passes},
-        **describe(model, scorer),
-        "model": provenance,
-        "drift": drift,
         "drift_file": str(beside),
     }
     _write_beside(beside, {"deepsep": "drift", "source": str(place), **done})
-    if drift is not None and drift["drifted"]:
-        warn(notice(drift), DriftWarning)
+    warn_of_drift(done["drift"])
     if failed:
         reasons_why = "".join(f"\n  {name}: {why}" for name, why in failed.items())
         warn(
-            f"{len(failed)} of {len(files)} parts could not be read, and the result lacks their rows:{reasons_why}\n"
+            f"{len(failed)} of {n_files} parts could not be read, and the result lacks their rows:{reasons_why}\n"
             "Write them again and score again: only what is missing is then scored."
         )
     return done
-
-
-def _compare(profile: TrainingProfile | None, tallies: list[Tally], model: Any, scorer: Any) -> dict[str, Any] | None:
-    """Return how all scored rows differ from the training table."""
-    if profile is None:
-        return None
-    counts = Counts(profile)
-    for tally in tallies:
-        if tally.drift is not None:
-            counts += tally.drift
-    agreement = None if scorer is model else describe(model, scorer)["student"]["agreement"]
-    return compare(profile, counts, np.asarray(model.classes_).tolist(), agreement=agreement)
 
 
 def _check_beside(place: Path) -> None:
@@ -303,43 +261,36 @@ def _name(file: Path, first_row: int | None) -> str:
 
 
 def _plan(
-    model: Any,
-    place: Path,
-    files: list[Path],
-    target: Path,
-    to_folder: bool,
-    id: str | None,
-    reading: dict[str, Any],
-) -> tuple[list[Part], list[str], dict[str, str]]:
-    """Return the parts to score, the ignored columns, and the parts that cannot be read; all columns are checked."""
-    schema = schema_of(model)
-    left_out = getattr(model[0], "left_out_", {}) if isinstance(model, Pipeline) else {}
-    parts, first, ignored = [], 0, []
+    scoring: Scoring, place: Path, files: list[Path], target: Path | None, reading: dict[str, Any]
+) -> tuple[list[Part], dict[str, str]]:
+    """Return the parts to score and those that cannot be read; ``target`` is None if each goes to a file of its own."""
+    id, alone = scoring.id, len(files) == 1
+    parts, first = [], 0
     failed: dict[str, str] = {}
     for file in files:
         relative = file.relative_to(place) if file != place else Path(file.name)
         try:
             table = TableFile(file, id=id, **reading)
         except DataError as error:
-            if len(files) == 1:
+            if alone:
                 raise
             failed[relative.as_posix()] = str(error)
             continue
-        try:
-            check_names(schema, left_out, table.names if id in schema else _others(table.names, id))
-        except DataError as error:
-            raise DataError(f"{file}: {error}") from None
-        if id is not None:
-            find_column(table.names, id, "id column")
-        ignored = [name for name in table.names if schema and name not in schema and name != id]
-        types = schema or dict.fromkeys(_others(table.names, id), "number")
-        name = _name(file, first if id is None else None)
-        to = relative if to_folder else target
-        parts.append(Part(name, relative.as_posix(), table, to, first, table.n_rows, types, len(files) == 1))
+        parts.append(
+            scoring.part(
+                table,
+                file,
+                target=target or relative,
+                first_row=first,
+                name=_name(file, first if id is None else None),
+                relative=relative.as_posix(),
+                alone=alone,
+            )
+        )
         first += table.n_rows or 0
     if not parts:
         raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
-    return parts, ignored, failed
+    return parts, failed
 
 
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
@@ -348,13 +299,9 @@ def _check_sheet(parts: list[Part], n_classes: int) -> None:
     check_fits(sum(sizes), n_classes + OTHERS, "the result", INSTEAD)
 
 
-def _others(names: Iterable[str], id: str | None) -> list[str]:
-    return [name for name in names if name != id]
-
-
-def _check_target(source: Path, goal: Path, to_folder: bool) -> None:
+def _check_target(source: Path | Query, goal: Path, to_folder: bool) -> None:
     """Raise if the result would overwrite anything but an earlier result."""
-    here, there = source.resolve(), goal.resolve()
+    here, there = Path(source.database if isinstance(source, Query) else source).resolve(), goal.resolve()
     if here == there:
         raise DataError(f"source and target are both {goal}. Name another target.")
     if here in there.parents or there in here.parents:
@@ -387,16 +334,3 @@ def _move(scratch: Path, goal: Path, old: Path) -> None:
             os.rename(old, goal)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-class _Report:
-    """Sums the progress over all parts."""
-
-    def __init__(self, parts: list[Part], progress: Progress | None) -> None:
-        self.rows, self.progress = 0, progress
-        self.total = sum(part.n_rows or 0 for part in parts)
-
-    def __call__(self, rows: int, share: float) -> None:
-        self.rows += rows
-        if self.progress is not None:
-            self.progress(self.rows, self.rows / self.total if self.total else share)

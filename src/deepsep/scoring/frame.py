@@ -22,11 +22,11 @@ from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.student import check_fast, choose
+from deepsep.table.arrow_frames import to_frame
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.compiled import CompiledEncoding, EncodedRows
 from deepsep.table.locations import find_column
-from deepsep.table.reading import to_frame
 
 Array = NDArray[Any]
 

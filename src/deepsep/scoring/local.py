@@ -1,4 +1,4 @@
-"""Score files in this process, a batch at a time."""
+"""Score files and rows of a database in this process, a batch at a time."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from deepsep.scoring.frame import Scored, label_name, score_batch, score_rows
 from deepsep.scoring.journal import Journal, assemble, total
 from deepsep.scoring.leaving_out import LeavingOut
 from deepsep.scoring.parts import Part, Report, UnreadablePart
+from deepsep.scoring.scores_tables import ScoresTable, TableWriter
 from deepsep.scoring.writing import MARK, Writer
 from deepsep.table.compiled import CompiledEncoding
 
@@ -114,10 +115,8 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
                     report(len(scored.frame), share)
                     if monotonic() - began > PIECE:
                         break
-                if not (piece or tallies):  # a table without rows gives a result without rows
-                    nothing = pd.DataFrame(columns=_columns(part, options["id"]))
-                    leaving_out = options["leaving_out"]
-                    writer.write(score_rows(model, nothing, decisions, id=options["id"], leaving_out=leaving_out)[0])
+                if not (piece or tallies):
+                    writer.write(_no_rows(model, part, options))
                     piece.append(Tally())
             if not piece:
                 break
@@ -129,6 +128,33 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
         return Tally(error=str(error))
     journal.complete(part.name)
     return total(tallies, counts())
+
+
+def score_to_table(
+    model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, table: ScoresTable
+) -> list[Tally]:
+    """Score the only part to a table of a database, a transaction per batch, and return what it holds."""
+    (part,) = parts
+    types = label_type(model, options["decisions"], options["leaving_out"]) | _id_type(parts, options["id"])
+    profile, row, whole = options["profile"], part.first_row, Tally()
+    drift = None if profile is None else Counts(profile, options["every"])
+    writer = TableWriter(table, types)
+    for scored, share in _scored(model, part, options, 0):
+        writer.write(scored.frame)
+        if drift is not None:
+            scored.count(drift, row)
+        whole += scored.tally
+        row += len(scored.frame)
+        report(len(scored.frame), share)
+    if writer.empty:
+        writer.write(_no_rows(model, part, options))
+    return [replace(whole, drift=drift)]
+
+
+def _no_rows(model: Any, part: Part, options: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the result of a table without rows, which has none."""
+    id, nothing = options["id"], pd.DataFrame(columns=_columns(part, options["id"]))
+    return score_rows(model, nothing, options["decisions"], id=id, leaving_out=options["leaving_out"])[0]
 
 
 def _batches(part: Part, options: Mapping[str, Any], dictionaries: Sequence[str], skip: int) -> Iterator[Any]:

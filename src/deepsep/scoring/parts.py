@@ -1,4 +1,4 @@
-"""The unit of work of every scoring engine: one file to score."""
+"""The unit of work of every scoring engine: one file or query to score."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
+from deepsep.table.queries import QueryTable
+
+Source = TableFile | QueryTable
 
 Report = Callable[[int, float], None]  # rows just scored, and the share of the source read so far
 
@@ -18,12 +21,12 @@ class UnreadablePart(Exception):
 
 @dataclass(frozen=True)
 class Part:
-    """One file to score."""
+    """One table to score."""
 
     name: str  # of its pieces
     relative: str  # where it is in the folder of parts
-    source: TableFile
-    target: Path  # parts with the same target are written to it one after another
+    source: Source
+    target: Path  # parts with the same target are written to it one after another; none in a database
     first_row: int
     n_rows: int | None
     types: Mapping[str, ColumnType]  # of the columns to read

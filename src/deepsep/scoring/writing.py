@@ -62,10 +62,8 @@ class Writer:
         """Append rows of an Arrow table."""
         if self._writer is None:
             about = {MODEL: self._about.encode()} if self._about else {}
-            self._schema = pa.schema(
-                [field.with_type(self.types.get(field.name, field.type)) for field in table.schema],
-                (table.schema.metadata or {}) | MARK | about,
-            )
+            schema = result_schema(table.schema, self.types)
+            self._schema = schema.with_metadata((table.schema.metadata or {}) | MARK | about)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._open()
         self._writer.write_table(table.cast(self._schema))
@@ -89,6 +87,11 @@ class Writer:
             self._writer.close()
         if self._file is not None:
             self._file.close()
+
+
+def result_schema(schema: Any, types: Mapping[str, Any]) -> Any:
+    """Return the Arrow schema of a result, with the types of columns that its first rows do not determine."""
+    return pa.schema([field.with_type(types.get(field.name, field.type)) for field in schema])
 
 
 def write_frame(

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from deepsep.table.more_labels import add_labels
     from deepsep.table.pipeline import for_table
     from deepsep.table.quality import check_table
+    from deepsep.table.queries import Query
     from deepsep.table.reading import read_table
 
-__all__ = ["add_labels", "check_table", "for_table", "join_labels", "read_table"]
+__all__ = ["Query", "add_labels", "check_table", "for_table", "join_labels", "read_table"]
 
 _HOME = {
+    "Query": "deepsep.table.queries",
     "add_labels": "deepsep.table.more_labels",
     "check_table": "deepsep.table.quality",
     "for_table": "deepsep.table.pipeline",

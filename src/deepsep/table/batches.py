@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.column_types import WHOLE, ColumnType, trimmed
 from deepsep.table.dates import DateColumn
 from deepsep.table.locations import Kind, kind_of, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
-from deepsep.table.reading import damaged, read_table, to_frame, typed_table, without_dictionary
+from deepsep.table.reading import damaged, read_table, typed_table
 from deepsep.table.text import TextFormat, check_unique, has_more_lines, stream_text
 
 PIECE = 100_000  # most rows examined at a time

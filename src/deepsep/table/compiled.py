@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
+from deepsep.table.arrow_frames import to_frame
 from deepsep.table.columns import UsefulColumns, as_frame, as_text, check_names, convert, for_encoders
 from deepsep.table.encoder import LARGEST, TableEncoder
 from deepsep.table.normal_scores import FARTHEST, NormalScores
-from deepsep.table.reading import to_frame
 
 Array = NDArray[Any]
 

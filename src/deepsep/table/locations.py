@@ -36,7 +36,7 @@ FOREIGN = {
     b"%PDF": "a PDF",
     b"\x89PNG": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
-    b"SQLite format 3": "an SQLite database; export the table as CSV or Parquet",
+    b"SQLite format 3": "an SQLite database; name it with --from, and the rows with --query",
     b"\x80\x04": "a Python pickle, which is not opened since it could run code; write the table as Parquet",
     b"\x80\x05": "a Python pickle, which is not opened since it could run code; write the table as Parquet",
     b"<!DOCTYPE": "a web page; was the download refused?",
@@ -124,7 +124,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def readable(path: Path) -> Iterator[None]:
+def readable(path: object) -> Iterator[None]:
     """Turn whatever goes wrong while a file is read into a DataError: a broken file is not a bug in deepsep."""
     try:
         yield
@@ -148,7 +148,7 @@ def readable(path: Path) -> Iterator[None]:
         ) from error
 
 
-def check_memory(path: Path, needed: float, limit: int | None) -> float:
+def check_memory(path: object, needed: float, limit: int | None) -> float:
     """Return how many bytes of memory reading may use, or raise if a table needs more."""
     allowed, why = _allowed(limit)
     if needed > allowed:

@@ -12,25 +12,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deepsep.errors import DataError, Setting
+from deepsep.table.arrow_frames import to_frame
 from deepsep.table.column_types import ColumnType, identifiers_of, labels_of, trimmed, typed
 from deepsep.table.columns import convert, cut_long_cells
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells
 from deepsep.table.locations import GROWTH, check_memory, find_column, kind_of, part_files, readable
 from deepsep.table.numbers import DECIMAL_COMMA, NumberStyle
+from deepsep.table.queries import Query, read_query
 from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique, load_bytes, read_text
 
 TYPES = ("number", "boolean", "date", "text")
-NULLABLE = {
-    getattr(pa, f"{kind}{bits}")(): pd.api.types.pandas_dtype(f"{name}{bits}")
-    for kind, name in (("int", "Int"), ("uint", "UInt"))
-    for bits in (8, 16, 32, 64)
-}
 
 
 def read_table(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Query,
     *,
     label: str | None = None,
     id: str | None = None,
@@ -42,7 +39,7 @@ def read_table(
     dayfirst: bool | None = None,
     max_bytes: int | None = None,
 ) -> pd.DataFrame:
-    r"""Read a table from a CSV, TSV, Parquet, Feather, Excel or SPSS file, or from a folder of Parquet parts.
+    r"""Read a table from a CSV, TSV, Parquet, Feather, Excel or SPSS file, a folder of Parquet parts, or a database.
 
     The content decides what a file is, not its name. Text files may be compressed (gzip, bz2, xz, zstd, zip); their
     encoding (UTF-8, UTF-16, cp1252) and delimiter (comma, semicolon, tab, bar) are detected. A column of a text file
@@ -56,8 +53,9 @@ def read_table(
 
     Parameters
     ----------
-    path : str or path
-        The file, or a folder of ``.parquet`` files, which are read in the order of their names.
+    path : str, path or Query
+        The file, or a folder of ``.parquet`` files, which are read in the order of their names; or the rows of a
+        :class:`deepsep.table.Query` to a database, sorted by ``id``.
     label : str, optional
         The column of labels.
     id : str, optional
@@ -108,13 +106,15 @@ def read_table(
     0  01234    10.5      NA
     1  98765     NaN     NaN
     """
-    place = Path(path)
+    place = path if isinstance(path, Query) else Path(path)
     types = check_types(types)
     if not (isinstance(skip_rows, int) and skip_rows >= 0):
         raise DataError("{skip}; pass an integer of at least 0.", skip=Setting("skip_rows", skip_rows))
-    kind = kind_of(place)
+    kind = "query" if isinstance(place, Query) else kind_of(place)
     with readable(place):
-        if kind == "text":
+        if isinstance(place, Query):
+            frame = read_query(place, id, max_bytes)
+        elif kind == "text":
             form = TextFormat.of(place, encoding, delimiter, skip_rows)
             frame = _read_text(form, label, id, types, dayfirst, max_bytes)
         elif kind == "excel":
@@ -293,19 +293,3 @@ def damaged(path: Path, error: Exception) -> DataError:
     """Return the error for a Parquet or Feather file that Arrow cannot read."""
     reason = str(error).splitlines()[0][:200]
     return DataError(f"{path} is damaged or incomplete ({reason}). Write it again.")
-
-
-def to_frame(table: Any, id: str | None = None) -> pd.DataFrame:
-    """Return an Arrow table as a DataFrame; a named index becomes columns, and identifiers keep every digit."""
-    frame: pd.DataFrame = table.to_pandas()
-    if any(name is not None for name in frame.index.names):
-        frame = frame.reset_index()
-    frame = frame.reset_index(drop=True)
-    if id in table.column_names:  # integers with gaps would become floats, and lose digits
-        frame[id] = without_dictionary(table[id]).to_pandas(types_mapper=NULLABLE.get)
-    return frame
-
-
-def without_dictionary(column: Any) -> Any:
-    """Return an Arrow column decoded, if it is dictionary-encoded."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

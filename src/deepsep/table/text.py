@@ -317,7 +317,7 @@ def _check_header(path: Path, header: list[str]) -> list[str]:
     return names
 
 
-def check_unique(path: Path, names: Sequence[str]) -> None:
+def check_unique(path: object, names: Sequence[str]) -> None:
     """Raise if two columns have the same name."""
     places: dict[str, list[int]] = {}
     for i, name in enumerate(names, start=1):

@@ -1,0 +1,1 @@
+"""Databases, through Arrow: PostgreSQL, and files of SQLite and DuckDB."""

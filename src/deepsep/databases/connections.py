@@ -1,0 +1,193 @@
+"""One connection to a database: rows come and go as Arrow batches, and errors of drivers become deepsep's own."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from deepsep.errors import DatabaseError, DataError, DeepSepError
+
+INPUT = ("22", "23", "25", "28", "3D", "3F", "42")  # classes of SQLSTATE for what a user can mend; others are failures
+PATIENCE = 10  # seconds to wait for a lock of another program
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Connection(ABC):
+    """A connection to a database.
+
+    Attributes
+    ----------
+    place : str
+        The database, for messages.
+    """
+
+    types: ClassVar[Mapping[Any, str]]  # how the system calls the Arrow types of predictions
+    any_case: ClassVar[bool] = False  # whether names that differ in case are two
+    longest_name: ClassVar[int] = 10_000  # bytes
+    # What to do, by what a message contains: about what a user can mend, and about the rest.
+    mistakes: ClassVar[Mapping[str, str]] = {}
+    failures: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    @abstractmethod
+    def execute(self, sql: str) -> None:
+        """Run a statement, in the current transaction."""
+
+    @abstractmethod
+    def fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the few rows of a query."""
+
+    @abstractmethod
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """Return the columns of a query, with their types as the system calls them."""
+
+    @abstractmethod
+    def readable(self, name: str, kind: str) -> str:
+        """Return the expression that reads a column of a type as something that a table in a file can hold."""
+
+    @abstractmethod
+    def key_type(self, query: str, name: str) -> tuple[str, Any]:
+        """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
+
+    @abstractmethod
+    def has_table(self, table: tuple[str, ...]) -> bool:
+        """Whether there is a table, or a view, of this name."""
+
+    @abstractmethod
+    def stream(self, query: str, rows: int) -> Iterator[Any]:
+        """Yield the rows of a query as Arrow tables, in bounded memory."""
+
+    @abstractmethod
+    def append(self, table: tuple[str, ...], rows: Any) -> None:
+        """Append an Arrow table to a table, in the current transaction."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """End the transaction; what it wrote stays."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """End the transaction; what it wrote is undone."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+    def wait_for(self, table: str, condition: str) -> None:
+        """Wait until other transactions that change these rows of a table have ended."""
+        self.fetch(f"select 1 from {table} where {condition}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(DeepSepError):  # what was not committed is undone
+            self.close()
+
+    @contextmanager
+    def clear_errors(self, kind: type[Exception]) -> Iterator[None]:
+        """Turn errors of a driver into deepsep's, with what to do."""
+        try:
+            yield
+        except (kind, pa.ArrowException, OSError) as error:  # a stream raises the latter two
+            raise self.explained(error) from error
+
+    def explained(self, error: Exception) -> DeepSepError:
+        """Return the error for what a driver says."""
+        said = re.sub(r"\s*(Query was:.*|SQLSTATE: \w*)$", "", str(error), flags=re.DOTALL)
+        said = re.sub(r"^[A-Z_]+: (\[\w+\] )?", "", said)
+        text = f"{self.place}: {' '.join(said.split())[:400].rstrip('. ')}"
+        for kind, cures in ((DataError, self.mistakes), (DatabaseError, self.failures)):
+            for part, cure in cures.items():
+                if part in said.lower():
+                    return kind(f"{text}. {cure}")
+        if (getattr(error, "sqlstate", None) or "")[:2] in INPUT:
+            return DataError(f"{text}. Correct the query, or the table.")
+        return DatabaseError(f"{text}. Check the database and the connection, and run the same command again.")
+
+
+class AdbcConnection(Connection):
+    """A connection through an ADBC driver."""
+
+    def __init__(self, place: str, module: Any, address: str, **options: Any) -> None:
+        super().__init__(place)
+        self._errors = module.Error
+        self._reading: Any = None  # a cursor that gives rows
+        with self._clear():
+            self._connection = module.connect(address, **options)
+
+    def _clear(self) -> Any:
+        return self.clear_errors(self._errors)
+
+    def execute(self, sql: str) -> None:
+        """Run a statement, in the current transaction."""
+        with self._clear(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+
+    def fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the few rows of a query."""
+        with self._clear(), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def append(self, table: tuple[str, ...], rows: Any) -> None:
+        """Append an Arrow table to a table, in the current transaction."""
+        *schema, name = table
+        with self._clear(), self._connection.cursor() as cursor:
+            cursor.adbc_ingest(name, rows, mode="append", **({"db_schema_name": schema[0]} if schema else {}))
+
+    def commit(self) -> None:
+        """End the transaction; what it wrote stays."""
+        with self._clear():
+            self._connection.commit()
+
+    def rollback(self) -> None:
+        """End the transaction; what it wrote is undone."""
+        with self._clear():
+            self._connection.rollback()
+
+    def close(self) -> None:
+        """Close the connection; rows that are still to come are not waited for."""
+        with self._clear():
+            if self._reading is not None:
+                self._reading.adbc_cancel()
+                self._reading.close()
+            self._connection.close()
+
+    @contextmanager
+    def reading(self, query: str) -> Iterator[Any]:
+        """Yield a cursor that gives the rows of a query."""
+        with self._clear(), self._connection.cursor() as cursor:
+            self._reading = cursor
+            cursor.execute(query)
+            yield cursor
+        self._reading = None
+
+
+def in_batches(pieces: Iterator[Any], rows: int) -> Iterator[Any]:
+    """Yield Arrow tables of ``rows`` rows, the last perhaps shorter, from record batches of any size."""
+    held: list[Any] = []
+    for piece in pieces:
+        held.append(piece)
+        while sum(map(len, held)) >= rows:
+            table = pa.Table.from_batches(held)
+            yield table.slice(0, rows)
+            held = table.slice(rows).to_batches()
+    if held:
+        yield pa.Table.from_batches(held)

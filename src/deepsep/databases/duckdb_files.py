@@ -1,0 +1,131 @@
+"""Files of DuckDB, through its own package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from deepsep.databases.connections import Connection, in_batches, literal, quoted
+from deepsep.errors import DataError, missing_package
+
+KEYS = {
+    **{"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64()},
+    **{"UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(), "UBIGINT": pa.uint64()},
+    **{"VARCHAR": pa.string(), "UUID": pa.string(), "DATE": pa.date32()},
+}
+FLOATS = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM")
+TEXTS = ("UUID", "JSON", "BIT")
+INCOMING = "deepsep_batch"
+SETTINGS = {
+    "enable_progress_bar": "false",  # it would be printed among the results
+    "memory_limit": "'1GB'",  # sorting and joining use the disk beyond it; otherwise, most of the memory
+}
+
+
+class DuckDB(Connection):
+    """A connection to a file of DuckDB; in one process all connections to a file share its settings."""
+
+    types: ClassVar = {
+        **{pa.string(): "varchar", pa.large_string(): "varchar", pa.float64(): "double"},
+        **{pa.int64(): "bigint", pa.bool_(): "boolean"},
+    }
+    any_case = True
+    mistakes: ClassVar = {
+        "does not exist": "Check the names in the query.",
+        "binder error": "Correct the query.",
+        "parser error": "Correct the query.",
+        "conversion error": "Convert the column in the query, such as try_cast(age as double) as age.",
+        "permission denied": "Ask for permission to write to the file and its folder.",
+    }
+    failures: ClassVar = {
+        "could not set lock": "Another program has the file open. Close it there.",
+        "out of memory": "DuckDB may use 1 GB here. Write the result of the query to a table, and query that.",
+        "no space left": "Make room on the disk, and run the same command again.",
+    }
+
+    def __init__(self, place: str, *, read_only: bool, shared: bool) -> None:
+        super().__init__(place)
+        try:
+            driver = import_module("duckdb")
+        except ImportError as error:
+            raise missing_package("a DuckDB file", "duckdb") from error
+        self._errors = driver.Error
+        with self._clear():
+            self._connection = driver.connect(place, read_only=read_only and not shared)
+        for setting, value in SETTINGS.items():
+            self.execute(f"set {setting} = {value}")
+        self.execute("begin transaction read only" if read_only else "begin")
+
+    def _clear(self) -> Any:
+        return self.clear_errors(self._errors)
+
+    def execute(self, sql: str) -> None:
+        """Run a statement, in the current transaction."""
+        with self._clear():
+            self._connection.execute(sql)
+
+    def fetch(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the few rows of a query."""
+        with self._clear():
+            return list(self._connection.execute(sql).fetchall())
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """Return the columns of a query, with their types as the system calls them."""
+        return [(name, kind) for name, kind, *_ in self.fetch(f"describe {query}")]
+
+    def readable(self, name: str, kind: str) -> str:
+        """Return the expression that reads a column of a type as something that a table in a file can hold."""
+        to = "double" if kind.startswith(FLOATS) else "varchar" if kind.startswith(TEXTS) else None
+        return quoted(name) if to is None else f"cast({quoted(name)} as {to}) as {quoted(name)}"
+
+    def key_type(self, query: str, name: str) -> tuple[str, Any]:
+        """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
+        kind = dict(self.columns(query))[name]
+        if kind not in KEYS:
+            raise DataError(
+                f"the key {name!r} is of the type {kind}; a key is an integer, a text, a date or a uuid. Convert it in "
+                f"the query, such as cast({name} as varchar) as {name}."
+            )
+        return kind, KEYS[kind]
+
+    def has_table(self, table: tuple[str, ...]) -> bool:
+        """Whether there is a table, or a view, of this name."""
+        schema = literal(table[0]) if len(table) > 1 else "current_schema()"
+        return bool(
+            self.fetch(
+                "select count(*) from information_schema.tables where table_catalog = current_database() and "
+                f"lower(table_schema) = lower({schema}) and lower(table_name) = lower({literal(table[-1])})"
+            )[0][0]
+        )
+
+    def stream(self, query: str, rows: int) -> Iterator[Any]:
+        """Yield the rows of a query as Arrow tables, in bounded memory."""
+        with self._clear():
+            yield from in_batches(iter(self._connection.sql(query).to_arrow_reader(rows)), rows)
+
+    def append(self, table: tuple[str, ...], rows: Any) -> None:
+        """Append an Arrow table to a table, in the current transaction."""
+        names = ", ".join(map(quoted, rows.column_names))
+        with self._clear():
+            self._connection.register(INCOMING, rows)
+            place = ".".join(map(quoted, table))
+            self._connection.execute(f"insert into {place} ({names}) select {names} from {INCOMING}")
+            self._connection.unregister(INCOMING)
+
+    def commit(self) -> None:
+        """End the transaction; what it wrote stays."""
+        self.execute("commit")
+        self.execute("begin")
+
+    def rollback(self) -> None:
+        """End the transaction; what it wrote is undone."""
+        self.execute("rollback")
+        self.execute("begin")
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._clear():
+            self._connection.close()

@@ -1,0 +1,104 @@
+"""PostgreSQL, through its ADBC driver: rows come and go by ``COPY``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deepsep.databases.connections import PATIENCE, AdbcConnection, in_batches, literal, quoted
+from deepsep.errors import DataError, missing_package
+
+NUMBERS = ("int2", "int4", "int8", "float4", "float8")
+PLAIN = (*NUMBERS, "text", "varchar", "bpchar", "name", "bool", "date", "timestamp", "timestamptz")
+KEYS = {
+    **{"int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "date": pa.date32()},
+    **dict.fromkeys(("text", "varchar", "uuid"), pa.string()),
+}
+
+
+class PostgreSQL(AdbcConnection):
+    """A connection to PostgreSQL; libpq finds the password in the environment or the usual files."""
+
+    types: ClassVar = {
+        **{pa.string(): "text", pa.large_string(): "text", pa.float64(): "double precision"},
+        **{pa.int64(): "bigint", pa.bool_(): "boolean"},
+    }
+    longest_name = 63
+    mistakes: ClassVar = {
+        "password authentication failed": "Set PGPASSWORD in the environment, or write the password to ~/.pgpass; name "
+        "the user in the URL.",
+        "no password supplied": "Set PGPASSWORD in the environment, or write the password to ~/.pgpass.",
+        "does not exist": "Check the names in the URL and in the query.",
+        "permission denied": "Ask for permission, or name another user in the URL.",
+    }
+    failures: ClassVar = {
+        "lock timeout": "The query reads from the target, or another program uses it. Name another, or try later.",
+        "no space left": "Make room on the server's disk, and run the same command again.",
+        "could not extend file": "Make room on the server's disk, and run the same command again.",
+    }
+
+    def __init__(self, place: str, *, read_only: bool) -> None:
+        try:
+            driver = import_module("adbc_driver_postgresql.dbapi")
+        except ImportError as error:
+            raise missing_package("PostgreSQL", "adbc-driver-postgresql") from error
+        super().__init__(place, driver, place)
+        self._uuids: dict[tuple[str, ...], list[str]] = {}
+        if read_only:  # one view of the data for all that is read
+            self.execute("set transaction isolation level repeatable read, read only")
+        else:
+            self.execute(f"set lock_timeout = '{PATIENCE}s'")
+            self.execute("set idle_in_transaction_session_timeout = 0")  # while the query is sorted
+            self.commit()
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """Return the columns of a query, with their types as the system calls them."""
+        with self._clear(), self._connection.cursor() as cursor:
+            schema = cursor.adbc_execute_schema(f"select * from ({query}\n) as deepsep_source")
+        return [(field.name, (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()) for field in schema]
+
+    def readable(self, name: str, kind: str) -> str:
+        """Return the expression that reads a column of a type as something that a table in a file can hold."""
+        if kind in PLAIN:
+            return quoted(name)
+        return f"{quoted(name)}::{'double precision' if kind == 'numeric' else 'text'} as {quoted(name)}"
+
+    def key_type(self, query: str, name: str) -> tuple[str, Any]:
+        """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
+        kind = dict(self.columns(query))[name]
+        if kind not in KEYS:
+            raise DataError(
+                f"the key {name!r} is of the type {kind}; a key is an integer, a text, a date or a uuid. Convert it in "
+                f"the query, such as {name}::text as {name}."
+            )
+        return kind, KEYS[kind]
+
+    def has_table(self, table: tuple[str, ...]) -> bool:
+        """Whether there is a table, or a view, of this name."""
+        name = ".".join(map(quoted, table))
+        return bool(self.fetch(f"select to_regclass({literal(name)}) is not null")[0][0])
+
+    def wait_for(self, table: str, condition: str) -> None:
+        """Wait until other transactions that change these rows of a table have ended."""
+        self.execute(f"select 1 from {table} where {condition} for update")
+
+    def stream(self, query: str, rows: int) -> Iterator[Any]:
+        """Yield the rows of a query as Arrow tables, in bounded memory."""
+        with self.reading(query) as cursor, cursor.fetch_record_batch() as reader:
+            yield from in_batches(iter(reader), rows)
+
+    def append(self, table: tuple[str, ...], rows: Any) -> None:
+        """Append an Arrow table to a table, in the current transaction."""
+        if table not in self._uuids:
+            kinds = self.columns(f"select * from {'.'.join(map(quoted, table))}")
+            self._uuids[table] = [name for name, kind in kinds if kind == "uuid"]
+        for name in self._uuids[table]:
+            digits = pc.replace_substring(rows[name].combine_chunks(), "-", "")
+            data = pa.py_buffer(bytes.fromhex("".join(digits.to_pylist())))
+            binary = pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(digits), [None, data])
+            rows = rows.set_column(rows.column_names.index(name), name, binary)
+        super().append(table, rows)

@@ -1,0 +1,94 @@
+"""Files of SQLite, through its ADBC driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from deepsep.databases.connections import PATIENCE, AdbcConnection, literal, quoted
+from deepsep.errors import DataError, missing_package
+
+SORTED = "deepsep_rows"  # a temporary table
+KEYS = {"integer": pa.int64(), "text": pa.string()}
+
+
+class SQLite(AdbcConnection):
+    """A connection to a file of SQLite."""
+
+    types: ClassVar = {
+        **{pa.string(): "text", pa.large_string(): "text", pa.float64(): "real"},
+        **{pa.int64(): "integer", pa.bool_(): "integer"},
+    }
+    any_case = True
+    mistakes: ClassVar = {
+        "no such table": "Check the names in the query.",
+        "no such column": "Check the names in the query.",
+        "syntax error": "Correct the query.",
+        "type mismatch": "Convert the column in the query, such as cast(age as real) as age.",
+        "readonly": "Ask for permission to write to the file and its folder.",
+        "malformed": "The file is damaged. Restore it from a copy.",
+        "not a database": "The file is damaged. Restore it from a copy.",
+    }
+    failures: ClassVar = {
+        "is locked": "Another program is writing to it. Try again later.",
+        "disk is full": "Make room on the disk, and run the same command again.",
+    }
+
+    def __init__(self, place: str, *, read_only: bool) -> None:
+        try:
+            driver = import_module("adbc_driver_sqlite.dbapi")
+        except ImportError as error:
+            raise missing_package("SQLite", "adbc-driver-sqlite") from error
+        super().__init__(place, driver, f"{Path(place).resolve().as_uri()}?mode={'ro' if read_only else 'rw'}")
+        self.fetch(f"pragma busy_timeout = {1000 * PATIENCE}")
+
+    def columns(self, query: str) -> list[tuple[str, str]]:
+        """Return the columns of a query; values have types, columns have none."""
+        with self._clear(), self._connection.cursor() as cursor:
+            cursor.execute(f"select * from ({query}\n) limit 0")
+            return [(name, "") for name in cursor.fetch_arrow_table().column_names]
+
+    def readable(self, name: str, kind: str) -> str:
+        """Return the expression that reads a column of a type as something that a table in a file can hold."""
+        return quoted(name)
+
+    def key_type(self, query: str, name: str) -> tuple[str, Any]:
+        """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
+        key = quoted(name)
+        found = self.fetch(f"select distinct typeof({key}) from ({query}\n) where {key} is not null")
+        kinds = sorted(kind for (kind,) in found) or ["integer"]
+        if len(kinds) > 1 or kinds[0] not in KEYS:
+            raise DataError(
+                f"the key {name!r} is of the type {' and '.join(kinds)}; a key is an integer or a text. Convert it in "
+                f"the query, such as cast({name} as text) as {name}."
+            )
+        return kinds[0], KEYS[kinds[0]]
+
+    def has_table(self, table: tuple[str, ...]) -> bool:
+        """Whether there is a table, or a view, of this name."""
+        if len(table) > 1:
+            raise DataError(f"{'.'.join(table)}: SQLite has no schemas. Name the table alone.")
+        found = self.fetch(f"select count(*) from sqlite_master where name = {literal(table[0])} collate nocase")
+        return bool(found[0][0])
+
+    def stream(self, query: str, rows: int) -> Iterator[Any]:
+        """Yield the rows of a query as Arrow tables, in bounded memory.
+
+        They are copied to a temporary table on the disk first: a reader that goes on would keep writers out, and the
+        driver takes the types of columns from the first rows that a query gives.
+        """
+        self.execute(f"drop table if exists temp.{SORTED}")
+        self.execute(f"create temp table {SORTED} as {query}")
+        self.commit()
+        done, total = 0, self.fetch(f"select max(rowid) from temp.{SORTED}")[0][0] or 0
+        while done < total:
+            page = f"select * from temp.{SORTED} where rowid > {done} and rowid <= {done + rows} order by rowid"
+            with self._clear(), self._connection.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(rows)})
+                cursor.execute(page)
+                yield cursor.fetch_arrow_table()
+            done += rows

@@ -1,0 +1,207 @@
+"""Tables of predictions in a database: a transaction per batch, and a record of what was written by which model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pandas as pd
+import pyarrow as pa
+
+from deepsep.databases.connections import Connection, literal, quoted
+from deepsep.errors import DataError, DeepSepError, Setting
+from deepsep.scoring.writing import result_schema
+from deepsep.table.queries import QueryTable
+
+RECORDS = "deepsep_scores"  # a table beside the tables of predictions, with a row about each
+SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
+SAME = ("sha256", "training_data", "method", "deepsep")  # of the provenance of a model
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a table of predictions."""
+
+    model: dict[str, Any]
+    settings: dict[str, Any]
+
+
+class ScoresTable:
+    """A table of predictions, by a key.
+
+    Parameters
+    ----------
+    connection : Connection
+        Writes to the database.
+    name : str
+        Name of the table; "schema.table" for one in another schema.
+    id : str
+        The column of keys.
+
+    Attributes
+    ----------
+    record : Record or None
+        What wrote the table; None if there is no table.
+    rows : int
+        Rows written so far by this run.
+    last_key : value or None
+        The last of their keys.
+    """
+
+    def __init__(self, connection: Connection, name: str, id: str) -> None:
+        self.connection, self.name, self.id = connection, name, id
+        self.path = tuple(name.split("."))
+        if not all(self.path) or len(self.path) > 2 or self.path[-1].lower() == RECORDS:
+            raise DataError(
+                "{to} names no table for predictions. Write a name such as scores, or schema.scores.",
+                to=Setting("to", name),
+            )
+        self.place = ".".join(map(quoted, self.path))
+        self.rows = 0
+        self.last_key: Any = None
+        self._records = (*self.path[:-1], RECORDS)
+        self._about = f"table_name = {literal(self.path[-1])}"
+        self._schema: Any = None
+        self.record = self._read_record()
+
+    def _read_record(self) -> Record | None:
+        """Return what wrote the table; wait for the last transaction of a run that was killed."""
+        if not self.connection.has_table(self.path):
+            return None
+        found: list[tuple[Any, ...]] = []
+        if self.connection.has_table(self._records):
+            place = ".".join(map(quoted, self._records))
+            self.connection.wait_for(place, self._about)
+            self.connection.commit()
+            found = self.connection.fetch(f"select model, settings from {place} where {self._about}")
+        self.connection.commit()
+        if not found:
+            raise DataError(
+                f"the table {self.name} exists, and deepsep did not write it. Name another one with {{to}}.",
+                to=Setting("to"),
+            )
+        model, settings = found[0]
+        return Record(json.loads(model), json.loads(settings))
+
+    def check_same(self, model: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        """Raise if the table was written by another model, or with other settings."""
+        if self.record is None:
+            return
+        what = None
+        if any(self.record.model.get(key) != model.get(key) for key in SAME):
+            what = f"another model, {self.record.model['name']} of {str(self.record.model['created'])[:16]}"
+        elif self.record.settings != (wanted := json.loads(json.dumps(settings))):
+            names = [name for name in wanted if self.record.settings.get(name) != wanted[name]]
+            what = f"other settings: {', '.join(names)}"
+        if what:
+            raise DataError(
+                f"the table {self.name} was scored by {what}. Name another one with {{to}}, or replace it with "
+                "{replace}.",
+                to=Setting("to"),
+                replace=Setting("replace", True),
+            )
+
+    def begin(self, source: QueryTable, model: Mapping[str, Any], settings: Mapping[str, Any], *, replace: bool) -> int:
+        """Say what will be written: rows of a query, by a model. Return how many rows there are already.
+
+        Nothing is written yet.
+        """
+        self._key = source.connection.key_type(source.sql, self.id)[0]
+        self._model, self._settings, self._replace = json.dumps(model), json.dumps(settings), replace
+        if self.record is None or replace:
+            return 0
+        count: int = source.connection.fetch(f"select count(*) from {self.place}")[0][0]
+        return count
+
+    def write(self, table: Any) -> None:
+        """Write rows, sorted by their keys, in one transaction: all of them or none."""
+        keys = table[self.id].combine_chunks()
+        records = ".".join(map(quoted, self._records))
+        try:
+            if self._schema is None:
+                self._create(records, table.schema)
+            if len(keys):
+                self.connection.execute(
+                    f"update {records} set rows = rows + {len(keys)}, last_key = {literal(str(keys[-1].as_py()))} "
+                    f"where {self._about}"
+                )
+                self.connection.append(self.path, table)
+            self.connection.commit()
+        except BaseException:
+            with suppress(DeepSepError):  # where the connection is cut, the server does it
+                self.connection.rollback()
+            raise
+        self._schema = table.schema
+        if len(keys):
+            self.rows, self.last_key = self.rows + len(keys), keys[-1].as_py()
+
+    def _create(self, records: str, schema: Any) -> None:
+        """Create the table and its record, in the transaction of the first batch."""
+        connection = self.connection
+        text, whole = connection.types[pa.string()], connection.types[pa.int64()]
+        if not connection.has_table(self._records):
+            connection.execute(
+                f"create table {records} (table_name {text} primary key, model {text}, settings {text}, rows {whole}, "
+                f"last_key {text}, drift {text})"
+            )
+        if self.record is not None and not self._replace:
+            return
+        self._check_names(schema.names)
+        if self.record is not None:
+            connection.execute(f"drop table {self.place}")
+        columns = [f"{quoted(self.id)} {self._key} primary key"]
+        columns += [f"{quoted(field.name)} {connection.types[field.type]}" for field in schema if field.name != self.id]
+        connection.execute(f"create table {self.place} ({', '.join(columns)})")
+        connection.execute(f"delete from {records} where {self._about}")
+        values = ", ".join(map(literal, (self.path[-1], self._model, self._settings)))
+        connection.execute(
+            f"insert into {records} (table_name, model, settings, rows) values ({values}, 0)",
+        )
+
+    def _check_names(self, names: list[str]) -> None:
+        connection = self.connection
+        long = [name for name in names if len(name.encode()) > connection.longest_name]
+        if long:
+            raise DataError(
+                f"the column {long[0]!r} has too long a name for {connection.place}: {connection.longest_name} bytes "
+                "are allowed. Give the class a shorter name, or write a file with --output."
+            )
+        folded = [name.lower() for name in names]
+        same = [name for name in names if folded.count(name.lower()) > 1]
+        if connection.any_case and same:
+            raise DataError(
+                f"the columns {' and '.join(map(repr, same[:2]))} differ in case only, which {connection.place} cannot "
+                "tell apart. Rename a class, or write a file with --output."
+            )
+
+    def finish(self, drift: Mapping[str, Any] | None) -> None:
+        """Record how the rows of this run differ from the training table."""
+        records = ".".join(map(quoted, self._records))
+        self.connection.execute(f"update {records} set drift = {literal(json.dumps(drift))} where {self._about}")
+        self.connection.commit()
+
+
+class TableWriter:
+    """Writes frames to a table of a database, like ``Writer`` to a file."""
+
+    def __init__(self, table: ScoresTable, types: Mapping[str, Any]) -> None:
+        self.table, self.types = table, types
+        self.empty = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """Append rows, in one transaction."""
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if self.empty:
+            schema = result_schema(table.schema, self.types)
+            self._schema = pa.schema([(each.name, SMALL.get(each.type, each.type)) for each in schema])
+        self.table.write(table.cast(self._schema))
+        self.empty = False

@@ -1,0 +1,30 @@
+"""Arrow tables as DataFrames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+NULLABLE = {
+    getattr(pa, f"{kind}{bits}")(): pd.api.types.pandas_dtype(f"{name}{bits}")
+    for kind, name in (("int", "Int"), ("uint", "UInt"))
+    for bits in (8, 16, 32, 64)
+}
+
+
+def to_frame(table: Any, id: str | None = None) -> pd.DataFrame:
+    """Return an Arrow table as a DataFrame; a named index becomes columns, and identifiers keep every digit."""
+    frame: pd.DataFrame = table.to_pandas()
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
+    frame = frame.reset_index(drop=True)
+    if id in table.column_names:  # integers with gaps would become floats, and lose digits
+        frame[id] = without_dictionary(table[id]).to_pandas(types_mapper=NULLABLE.get)
+    return frame
+
+
+def without_dictionary(column: Any) -> Any:
+    """Return an Arrow column decoded, if it is dictionary-encoded."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -1,0 +1,150 @@
+"""The rows of a query to a database, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from deepsep.databases.addresses import refuse_password
+from deepsep.databases.connections import Connection, quoted
+from deepsep.databases.opening import open_reader
+from deepsep.errors import DataError, Setting
+from deepsep.table.arrow_frames import to_frame
+from deepsep.table.column_types import ColumnType
+from deepsep.table.locations import check_memory, find_column
+from deepsep.table.text import check_unique
+
+BATCH = 50_000
+GROWTH = 4.0  # bytes of memory needed, per byte of the rows as Arrow
+
+
+@dataclass(frozen=True)
+class Query:
+    """Rows in a database.
+
+    Parameters
+    ----------
+    database : str
+        ``postgresql://user@host/database`` without a password, or the path of an SQLite or DuckDB file.
+    sql : str
+        The query: one ``select``.
+    """
+
+    database: str
+    sql: str
+
+    def __post_init__(self) -> None:
+        refuse_password(self.database)
+
+    def __str__(self) -> str:
+        return f"a query to {self.database}"
+
+
+class QueryTable:
+    """The rows of a query: its columns are read at once, its rows on request, like those of a ``TableFile``.
+
+    Parameters
+    ----------
+    connection : Connection
+    sql : str
+        The query.
+    id : str, optional
+        The column of identifiers, by which the rows are sorted.
+    besides : str, optional
+        A table whose identifiers are left out.
+    unique : bool, default=False
+        Whether every row must have an identifier of its own.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns.
+    n_rows : int
+        The number of rows, without those that are left out.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        sql: str,
+        *,
+        id: str | None = None,
+        besides: str | None = None,
+        unique: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.sql = sql.strip().rstrip(";").rstrip()
+        if not self.sql:
+            raise DataError("{query} is empty. Write one, such as: select * from customers", query=Setting("query"))
+        columns = connection.columns(self.sql)
+        self.names = [name for name, _ in columns]
+        check_unique("the query", self.names)
+        self.kinds = dict(columns)
+        source = f"from ({self.sql}\n) as deepsep_source"
+        key = None if id is None else quoted(find_column(self.names, id, "id column"))
+        if besides is not None:
+            done = f"select 1 from {besides} as deepsep_done where deepsep_done.{key} = deepsep_source.{key}"
+            source += f" where not exists ({done})"
+        keys = f"count({'distinct ' if unique else ''}{key or '*'})"
+        count, given, different = connection.fetch(f"select count(*), count({key or '*'}), {keys} {source}")[0]
+        if given < count:
+            raise DataError(
+                f"{count - given:,} of {count:,} rows of the query have no {id!r}, by which they are sorted and known. "
+                f"Leave them out: where {id} is not null."
+            )
+        if different < given:
+            raise DataError(
+                f"the key {id!r} is not unique: {count:,} rows have {different:,} keys. Name another column "
+                "with {id}, or write the query so that it gives every key once.",
+                id=Setting("id"),
+            )
+        self.n_rows: int = count
+        self._source = source if key is None else f"{source} order by deepsep_source.{key}"
+
+    def tables(
+        self,
+        rows: int,
+        columns: Sequence[str],
+        types: Mapping[str, ColumnType],
+        id: str | None = None,
+        dictionaries: Sequence[str] = (),
+    ) -> Iterator[tuple[Any, float]]:
+        """Yield Arrow tables of ``rows`` rows (the last may be shorter), each with the share of the rows read so far.
+
+        The database knows the types of its columns: ``types`` and the rest matter to a ``TableFile`` only.
+        """
+        done = 0
+        for table in self.pieces(rows, columns):
+            done += len(table)
+            yield table, min(done / max(self.n_rows, 1), 1.0)
+
+    def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield the tables alone."""
+        chosen = ", ".join(self.connection.readable(name, self.kinds[name]) for name in columns)
+        yield from self.connection.stream(f"select {chosen} {self._source}", rows)
+
+    def has_more_rows(self, rows: int) -> bool:
+        """Whether there are more rows than this."""
+        return self.n_rows > rows
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
+        return self.connection.key_type(self.sql, name)[1]
+
+
+def read_query(query: Query, id: str | None, max_bytes: int | None) -> pd.DataFrame:
+    """Return all rows of a query, sorted by identifiers if there are any."""
+    with open_reader(query.database) as connection:
+        table = QueryTable(connection, query.sql, id=id)
+        pieces, size = [], 0
+        for piece in table.pieces(BATCH, table.names):
+            pieces.append(piece)
+            size += piece.nbytes
+            check_memory(query, GROWTH * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)
+        if not pieces:
+            raise DataError(f"{query} gives {len(table.names)} columns but no rows. Check its conditions.")
+        return to_frame(pa.concat_tables(pieces, promote_options="permissive"), id)
