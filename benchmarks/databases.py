@@ -1,6 +1,6 @@
 """Scoring from a database into a table of it: speed beside `COPY` alone, memory, and what killed runs leave.
 
-    python benchmarks/databases.py speed      # a million rows: a quarter of an hour on a busy core
+    python benchmarks/databases.py speed      # a million rows: two minutes on two busy cores
     python benchmarks/databases.py memory     # two minutes
     python benchmarks/databases.py kills      # ten kills for each system: ten minutes
 
