@@ -119,6 +119,7 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
     1    failure beyond the user's control: disk, memory, a database, a missing extra
     2    invalid options or data
     3    the rows differ from the training table (``score --fail-on-drift``)
+    4    some parts of a folder could not be read (``score``)
     130  Ctrl-C
     ==== ======================================================================
     """
