@@ -44,10 +44,10 @@ def points(share: float) -> str:
 
     Examples
     --------
-    >>> points(0.034), points(-0.2)
-    ('+3.4', '−20.0')
+    >>> points(0.034), points(-0.2), points(-1e-17)
+    ('+3.4', '−20.0', '+0.0')
     """
-    return f"{100 * share:+.1f}".replace("-", "−")
+    return f"{round(100 * share, 1) + 0.0:+.1f}".replace("-", "−")
 
 
 def span(interval: list[float] | tuple[float, float]) -> str:
