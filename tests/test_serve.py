@@ -133,7 +133,7 @@ def test_models_without_a_student_serve_too(tmp_path):
 
 # -- container -----------------------------------------------------------------------------------------------
 
-INSTRUCTIONS = ["FROM", "RUN", "WORKDIR", "COPY", "USER", "ENV", "EXPOSE", "HEALTHCHECK", "CMD"]
+INSTRUCTIONS = ["FROM", "ARG", "RUN", "WORKDIR", "COPY", "USER", "ENV", "EXPOSE", "HEALTHCHECK", "CMD"]
 
 
 def instructions() -> list[tuple[str, str]]:
