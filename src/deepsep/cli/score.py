@@ -187,10 +187,9 @@ def score(
             )
         width = max(len(str(name)) for name in done["labels"])
         lines = [f"Scored {done['rows']:,} rows in {seconds:.1f} s: {done['target']}"]
-        lines += [
-            f"  {name!s:<{width}}  {count / max(done['rows'], 1):6.1%}  {count:,}"
-            for name, count in done["labels"].items()
-        ]
+        if done["rows"]:
+            shares = {name: count / done["rows"] for name, count in done["labels"].items()}
+            lines += [f"  {name!s:<{width}}  {shares[name]:6.1%}  {count:,}" for name, count in done["labels"].items()]
         lines += decision_lines(done["decisions"], done["rows"], costs, by_student=done["scored_by"] == "student")
         if done["reasons"]:
             lines.append(
