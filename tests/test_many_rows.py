@@ -189,7 +189,7 @@ def test_no_room_for_the_file_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) 
         raise OSError(errno.ENOSPC, "no space left")
         yield
 
-    with pytest.raises(DataError, match="disk is full.*TMPDIR"):
+    with pytest.raises(DataError, match=r"disk is full.*TMPDIR"):
         MappedRows.write(full(0), (10, 2))
     monkeypatch.setattr(mapped_rows.shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
     with pytest.raises(DataError, match=r"are needed for 1,000 rows.*0\.0 GB are free.*TMPDIR"):

@@ -339,6 +339,8 @@ def fit_and_measure(
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
     columns = model[0].fit_transform(data.X, data.labels)
     findings = check_fit(columns, data.labels, estimator, data.weight, model[0].left_out_)
+    if data.large is not None:
+        findings.append(_part_of(data))
     on_step: Callable[[int, int, str], object] | None = None
     with ExitStack() as stack:
         stack.enter_context(_silent_workers())
@@ -412,6 +414,20 @@ def fit_and_measure(
             sample_weight=data.weight,
         )
     return Fitted(model, frame, described, findings, summary, files, seconds, frames, counts, n_predicted, scored, book)
+
+
+def _part_of(data: Training) -> dict[str, Any]:
+    """Return the finding that a report is about a part of a large table."""
+    assert data.large is not None
+    chosen, n, n_labelled = data.large.chosen, len(data.X), int(data.labelled.sum())
+    return {
+        "severity": "note",
+        "code": "part",
+        "columns": [],
+        "message": f"this is about {n:,} rows: the {n_labelled:,} with a label, and {n - n_labelled:,} of the "
+        f"{chosen.n_unlabelled:,} without one, drawn at random. All of them are predicted.",
+        "next": "Nothing.",
+    }
 
 
 def _decide(out: Console, model: Any, asked: dict[str, Any]) -> Decisions:

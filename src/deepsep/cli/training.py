@@ -156,8 +156,10 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
     out.note(f"Reading {source} ...")
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
     label, id, on = options.label, options.id, _joined_on(options)
-    large = isinstance(options, FitOptions) and has_more_rows(source, min(most or IN_MEMORY, IN_MEMORY), **_files(how))
     order = on if options.labels else id
+    large = isinstance(options, FitOptions) and has_more_rows(source, min(most or IN_MEMORY, IN_MEMORY), **_files(how))
+    if isinstance(options, FitOptions) and isinstance(source, Query) and order in (None, ROW):
+        large = large and options.unlabelled is not None  # its rows may come in another order each time
     if not options.labels:
         chosen = _choose(source, id, label, None, most, seed, how) if large else None
         frame = _read(source, chosen, label=label, id=id, **how)

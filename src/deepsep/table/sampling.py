@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,15 +14,16 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from deepsep.core.checks import is_integer
 from deepsep.core.labels import given_labels
 from deepsep.databases.opening import open_reader
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType, labels_of
 from deepsep.table.locations import check_memory, find_column, kind_of, part_files
 from deepsep.table.queries import Query, QueryTable
-from deepsep.table.reading import check_types, tidied
+from deepsep.table.reading import check_types, read_table, tidied
 
 Array = NDArray[Any]
 Table = TableFile | QueryTable
@@ -204,6 +206,65 @@ def read_rows(
         if isinstance(first_table, TableFile) and first_table.kind == "text":
             return tidied(first_table.typed_frame(whole, types, (label, id)), "text", label, id, types)
         return tidied(to_frame(whole, id), "arrow", label, id, types)
+
+
+def read_sample(
+    source: str | os.PathLike[str] | Query,
+    *,
+    label: str,
+    unlabelled: int = ENOUGH,
+    id: str | None = None,
+    seed: int = 0,
+    **reading: Any,
+) -> pd.DataFrame:
+    """Read a table of any size in bounded memory: all rows with a label, and some of the others, drawn at random.
+
+    ``deepsep fit`` reads large tables like this: a few thousand unlabelled rows are worth learning from, and more are
+    not; see docs/how-to/many-rows.md. :func:`deepsep.scoring.score_file` then predicts all.
+
+    Parameters
+    ----------
+    source : str, path or Query
+        A CSV, TSV, Parquet or Feather file, a folder of ``.parquet`` files, or a :class:`deepsep.table.Query` to a
+        database. It is read twice: first the column of labels, then all columns.
+    label : str
+        The column of labels.
+    unlabelled : int, default=20_000
+        Most unlabelled rows to read. Each is as likely to be among them as any other.
+    id : str, optional
+        The column of identifiers; a query needs one, by which its rows are sorted.
+    seed : int, default=0
+        Of the draw.
+    **reading
+        As in :func:`read_table`: ``types``, ``encoding``, ``delimiter``, ``skip_rows``, ``dayfirst``, ``max_bytes``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows in the order of the table, with their numbers in it, from 0 on, as the index.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from deepsep.table import read_sample
+    >>> people = pd.DataFrame({"age": range(1_000), "segment": [None] * 500 + ["gold"] + [None] * 499})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     people.to_parquet(pathlib.Path(folder, "people.parquet"))
+    ...     frame = read_sample(pathlib.Path(folder, "people.parquet"), label="segment", unlabelled=10)
+    >>> len(frame), frame.loc[500, "segment"]
+    (11, 'gold')
+    """
+    if not is_integer(unlabelled, 1):
+        raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("unlabelled", unlabelled))
+    place = source if isinstance(source, Query) else Path(source)
+    files = {name: value for name, value in reading.items() if name not in ("types", "max_bytes")}
+    if not isinstance(place, Query) and kind_of(place) in ("excel", "spss"):
+        raise DataError(f"{place} is no file that can be read in part. Read it with read_table.")
+    with open_tables(place, id, **files) as tables:
+        chosen = choose_rows(tables, label=label, n=unlabelled, in_memory=unlabelled, seed=seed)
+    if chosen is None:
+        return read_table(place, label=label, id=id, **reading)
+    return read_rows(place, chosen.read, label=label, id=id, **reading).set_index(chosen.read)
 
 
 def _first_rows(tables: Sequence[Table]) -> Iterator[int]:
