@@ -220,6 +220,18 @@ def growth(a):
             pd.DataFrame(lines).to_csv(out, index=False, lineterminator="\n")
 
 
+def summary(a):
+    """Print the mean accuracies, and time and memory with their exponents from one size to the next."""
+    frame = pd.read_csv(a.out / "unlabelled_curve.csv")
+    for which, part in frame.groupby("method"):
+        print(which, part.pivot_table(index="population", columns="asked", values="accuracy").round(2), sep="\n")
+    frame = pd.read_csv(a.out / "unlabelled_growth.csv").sort_values(["fit", "rows"])
+    for figure in ("processor_seconds", "peak_mb"):
+        steps = np.log(frame[["rows", figure]]).groupby(frame["fit"]).diff()
+        frame[f"{figure} exponent"] = (steps[figure] / steps["rows"]).round(2)
+    print(frame.to_string(index=False))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("curve", "growth", "summary"))

@@ -112,8 +112,9 @@ def fit(
 ) -> None:
     """Fit a model to a table of which some rows have labels.
 
-    It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
-    unlabelled row; see --predictions), report.html, labels_used.csv, and suspicious.csv (labels that may be
+    It learns from the unlabelled rows too, and predicts them: of a large table it learns from 20,000, drawn at random,
+    beyond which more did not help (see --unlabelled), and predicts all. The folder holds the model, predictions.parquet
+    (every unlabelled row; see --predictions), report.html, labels_used.csv, and suspicious.csv (labels that may be
     wrong); an earlier model in it is replaced once the new one is complete.
     By default several methods decide together (see `deepsep methods`, committee), weighted by what each says about
     labels held out, which is also the accuracy to expect; --effort fast takes a fraction of the time. Ctrl-C ends the
@@ -455,11 +456,10 @@ def _announcement(estimator: Any, method: str, data: Training) -> str:
     from deepsep.classifiers.committee import Committee
     from deepsep.cli.progress import duration
 
-    n, n_labelled = len(data.X), int(data.labelled.sum())
-    what = f"Fitting {method} to {n:,} rows, {n_labelled:,} of them labelled"
+    what = f"Fitting {method} to {data.n_used:,} rows, {int(data.labelled.sum()):,} of them labelled"
     if not isinstance(estimator, Committee):
         return f"{what} ({find_method(method).cost}) ..."
-    plan = estimator.plan(n, data.labels)
+    plan = estimator.plan(len(data.X), data.labels)
     width = max(map(len, plan.members))
     in_folds = f", and to the other rows in each of {plan.n_folds} folds" if plan.n_folds else ""
     lines = [f"{what}. It has {len(plan.members)} members, each fitted to all rows{in_folds}:"]
@@ -503,7 +503,7 @@ def _print_result(
     from deepsep.report.provenance import rows_in_model
 
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
-    summary, n, n_labelled = fitted.summary, len(data.X), int(data.labelled.sum())
+    summary, n, n_labelled = fitted.summary, data.n_used, int(data.labelled.sum())
     n_predicted = fitted.n_predicted
     shares = {name: fitted.counts.get(name, 0) / max(n_predicted, 1) for name in fitted.model.classes_.tolist()}
     lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
@@ -544,7 +544,7 @@ def _print_result(
             "rows": n,
             "labelled": n_labelled,
             "unlabelled": n_predicted,
-            "unlabelled_used": n - n_labelled + (0 if data.large is None else len(data.large.chosen.more)),
+            "unlabelled_used": n - n_labelled,
             "scored_by": None if fitted.scored is None else fitted.scored["scored_by"],
             "classes": fitted.model.classes_,
             "predicted_shares": shares,

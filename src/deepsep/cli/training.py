@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepsep.cli.options import FitOptions, ReadingOptions, TrainingOptions, split_names
-from deepsep.core.labels import Labels, as_labels
+from deepsep.core.labels import Labels, as_labels, given_labels
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring.to_label import SHEET
@@ -116,6 +116,11 @@ class Training:
         """Which rows have a label."""
         return self.labels.labelled
 
+    @property
+    def n_used(self) -> int:
+        """How many rows are learned from, in memory or not."""
+        return len(self.X) + (0 if self.large is None else len(self.large.chosen.more))
+
 
 def number_rows(n: int, chosen: ChosenRows | None = None) -> pd.Series[Any]:
     """Return row numbers from 0, for tables without identifiers."""
@@ -168,7 +173,8 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
         id = id or (on if on != ROW or on in frame.columns else None)
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
-    if chosen is not None:
+    if chosen is not None:  # other tables may have named rows without giving them a label
+        chosen = replace(chosen, labelled=chosen.read[given_labels(frame[label])[0]])
         out.note(_what_is_used(chosen, options))
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
     apart = {label, options.weight, options.label_weight, id, options.on}
