@@ -25,14 +25,14 @@ def table_names(folder: str | Path | None) -> list[str]:
 
 
 @lru_cache(maxsize=2)
-def load(name: str, folder: str | Path | None) -> tuple[Array, Array]:
-    """Return (X of float32, labels as codes)."""
+def load(name: str, folder: str | Path | None, most: int = 8000) -> tuple[Array, Array]:
+    """Return (X of float32, labels as codes), of at most so many rows."""
     if name == "digits":
         X, y = load_digits(return_X_y=True)
         return X[:, X.std(axis=0) > 0].astype(np.float32), y
     assert folder is not None, f"{name} is read from a folder of tables"
     frame = pd.read_parquet(Path(folder) / f"{name}.parquet")
-    frame = frame.sample(min(8000, len(frame)), random_state=0)
+    frame = frame.sample(min(most, len(frame)), random_state=0)
     counts = frame["label"].value_counts()
     frame = frame[frame["label"].isin(counts[counts >= 60].index)].reset_index(drop=True)
     codes = np.unique(frame.pop("label"), return_inverse=True)[1]

@@ -224,6 +224,53 @@ class Draws(Results):
         return [sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)]
 
 
+class UnlabelledCurve(Results):
+    """Accuracy on new rows against the number of unlabelled rows: benchmarks/unlabelled_rows.py."""
+
+    @cached_property
+    def cells(self) -> dict[tuple[str, str, int], list[float]]:
+        """Accuracies by population, method and size, one for each draw."""
+        cells: dict[tuple[str, str, int], list[float]] = {}
+        for _, row in self.frame.iterrows():
+            cells.setdefault((row["population"], row["method"], int(row["asked"])), []).append(float(row["accuracy"]))
+        return cells
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        return sorted({size for _, _, size in self.cells})
+
+    def gains(self, method: str, start: int, end: int) -> list[float]:
+        """Return how many points more are right with ``end`` unlabelled rows than with ``start``, by population."""
+        frame = self.frame[self.frame["method"] == method].astype({"asked": int, "accuracy": float})
+        both = frame.pivot_table(index=["population", "draw"], columns="asked", values="accuracy")[
+            [start, end]
+        ].dropna()
+        return list((both[end] - both[start]).groupby("population").mean())
+
+    def means(self, method: str) -> str:
+        """Return a table of the mean accuracy by population and size, with the number of draws where it is not 3."""
+        populations = list(dict.fromkeys(self.frame["population"]))
+        rows = [
+            [name.replace("_", " "), *(self._mean(name, method, size) for size in self.sizes)] for name in populations
+        ]
+        return markdown(["population", *(f"{size:,}" for size in self.sizes)], rows)
+
+    def _mean(self, population: str, method: str, size: int) -> str:
+        values = self.cells.get((population, method, size), [])
+        if not values:
+            return "–"
+        return f"{mean(values):.1f}" + ("" if len(values) == 3 else f" ({len(values)})")
+
+
+class UnlabelledGrowth(Results):
+    """Time and memory of a fit against the number of rows: benchmarks/unlabelled_rows.py."""
+
+    def exponent(self, fit: str, figure: str, start: int, end: int) -> float:
+        """Return the power of the number of rows with which a figure grows."""
+        before, after = (self.value(figure, fit=fit, rows=rows) for rows in (start, end))
+        return math.log(after / before) / math.log(end / start)
+
+
 class Errors(Results):
     """Test errors of TSVM and SVM for settings: benchmarks/tsvm_accuracy.py."""
 
@@ -858,6 +905,8 @@ READERS = {
     "drift_answers": DriftAnswers,
     "labelling": Labelling,
     "learning_curve": LearningCurves,
+    "unlabelled_curve": UnlabelledCurve,
+    "unlabelled_growth": UnlabelledGrowth,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)

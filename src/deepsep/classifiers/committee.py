@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +22,7 @@ from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.core.notices import warn
 from deepsep.core.probability import prior_shift, shifted
+from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import (
     DeepSepWarning,
@@ -36,7 +37,7 @@ from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, expected_accuracy, jackknife_error
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
-from deepsep.evaluation.out_of_fold import OutOfFold
+from deepsep.evaluation.out_of_fold import OutOfFold, in_parallel
 from deepsep.evaluation.population import to_population
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
@@ -45,6 +46,8 @@ GIVEN = "estimators"  # stands in a saved model for members that were not given 
 MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
 COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
 TREES = 100  # of the forests behind the learning curve
+STREAMED = 20_000  # rows of a file that the committee is asked about together
+TEACHES = ("classes_", "n_features_in_", "members_", "weights_", "temperature_", "_shifts", "prior_shift_")
 
 
 @settings
@@ -140,6 +143,7 @@ class Committee(Classifier):
     """
 
     method_name = COMMITTEE
+    learns_in_stream = True
 
     members: Any = None
     effort: Literal["fast", "normal", "best"] = "normal"
@@ -152,6 +156,8 @@ class Committee(Classifier):
 
     # Folds in place of its own, such as those of a comparison. No setting: clones and saved models have none.
     _folds: ClassVar[Folds | None] = None
+    # Called with (rows done, in all) while the committee tells its student about rows that are not in memory.
+    _on_rows: Callable[[int, int], object] | None = None
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
@@ -183,8 +189,29 @@ class Committee(Classifier):
             self._shift_held_out()
         self._expect(mixed, distributions, without_folds, rows)
         self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
-        self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
+        self.student_ = self._teach(rows, mixed, rng) if self.student else None
         return mixed
+
+    def _teach(self, rows: TrainingRows, p: Array, rng: np.random.Generator) -> Student | None:
+        """Return the student; of more rows than are in memory, the members learn from those, and the student from all.
+
+        What the committee says about the others is asked for in a stream.
+        """
+        more = self._more_rows
+        if more is None:
+            return Student.of(self, rows, p, rng)
+        n = len(rows.codes)
+        every = np.empty((len(more), rows.n_classes), np.float32)
+        every[:n] = p
+        starts, teacher, done = range(n, len(more), STREAMED), Committee(), 0
+        teacher.__dict__.update({name: value for name, value in vars(self).items() if name in TEACHES})
+        calls = ((_tell, (teacher, more[start : start + STREAMED])) for start in starts)
+        for number, told in in_parallel(calls, self._jobs):
+            every[starts[number] : starts[number] + STREAMED] = told
+            done += len(told)
+            if self._on_rows is not None:
+                self._on_rows(done, len(more) - n)
+        return Student.of(self, rows.with_more(more), every, rng, n_described=n)
 
     @property
     def student_agreement_(self) -> float | None:
@@ -539,6 +566,12 @@ class Committee(Classifier):
         if not np.array_equal(part.classes_, self.classes_) or part.n_features_in_ != self.n_features_in_:
             raise ModelFileError(f"{what} has other classes or columns. Save the model again.")
         return part
+
+
+def _tell(teacher: Committee, X: Array) -> Array:
+    """Return what a committee says about some rows."""
+    with one_blas_thread():
+        return teacher._probabilities(X).astype(np.float32)
 
 
 def _own(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
 from deepsep.classifiers.algorithm import Plan, deep_low_density_separation
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import IN_MEMORY, Classifier, settings
 from deepsep.classifiers.low_density import LowDensity
 from deepsep.classifiers.trained_rounds import Architecture, TrainedRounds
 from deepsep.classifiers.training_run import Phase, SplitRows, TrainingRun
@@ -48,6 +48,7 @@ Array = NDArray[Any]
 
 VALIDATION_FROM = 50  # labelled rows below which none are held out
 CALIBRATION_FOLDS = 3
+VISITS = 3_000_000  # rows met in a phase on propensities, if they are not in memory; each is met at least once
 NETWORKS, NOISE = 3, 0.2  # of the default network
 SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
 
@@ -183,6 +184,7 @@ class DeepSep(TransformerMixin, Classifier):
     """
 
     method_name = "deepsep"
+    learns_in_stream = True
 
     hidden: Sequence[int] = (128, 32)
     dropout: float = 0.5
@@ -310,8 +312,9 @@ class DeepSep(TransformerMixin, Classifier):
             return self.n_networks
         return NETWORKS if self.encoder is None else 1
 
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _learn(self, own: TrainingRows, rng: np.random.Generator) -> None:
         self._forget("prior_shift_")
+        rows = own.with_more(self._more_rows)
         architecture = self._architecture(rows)
         split = self._split(rows, architecture, rng)
         noise = self.noise if self.noise is not None else NOISE if self.encoder is None else 0.0
@@ -322,7 +325,7 @@ class DeepSep(TransformerMixin, Classifier):
             interrupted = stopped = False
             try:
                 self._pretrain(run, architecture, rng)
-                deep_low_density_separation(run, self._low_density(rows, split), self._plan(), rng)
+                deep_low_density_separation(run, self._low_density(rows, split), self._plan(rows), rng)
             except StopTraining:
                 stopped = True
                 run.interrupt()
@@ -339,7 +342,7 @@ class DeepSep(TransformerMixin, Classifier):
             self._trained = TrainedRounds(architecture, split.scaling, run.states, weights)
             self.temperature_ = 1.0
             if self.calibrate and not interrupted:
-                self._calibrate(rows, split, history, rng, rounds=self.n_rounds_ if stopped else self.rounds)
+                self._calibrate(own, split, history, rng, rounds=self.n_rounds_ if stopped else self.rounds)
 
     def _architecture(self, rows: TrainingRows) -> Architecture:
         # The default network is as fast on one CPU core, where it needs no torch.
@@ -349,7 +352,7 @@ class DeepSep(TransformerMixin, Classifier):
         return Architecture(shape, rows.n_classes, hidden, self.dropout, self.l2, self.encoder, device)
 
     def _split(self, rows: TrainingRows, architecture: Architecture, rng: np.random.Generator) -> SplitRows:
-        flat = rows.X.reshape(len(rows.codes), -1)
+        flat = rows.X if rows.X.ndim == 2 else rows.X.reshape(len(rows.codes), -1)
         scaling = Scaling.of(flat, rows.weight) if self.standardize else Scaling.none(flat.shape[1])
         labelled, validation = self._hold_out(rows, rng)
         return SplitRows(
@@ -379,13 +382,16 @@ class DeepSep(TransformerMixin, Classifier):
         back = np.array([held[codes[held] == k][0] for k in missing], dtype=held.dtype)
         return np.sort(np.concatenate([train, back])), np.setdiff1d(held, back)
 
-    def _plan(self) -> Plan:
+    def _plan(self, rows: TrainingRows) -> Plan:
+        epochs = self.propensity_epochs
+        if self._more_rows is not None and epochs:
+            epochs = max(1, min(epochs, VISITS // len(rows.unlabelled)))
         slow = partial(Phase, learning_rate=self.learning_rate / 10, batch_size=self.batch_size)
         labels = slow("labels", False, "kl", self.label_epochs)
         return Plan(
             rounds=self.rounds,
             initial=Phase("initial", False, "kl", self.initial_epochs, self.learning_rate, self.batch_size, True),
-            propensities=slow("propensities", True, "mse", self.propensity_epochs),
+            propensities=slow("propensities", True, "mse", epochs),
             labels=labels,
             smoothing=self.smoothing,
         )
@@ -606,6 +612,11 @@ class DeepSep(TransformerMixin, Classifier):
         ):
             require(self, name, holds, wanted)
         check_tsvm_settings(self)
+
+    def _check_stream(self) -> None:
+        for name, usual in (("encoder", None), ("pretrain", None)):
+            require(self, name, getattr(self, name) is usual, f"None, {IN_MEMORY}")
+        require(self, "device", self.device != "cuda", f'"cpu" or "auto", {IN_MEMORY}')
 
     def _check_with_classes(self) -> None:
         c = len(self.classes_)

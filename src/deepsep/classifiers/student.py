@@ -66,7 +66,14 @@ class Student(Classifier):
     # -- learning --------------------------------------------------------------------------------------------
 
     @classmethod
-    def of(cls, teacher: Classifier, rows: TrainingRows, p: Array, rng: np.random.Generator) -> Self | None:
+    def of(
+        cls,
+        teacher: Classifier,
+        rows: TrainingRows,
+        p: Array,
+        rng: np.random.Generator,
+        n_described: int | None = None,
+    ) -> Self | None:
         """Return the student of a classifier; None if there are too few unlabelled rows.
 
         Parameters
@@ -79,6 +86,8 @@ class Student(Classifier):
             The teacher's probabilities for all rows.
         rng : numpy.random.Generator
             Source of the rows held out, of the weights and of the order of the rows.
+        n_described : int, optional
+            The student learns from all unlabelled rows, and describes only the first ones, which are in memory.
         """
         n = len(rows.unlabelled)
         if n < LEAST_ROWS:
@@ -88,10 +97,12 @@ class Student(Classifier):
         student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
         student.n_held_out_ = min(int(HELD_OUT * n), MOST_HELD_OUT)
         held_out, pool = np.split(rng.permutation(rows.unlabelled), [student.n_held_out_])
-        student._train(rows, pool[:MOST_ROWS], p, rng)
-        codes = student._probabilities(rows.X).argmax(axis=1)
-        student._set_transduction(np.where(rows.codes >= 0, rows.codes, codes))
-        student._compare(p[held_out], codes[held_out], rows.weight[held_out])
+        student._train(rows, pool[:MOST_ROWS] if n_described is None else pool, p, rng)
+        codes = student._probabilities(rows.X[:n_described]).argmax(axis=1)
+        given = rows.codes[:n_described]
+        student._set_transduction(np.where(given >= 0, given, codes))
+        answers = student._probabilities(rows.X[held_out]).argmax(axis=1)
+        student._compare(p[held_out], answers, rows.weight[held_out])
         return student
 
     def _train(self, rows: TrainingRows, pool: Array, p: Array, rng: np.random.Generator) -> None:
@@ -120,9 +131,13 @@ class Student(Classifier):
                 weight=mass[index] / mass[index].max(),
             )
 
-        epochs = int(np.clip(VISITS // len(pool), *EPOCHS))
-        train(pool, epochs - epochs // 6, FAST)
-        train(np.concatenate([labelled, pool]), epochs // 6, SLOW)
+        if len(pool) <= MOST_ROWS:
+            epochs = int(np.clip(VISITS // len(pool), *EPOCHS))
+            fast, slow = epochs - epochs // 6, epochs // 6
+        else:
+            fast, slow = max(1, EPOCHS[0] * MOST_ROWS // len(pool) - 2), 1
+        train(pool, fast, FAST)
+        train(np.concatenate([labelled, pool]), slow, SLOW)
         self._keep(network)
 
     def _keep(self, network: NumpyNetwork) -> None:

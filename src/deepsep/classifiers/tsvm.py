@@ -15,10 +15,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import IN_MEMORY, Classifier, settings
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.labels import Labels
+from deepsep.core.mapped_rows import MappedRows
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
@@ -177,6 +178,7 @@ class TSVM(Classifier):
     """
 
     method_name = "tsvm"
+    learns_in_stream = True
     _proportions_matter = True  # features are not standardised
 
     C: float = 0.1
@@ -216,7 +218,8 @@ class TSVM(Classifier):
         ):
             require(self, name, holds, wanted)
 
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+    def _learn(self, own: TrainingRows, rng: np.random.Generator) -> Array:
+        rows = own.with_more(self._more_rows)
         drawn = draw_rows(rows.unlabelled, self.n_unlabeled, rng)
         self.n_labeled_, self.n_unlabeled_ = len(rows.labelled), len(drawn)
         self.C_star_ = unlabelled_cost(self.C, self.C_star, rows.weight, rows.labelled, rows.unlabelled, drawn)
@@ -226,7 +229,7 @@ class TSVM(Classifier):
             X[rows.labelled],
             rows.codes[rows.labelled],
             weight[rows.labelled],
-            X[drawn],
+            X.part(drawn) if isinstance(X, MappedRows) else X[drawn],
             weight[drawn],
             rows.n_classes,
             Costs(self.C, self.C_star_, float(self.s), bool(self.balance), self._shares()),
@@ -235,10 +238,13 @@ class TSVM(Classifier):
             rng=rng,
         )
         self._keep(boundaries)
-        self._fit_probabilities(rows, rng)
-        scores = class_scores(self._separator, X)
-        self._shift_to_priors(scores, rows)
+        self._fit_probabilities(own, rng)
+        scores = class_scores(self._separator, own.X)
+        self._shift_to_priors(scores, own)
         return scores
+
+    def _check_stream(self) -> None:
+        require(self, "kernel", self.kernel == "linear", f'"linear", {IN_MEMORY}')
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
         narrow = self.kernel == "linear" and min(rows.X.shape) <= WIDE

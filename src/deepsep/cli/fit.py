@@ -7,10 +7,11 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,8 +112,9 @@ def fit(
 ) -> None:
     """Fit a model to a table of which some rows have labels.
 
-    It learns from the unlabelled rows too, and predicts them. The folder holds the model, predictions.parquet (every
-    unlabelled row; see --predictions), report.html, labels_used.csv, and suspicious.csv (labels that may be
+    It learns from the unlabelled rows too, and predicts them: of a large table it learns from 20,000, drawn at random,
+    beyond which more did not help (see --unlabelled), and predicts all. The folder holds the model, predictions.parquet
+    (every unlabelled row; see --predictions), report.html, labels_used.csv, and suspicious.csv (labels that may be
     wrong); an earlier model in it is replaced once the new one is complete.
     By default several methods decide together (see `deepsep methods`, committee), weighted by what each says about
     labels held out, which is also the accuracy to expect; --effort fast takes a fraction of the time. Ctrl-C ends the
@@ -127,6 +129,7 @@ def fit(
         from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder, describe_earlier
         from deepsep.scoring.to_label import GUESS
+        from deepsep.table.sampling import ENOUGH, IN_MEMORY
         from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
@@ -143,7 +146,9 @@ def fit(
         weighted = bool(training.weight or training.label_weight)
         chosen = with_effort(parse_settings(settings or []), method, effort)
         estimator = build(method, chosen, seed, weighted=weighted)
-        data = read_training(out, training)
+        if training.most_unlabelled(ENOUGH) is None or (training.most_unlabelled(ENOUGH) or 0) > IN_MEMORY:
+            estimator.check_stream()
+        data = read_training(out, training, seed)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
         asked = _asked(estimator, data, sets, per_class, abstain, costs)
@@ -153,30 +158,33 @@ def fit(
             from deepsep.table.excel_cells import check_fits
 
             n_columns = len(data.labels.classes) + 4
-            check_fits(int((~data.labelled).sum()), n_columns, "the file of predictions", "Choose --predictions csv.")
-        fitted = fit_and_measure(
-            out,
-            estimator,
-            data,
-            method=method,
-            keep=split_names(keep),
-            seed=seed,
-            report=report,
-            predictions=predictions,
-            asked=asked,
-            command=None,
-            comparison=None if comparison is None else _read_comparison(comparison, data),
-            workbook=workbook is not None,
-        )
-        save_model(fitted.model, fitted.files, target)
-        if to is not None and not isinstance(source, Path) and training.id is not None:
-            from deepsep.models import load
-            from deepsep.scoring.query_scores import write_scores
-
-            written = write_scores(
-                load(target), source, to, fitted.predictions, id=training.id, replace=replace, **asked
+            n_predicted = int((~data.labelled).sum()) if data.large is None else data.large.chosen.n_unlabelled
+            check_fits(n_predicted, n_columns, "the file of predictions", "Choose --predictions csv.")
+        with TemporaryDirectory() as scratch:
+            fitted = fit_and_measure(
+                out,
+                estimator,
+                data,
+                method=method,
+                keep=split_names(keep),
+                seed=seed,
+                report=report,
+                predictions=predictions,
+                asked=asked,
+                command=None,
+                comparison=None if comparison is None else _read_comparison(comparison, data),
+                workbook=workbook is not None,
+                scratch=Path(scratch),
             )
-            out.note(f"Wrote {written:,} rows to the table {to}.")
+            save_model(fitted.model, fitted.files, target)
+            if to is not None and not isinstance(source, Path) and training.id is not None:
+                from deepsep.models import load
+                from deepsep.scoring.query_scores import write_scores
+
+                written = write_scores(
+                    load(target), source, to, fitted.frames, id=training.id, replace=replace, **asked
+                )
+                out.note(f"Wrote {written:,} rows to the table {to}.")
         if workbook is not None and fitted.workbook is not None:
             save_workbook(fitted.workbook, workbook)
         seconds = time.perf_counter() - began
@@ -270,12 +278,16 @@ class Fitted:
     """A fitted model, its predictions, and the other files of its folder."""
 
     model: Any
-    predictions: pd.DataFrame
+    predictions: pd.DataFrame  # of the unlabelled rows in memory
     decisions: dict[str, Any]
     findings: list[dict[str, Any]]
     summary: dict[str, Any] | None
-    files: dict[str, bytes]
+    files: dict[str, bytes | Path]
     seconds: float
+    frames: Iterable[pd.DataFrame]  # the predictions of all unlabelled rows
+    counts: dict[Any, int]  # how often each class is predicted for them
+    n_predicted: int
+    scored: dict[str, Any] | None  # how rows beside those in memory were predicted
     workbook: Any = None
 
 
@@ -293,10 +305,11 @@ def fit_and_measure(
     asked: dict[str, Any] | None = None,
     comparison: dict[str, Any] | None = None,
     workbook: bool = False,
+    scratch: Path | None = None,
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.
 
-    ``asked`` are the settings of ``Decisions.of``.
+    ``asked`` are the settings of ``Decisions.of``; ``scratch`` is a folder for the predictions of a large table.
     """
     import json
 
@@ -309,6 +322,7 @@ def fit_and_measure(
     from deepsep.report.findings import check_fit
     from deepsep.scoring.decisions import evidence_of
     from deepsep.scoring.local import label_type
+    from deepsep.scoring.others import read_frames
     from deepsep.scoring.training_profile import remember_columns
     from deepsep.table import for_table
 
@@ -326,9 +340,15 @@ def fit_and_measure(
     weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
     columns = model[0].fit_transform(data.X, data.labels)
     findings = check_fit(columns, data.labels, estimator, data.weight, model[0].left_out_)
+    if data.large is not None:
+        findings.append(_part_of(data))
     on_step: Callable[[int, int, str], object] | None = None
     with ExitStack() as stack:
         stack.enter_context(_silent_workers())
+        if data.large is not None:
+            from deepsep.cli.many_rows import learning_from_all, predict_all
+
+            stack.enter_context(learning_from_all(out, model, columns, data))
         if together:
             on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
             _fit_committee(out, model[1:], columns, data.labels, weights)
@@ -345,7 +365,14 @@ def fit_and_measure(
         decisions = _decide(out, model, asked)
         predicted, tally = decisions.columns(proba[~labelled], data.label)
         frame = pd.DataFrame({data.ids.name: data.ids.to_numpy()[~labelled], **predicted})
-        files = {predictions.file: as_file(frame, predictions, label_type(model, decisions))}
+        frames: Iterable[Any] = [frame]
+        counts, n_predicted, scored = frame.iloc[:, 1].value_counts().to_dict(), len(frame), None
+        files: dict[str, Any] = {}
+        if data.large is None or scratch is None:
+            files[predictions.file] = as_file(frame, predictions, label_type(model, decisions))
+        else:
+            place, files[predictions.file], scored = predict_all(out, model, data, asked, predictions, scratch)
+            frames, counts, n_predicted = read_frames(place), scored["labels"], scored["rows"]
         summary = None
         if report:
             from joblib import cpu_count
@@ -371,7 +398,7 @@ def fit_and_measure(
             files[REPORT] = render(summary, data_file=SUMMARY).encode()
             files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
     files |= label_files(model, data, summary)
-    described = decisions.describe(tally, evidence_of(model))
+    described = decisions.describe(tally, evidence_of(model)) if scored is None else scored["decisions"]
     book = None
     if workbook:
         from deepsep.workbook import make_workbook
@@ -387,7 +414,21 @@ def fit_and_measure(
             seed=seed,
             sample_weight=data.weight,
         )
-    return Fitted(model, frame, described, findings, summary, files, seconds, book)
+    return Fitted(model, frame, described, findings, summary, files, seconds, frames, counts, n_predicted, scored, book)
+
+
+def _part_of(data: Training) -> dict[str, Any]:
+    """Return the finding that a report is about a part of a large table."""
+    assert data.large is not None
+    chosen, n, n_labelled = data.large.chosen, len(data.X), int(data.labelled.sum())
+    return {
+        "severity": "note",
+        "code": "part",
+        "columns": [],
+        "message": f"this is about {n:,} rows: the {n_labelled:,} with a label, and {n - n_labelled:,} of the "
+        f"{chosen.n_unlabelled:,} without one, drawn at random. All of them are predicted.",
+        "next": "Nothing.",
+    }
 
 
 def _decide(out: Console, model: Any, asked: dict[str, Any]) -> Decisions:
@@ -415,11 +456,10 @@ def _announcement(estimator: Any, method: str, data: Training) -> str:
     from deepsep.classifiers.committee import Committee
     from deepsep.cli.progress import duration
 
-    n, n_labelled = len(data.X), int(data.labelled.sum())
-    what = f"Fitting {method} to {n:,} rows, {n_labelled:,} of them labelled"
+    what = f"Fitting {method} to {data.n_used:,} rows, {int(data.labelled.sum()):,} of them labelled"
     if not isinstance(estimator, Committee):
         return f"{what} ({find_method(method).cost}) ..."
-    plan = estimator.plan(n, data.labels)
+    plan = estimator.plan(len(data.X), data.labels)
     width = max(map(len, plan.members))
     in_folds = f", and to the other rows in each of {plan.n_folds} folds" if plan.n_folds else ""
     lines = [f"{what}. It has {len(plan.members)} members, each fitted to all rows{in_folds}:"]
@@ -463,9 +503,9 @@ def _print_result(
     from deepsep.report.provenance import rows_in_model
 
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
-    frame, summary, n, n_labelled = fitted.predictions, fitted.summary, len(data.X), int(data.labelled.sum())
-    counts = frame.iloc[:, 1].value_counts().reindex(fitted.model.classes_, fill_value=0)
-    shares = counts / max(len(frame), 1)
+    summary, n, n_labelled = fitted.summary, data.n_used, int(data.labelled.sum())
+    n_predicted = fitted.n_predicted
+    shares = {name: fitted.counts.get(name, 0) / max(n_predicted, 1) for name in fitted.model.classes_.tolist()}
     lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
     lines.append(f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s.")
     if summary is not None:
@@ -476,17 +516,17 @@ def _print_result(
     else:
         more = more_labels(getattr(fitted.model[-1], "learning_curve_", None))
         lines += [] if more is None else [more["sentence"]]
-    if len(frame):
-        lines += ["", f"Predicted for the {len(frame):,} unlabelled rows:"]
-        width = max(len(str(name)) for name in shares.index)
+    if n_predicted:
+        lines += ["", f"Predicted for the {n_predicted:,} unlabelled rows{_by_whom(fitted)}:"]
+        width = max(len(str(name)) for name in shares)
         lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
-        lines += decision_lines(fitted.decisions, len(frame), costs)
+        lines += decision_lines(fitted.decisions, n_predicted, costs)
     kept = rows_in_model(fitted.model)
     files = {
         f"{output}": "the model: deepsep.load opens it"
         + (f" (replaces {earlier})" if earlier else "")
         + (f"; it contains {kept:,} rows of this table, with their labels" if kept else ""),
-        f"{output / predictions}": f"label, probabilities and confidence of {len(frame):,} rows",
+        f"{output / predictions}": f"label, probabilities and confidence of {n_predicted:,} rows",
     }
     if SUSPICIOUS in fitted.files:
         files[f"{output / SUSPICIOUS}"] = "labels to check: predictions of held-out rows contradict them"
@@ -503,8 +543,11 @@ def _print_result(
             "method": method,
             "rows": n,
             "labelled": n_labelled,
+            "unlabelled": n_predicted,
+            "unlabelled_used": n - n_labelled,
+            "scored_by": None if fitted.scored is None else fitted.scored["scored_by"],
             "classes": fitted.model.classes_,
-            "predicted_shares": dict(shares.items()),
+            "predicted_shares": shares,
             "decisions": fitted.decisions,
             "findings": fitted.findings,
             "outcome": None if summary is None else summary["outcome"],
@@ -521,6 +564,13 @@ def _print_result(
             "workbook": workbook,
         },
     )
+
+
+def _by_whom(fitted: Fitted) -> str:
+    """Return who predicted the rows of a large table, if it was not the model itself."""
+    if fitted.scored is None or fitted.scored["scored_by"] != "student":
+        return ""
+    return f", by the student, which agrees with its committee in {fitted.scored['student']['agreement']:.1%} of rows"
 
 
 def _member_lines(summary: dict[str, Any]) -> list[str]:

@@ -146,6 +146,15 @@ Text = Annotated[
         show_default=False,
     ),
 ]
+Unlabelled = Annotated[
+    str | None,
+    typer.Option(
+        "--unlabelled",
+        metavar="NUMBER",
+        help="Unlabelled rows to learn from, drawn at random, or 'all'. All are predicted, whatever their number.",
+        show_default="20,000, beyond which more did not help",
+    ),
+]
 Encoding = Annotated[
     str | None,
     typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, such as cp1251; detected by default."),
@@ -283,11 +292,25 @@ class FitOptions(TrainingOptions):
     table: MaybeTableFile = None  # type: ignore[assignment]
     database: Database = None
     query: Sql = None
+    unlabelled: Unlabelled = None
 
     @property
     def source(self) -> Path | Query:
         """The rows."""
         return source_of(self.table, self.database, self.query)
+
+    def most_unlabelled(self, usual: int) -> int | None:
+        """Return how many unlabelled rows to learn from; None: all."""
+        if self.unlabelled is None:
+            return usual
+        if self.unlabelled.strip().lower() == "all":
+            return None
+        digits = self.unlabelled.strip().replace("_", "").replace(",", "")
+        if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
+            raise ParameterError(
+                f"--unlabelled {self.unlabelled}: write a number of rows above 0, such as 100000, or all."
+            )
+        return int(digits)
 
 
 def source_of(table: Path | None, database: str | None, query: str | None) -> Path | Query:

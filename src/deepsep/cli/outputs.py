@@ -18,7 +18,7 @@ REPORT, SUMMARY = "report.html", "report.json"
 SUSPICIOUS, LABELS = "suspicious.csv", "labels_used.csv"
 
 
-def save_model(model: Any, extra: Mapping[str, bytes], target: Path) -> None:
+def save_model(model: Any, extra: Mapping[str, bytes | Path], target: Path) -> None:
     """Write a model and the files that go with it to a folder; if anything fails, the folder is unchanged.
 
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -10,17 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.cli.options import ReadingOptions, TrainingOptions, split_names
-from deepsep.core.labels import Labels, as_labels
+from deepsep.cli.options import FitOptions, ReadingOptions, TrainingOptions, split_names
+from deepsep.core.labels import Labels, as_labels, given_labels
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring.to_label import SHEET
 from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.batches import TableFile
+from deepsep.table.columns import key_text
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import USUAL
 from deepsep.table.locations import find_column, kind_of, part_files
 from deepsep.table.queries import Query, QueryTable
+from deepsep.table.sampling import (
+    ENOUGH,
+    IN_MEMORY,
+    ChosenRows,
+    OtherRows,
+    choose_rows,
+    has_more_rows,
+    open_tables,
+    other_rows,
+    read_rows,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +43,40 @@ if TYPE_CHECKING:
 
 
 ROW = "row"  # name of the row numbers in outputs
+
+
+@dataclass(frozen=True)
+class LargeTable:
+    """A table of which a part is in memory.
+
+    Attributes
+    ----------
+    source : path or Query
+        The rows.
+    id : str or None
+        The column by which they are known in the outputs.
+    order : str or None
+        The column by which those of a query are sorted.
+    weight : str or None
+        The column of weights.
+    reading : dict
+        How files are opened.
+    chosen : ChosenRows
+        Which rows are learned from, and which of them are in memory.
+    """
+
+    source: Path | Query
+    id: str | None
+    order: str | None
+    weight: str | None
+    reading: dict[str, Any]
+    chosen: ChosenRows
+
+    @contextmanager
+    def without(self, rows: Any) -> Iterator[list[OtherRows]]:
+        """Open the table, without the rows of these numbers."""
+        with open_tables(self.source, self.order, **self.reading) as tables:
+            yield other_rows(tables, rows)
 
 
 @dataclass(frozen=True)
@@ -47,6 +95,8 @@ class Training:
         The identifiers, or the row numbers, with their column name in the outputs.
     label : str
         Name of the column of labels.
+    large : LargeTable or None
+        The table that has more rows than these; None: these are all.
     """
 
     X: pd.DataFrame
@@ -54,6 +104,7 @@ class Training:
     weight: Any
     ids: pd.Series[Any]
     label: str
+    large: LargeTable | None = None
 
     @cached_property
     def labels(self) -> Labels:
@@ -65,12 +116,17 @@ class Training:
         """Which rows have a label."""
         return self.labels.labelled
 
+    @property
+    def n_used(self) -> int:
+        """How many rows are learned from, in memory or not."""
+        return len(self.X) + (0 if self.large is None else len(self.large.chosen.more))
 
-def number_rows(n: int) -> pd.Series[Any]:
+
+def number_rows(n: int, chosen: ChosenRows | None = None) -> pd.Series[Any]:
     """Return row numbers from 0, for tables without identifiers."""
     import pandas as pd
 
-    return pd.Series(np.arange(n), name=ROW)
+    return pd.Series(np.arange(n) if chosen is None else chosen.read, name=ROW)
 
 
 def read_weights(frame: pd.DataFrame, column: str) -> Any:
@@ -94,20 +150,32 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     return values
 
 
-def read_training(out: Console, options: TrainingOptions) -> Training:
-    """Read a table with labels in one of its columns, or in another table that is joined to it."""
+def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Training:
+    """Read a table with labels in one of its columns, or in another table that is joined to it.
+
+    Of a large table with more unlabelled rows than are asked for, all labelled rows and some of the others are read.
+    """
     _check_together(options)
     source = options.source
+    most = options.most_unlabelled(ENOUGH) if isinstance(options, FitOptions) else None
     out.note(f"Reading {source} ...")
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
     label, id, on = options.label, options.id, _joined_on(options)
+    order = on if options.labels else id
+    large = isinstance(options, FitOptions) and has_more_rows(source, min(most or IN_MEMORY, IN_MEMORY), **_files(how))
+    if isinstance(options, FitOptions) and isinstance(source, Query) and order in (None, ROW):
+        large = large and options.unlabelled is not None  # its rows may come in another order each time
     if not options.labels:
-        frame = read_table(source, label=label, id=id, **how)
+        chosen = _choose(source, id, label, None, most, seed, how) if large else None
+        frame = _read(source, chosen, label=label, id=id, **how)
     else:
-        frame, label = _with_labels(out, options, on, how)
+        frame, label, chosen = _with_labels(out, options, on, how, large, most, seed)
         id = id or (on if on != ROW or on in frame.columns else None)
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
+    if chosen is not None:  # other tables may have named rows without giving them a label
+        chosen = replace(chosen, labelled=chosen.read[given_labels(frame[label])[0]])
+        out.note(_what_is_used(chosen, options))
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
     apart = {label, options.weight, options.label_weight, id, options.on}
     apart |= {find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)}
@@ -121,8 +189,44 @@ def read_training(out: Console, options: TrainingOptions) -> Training:
         X=frame.drop(columns=[name for name in frame.columns if name in apart]),
         y=frame[label],
         weight=weight,
-        ids=number_rows(len(frame)) if id is None else frame[find_column(frame.columns, id, "id column")],
+        ids=number_rows(len(frame), chosen) if id is None else frame[find_column(frame.columns, id, "id column")],
         label=str(label),
+        large=None if chosen is None else LargeTable(source, id, order, options.weight, _files(how), chosen),
+    )
+
+
+def _files(how: dict[str, Any]) -> dict[str, Any]:
+    """Return how files are opened, without the types of their columns."""
+    return {name: value for name, value in how.items() if name != "types"}
+
+
+def _choose(
+    source: Path | Query,
+    id: str | None,
+    label: str | None,
+    is_known: Any,
+    most: int | None,
+    seed: int,
+    how: dict[str, Any],
+) -> ChosenRows | None:
+    """Choose the rows of a large table to learn from; None: all of them, in memory."""
+    with open_tables(source, id, **_files(how)) as tables:
+        return choose_rows(tables, label=label, is_known=is_known, n=most, in_memory=IN_MEMORY, seed=seed)
+
+
+def _read(source: Path | Query, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
+    return read_table(source, **how) if chosen is None else read_rows(source, chosen.read, **how)
+
+
+def _what_is_used(chosen: ChosenRows, options: TrainingOptions) -> str:
+    """Return which unlabelled rows are learned from, in words."""
+    if not chosen.n_unlabelled > chosen.n_used:
+        return f"It learns from all {chosen.n_unlabelled:,} unlabelled rows; {IN_MEMORY:,} of them are in memory."
+    why = " More did not help in our measurements; --unlabelled all takes all of them."
+    given = isinstance(options, FitOptions) and options.unlabelled is not None
+    return (
+        f"The table has {chosen.n_unlabelled:,} unlabelled rows. It learns from {chosen.n_used:,} of them, drawn at "
+        f"random, and predicts all.{'' if given else why}"
     )
 
 
@@ -131,19 +235,32 @@ def _joined_on(options: TrainingOptions) -> str:
     return options.on or options.id or ROW
 
 
-def _with_labels(out: Console, options: TrainingOptions, on: str, how: dict[str, Any]) -> tuple[pd.DataFrame, str]:
+def _with_labels(
+    out: Console,
+    options: TrainingOptions,
+    on: str,
+    how: dict[str, Any],
+    large: bool,
+    most: int | None,
+    seed: int,
+) -> tuple[pd.DataFrame, str, ChosenRows | None]:
     """Return the table with the labels of other ones, beside its own if it has any, and the name of their column."""
     files, weight = options.labels or [], options.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
     label, own = options.label or _only_label(files[0], on, weight), column_names(options.source, options)
     by_number = on == ROW and ROW not in own
-    frame = read_table(options.source, label=label if label in own else None, id=None if by_number else on, **how)
-    if by_number:
-        frame = frame.assign(**{ROW: number_rows(len(frame)).to_numpy()})
+    own_label, chosen, tables = label if label in own else None, None, []
     for file in files:
         sheet = _sheet(file)
         names = TableFile(file, sheet=sheet).names
-        known = read_table(file, label=label, id=find_column(names, on, f"{file}: id column"), sheet=sheet)
+        tables.append(read_table(file, label=label, id=find_column(names, on, f"{file}: id column"), sheet=sheet))
+    if large:
+        is_known = (None if by_number else on, _in_any([known[on] for known in tables]))
+        chosen = _choose(options.source, None if by_number else on, own_label, is_known, most, seed, how)
+    frame = _read(options.source, chosen, label=own_label, id=None if by_number else on, **how)
+    if by_number:
+        frame = frame.assign(**{ROW: number_rows(len(frame), chosen).to_numpy()})
+    for file, known in zip(files, tables, strict=True):
         if label is not None and label in frame.columns:
             prefer: Any = None if options.prefer is None else options.prefer.value
             frame, summary = add_labels(frame, known, on=on, label=label, weight=weight, prefer=prefer)
@@ -152,7 +269,23 @@ def _with_labels(out: Console, options: TrainingOptions, on: str, how: dict[str,
             frame, summary = join_labels(frame, known, on=on, label=label, weight=weight)
             label = str(summary["label"])
             out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
-    return frame.drop(columns=ROW) if by_number else frame, str(label)
+    return frame.drop(columns=ROW) if by_number else frame, str(label), chosen
+
+
+def _in_any(columns: list[pd.Series[Any]]) -> Any:
+    """Return which rows have an identifier of one of these columns, or one that differs from it in leading zeros."""
+
+    def plain(value: Any) -> str | None:
+        text = key_text(value)
+        return None if text is None else text.strip().lstrip("0")
+
+    known = {plain(value) for column in columns for value in column.dropna()}
+
+    def mask(cells: Any, first: int, n: int) -> Any:
+        values = range(first, first + n) if cells is None else cells
+        return np.fromiter((plain(value) in known for value in values), bool, n)
+
+    return mask
 
 
 def _only_label(file: Path, on: str, weight: str | None) -> str | None:

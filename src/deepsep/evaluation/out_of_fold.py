@@ -368,11 +368,11 @@ def _merged(parts: Sequence[FoldResult]) -> FoldResult:
 
 
 def in_parallel(
-    tasks: Sequence[tuple[Callable[..., T], tuple[Any, ...]]], n_jobs: int | None
+    tasks: Iterable[tuple[Callable[..., T], tuple[Any, ...]]], n_jobs: int | None
 ) -> Iterator[tuple[int, T]]:
     """Yield the number and the result of each task, (function, arguments), as it is done.
 
-    Tasks begin in their order, in several processes if ``n_jobs`` is above one.
+    Tasks begin in their order, and may be made as they begin; in several processes, if ``n_jobs`` is above one.
     """
     if n_jobs in (None, 1):
         for number, (function, arguments) in enumerate(tasks):

@@ -54,10 +54,11 @@ def read_checked(root: Path, name: str, entry: Mapping[str, Any]) -> bytes:
     return data
 
 
-def install(files: Mapping[str, bytes], target: Path, own: Container[str]) -> None:
+def install(files: Mapping[str, bytes | Path], target: Path, own: Container[str]) -> None:
     """Write the files next to the target folder and move them into place; if anything fails, nothing changes.
 
-    Files of an existing folder are replaced if their name is in ``own``, and kept otherwise.
+    A file is its content, or where it lies now. Files of an existing folder are replaced if their name is in ``own``,
+    and kept otherwise.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target)
@@ -108,8 +109,11 @@ def _swap(new: Path, old: Path, target: Path, own: Container[str]) -> None:
         raise
 
 
-def _write(place: Path, data: bytes) -> None:
+def _write(place: Path, data: bytes | Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(data, Path):
+        shutil.copyfile(data, place)
+        return
     with open(place, "xb") as file:
         file.write(data)
         file.flush()

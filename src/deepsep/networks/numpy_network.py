@@ -34,6 +34,7 @@ from deepsep.networks.interface import (
     glorot_normal,
     per_layer,
     present_rows,
+    shuffled,
     streams,
 )
 
@@ -126,7 +127,7 @@ class NumpyNetwork:
 
         history = []
         for epoch in range(epochs):
-            order = order_rng.permutation(n)
+            order = shuffled(order_rng, n)
             total = 0.0
             for start in range(0, n, chunk.capacity):
                 chunk.fill(order[start : start + chunk.capacity])

@@ -26,6 +26,7 @@ from deepsep.networks.interface import (
     glorot_normal,
     per_layer,
     present_rows,
+    shuffled,
     streams,
 )
 from deepsep.networks.loop import adam, one_thread, private_seed, row_losses, run_epochs, tensor
@@ -169,7 +170,7 @@ class TorchNetwork:
         optimiser = adam(self.decays(), lr=lr)
 
         def draw_order() -> Array:
-            order = order_rng.permutation(n)
+            order = shuffled(order_rng, n)
             return order if kept is None else kept[order]
 
         def step(at: Tensor) -> Tensor:

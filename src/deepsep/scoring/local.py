@@ -41,7 +41,7 @@ def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], r
     tallies = []
     for _, together in groupby(parts, key=lambda part: part.target):
         group = list(together)
-        of_group = types | _id_type(group, options["id"])
+        of_group = types | id_type(group, options["id"])
         tallies += [score_part(model, part, of_group, options, report) for part in group]
     return tallies
 
@@ -70,7 +70,7 @@ def label_type(model: Any, decisions: Decisions, leaving_out: LeavingOut | None 
     }
 
 
-def _id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
+def id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
     """Return the Arrow type of the column of identifiers."""
     types = {}
     if id is not None:
@@ -100,7 +100,7 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
         report(done, done / part.n_rows if part.n_rows else 0.0)
     if journal.is_complete(part.name):
         return total(tallies, counts())
-    batches = _scored(model, part, options, done)
+    batches = scored_batches(model, part, options, done)
     try:
         for number in count(len(pieces)):
             path, piece, began = journal.new_piece(part.name, number), [], monotonic()
@@ -135,11 +135,11 @@ def score_to_table(
 ) -> list[Tally]:
     """Score the only part to a table of a database, a transaction per batch, and return what it holds."""
     (part,) = parts
-    types = label_type(model, options["decisions"], options["leaving_out"]) | _id_type(parts, options["id"])
+    types = label_type(model, options["decisions"], options["leaving_out"]) | id_type(parts, options["id"])
     profile, row, whole = options["profile"], part.first_row, Tally()
     drift = None if profile is None else Counts(profile, options["every"])
     writer = TableWriter(table, types)
-    for scored, share in _scored(model, part, options, 0):
+    for scored, share in scored_batches(model, part, options, 0):
         writer.write(scored.frame)
         if drift is not None:
             scored.count(drift, row)
@@ -171,7 +171,7 @@ def _batches(part: Part, options: Mapping[str, Any], dictionaries: Sequence[str]
         raise UnreadablePart(str(error)) from error
 
 
-def _scored(model: Any, part: Part, options: Mapping[str, Any], skip: int) -> Iterator[tuple[Scored, float]]:
+def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int) -> Iterator[tuple[Scored, float]]:
     """Yield the batches of a part with their predictions, in order, a few of them in work at a time."""
     id, row, workers = options["id"], part.first_row + skip, options["workers"]
     leaving_out, predicting = options["leaving_out"], Lock()

@@ -9,8 +9,9 @@ from pathlib import Path
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
 from deepsep.table.queries import QueryTable
+from deepsep.table.sampling import OtherRows
 
-Source = TableFile | QueryTable
+Source = TableFile | QueryTable | OtherRows
 
 Report = Callable[[int, float], None]  # rows just scored, and the share of the source read so far
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -133,7 +134,7 @@ def score_query(
 
 
 def write_scores(
-    model: Any, query: Query, to: str, frame: pd.DataFrame, *, id: str, replace: bool, **asked: Any
+    model: Any, query: Query, to: str, frames: Iterable[pd.DataFrame], *, id: str, replace: bool, **asked: Any
 ) -> int:
     """Write the predictions of a fit to a table, like those of ``score_query``, and return their number."""
     options: dict[str, Any] = {"fast": False, "reasons": None, "batch_rows": BATCH}
@@ -146,8 +147,9 @@ def write_scores(
             table.begin(rows, scoring.provenance, _settings(scoring), replace=replace)
             types = label_type(model, scoring.decisions) | {id: rows.id_type(id)}
         writer = TableWriter(table, types)
-        for start in range(0, max(len(frame), 1), BATCH):
-            writer.write(frame[start : start + BATCH])
+        for frame in frames:
+            for start in range(0, max(len(frame), 1), BATCH):
+                writer.write(frame[start : start + BATCH])
     return table.rows
 
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from deepsep.table.quality import check_table
     from deepsep.table.queries import Query
     from deepsep.table.reading import read_table
+    from deepsep.table.sampling import read_sample
 
-__all__ = ["Query", "add_labels", "check_table", "for_table", "join_labels", "read_table"]
+__all__ = ["Query", "add_labels", "check_table", "for_table", "join_labels", "read_sample", "read_table"]
 
 _HOME = {
     "Query": "deepsep.table.queries",
@@ -25,6 +26,7 @@ _HOME = {
     "check_table": "deepsep.table.quality",
     "for_table": "deepsep.table.pipeline",
     "join_labels": "deepsep.table.join",
+    "read_sample": "deepsep.table.sampling",
     "read_table": "deepsep.table.reading",
 }
 

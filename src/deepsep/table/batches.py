@@ -16,7 +16,7 @@ from deepsep.table.column_types import WHOLE, ColumnType, trimmed
 from deepsep.table.dates import DateColumn
 from deepsep.table.locations import Kind, kind_of, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
-from deepsep.table.reading import damaged, read_table, typed_table
+from deepsep.table.reading import damaged, read_table, text_frame, typed_table
 from deepsep.table.text import TextFormat, check_unique, has_more_lines, stream_text
 
 PIECE = 100_000  # most rows examined at a time
@@ -84,6 +84,22 @@ class TableFile:
         """
         for table, share in self.tables(rows, columns, types, id):
             yield table if isinstance(table, pd.DataFrame) else to_frame(table, id), share
+
+    def pieces(self, rows: int, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield tables, the cells of a text file as text, or DataFrames of Excel and SPSS files."""
+        with readable(self.path):
+            try:
+                for table, _ in self._tables(rows, columns, ()):
+                    yield table
+            except pa.ArrowException as error:
+                raise damaged(self.path, error) from error
+
+    def typed_frame(
+        self, cells: Any, types: Mapping[str, ColumnType], unconverted: Sequence[str | None]
+    ) -> pd.DataFrame:
+        """Return cells of a text file as a DataFrame of typed columns."""
+        assert self._form is not None
+        return text_frame(cells, self._form.delimiter, types, unconverted, self.dayfirst)
 
     def tables(
         self,

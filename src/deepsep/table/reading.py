@@ -127,18 +127,25 @@ def read_table(
         check_unique(place, frame.columns.astype(str).tolist())
         if not len(frame):
             raise DataError(f"{place} has {frame.shape[1]} columns but no rows. Write the table again.")
-        if label is not None:
-            find_column(frame.columns, label, "label column")
-            frame[label] = labels_of(frame[label], typed=kind not in ("text", "excel"))
-        if id is not None:
-            find_column(frame.columns, id, "id column")
-            if kind == "text":  # other formats store the types
-                frame[id] = identifiers_of(frame[id])
-        for name, wanted in types.items():
-            find_column(frame.columns, name, setting="types")
-            if wanted == "text" and name not in (label, id):
-                frame[name] = _categories(frame[name])
-        return cut_long_cells(frame, apart=(label, id))
+        return tidied(frame, kind, label, id, types)
+
+
+def tidied(
+    frame: pd.DataFrame, kind: str, label: str | None, id: str | None, types: Mapping[str, ColumnType]
+) -> pd.DataFrame:
+    """Return the rows of a table of some kind with labels, identifiers and types as they were asked for."""
+    if label is not None:
+        find_column(frame.columns, label, "label column")
+        frame[label] = labels_of(frame[label], typed=kind not in ("text", "excel"))
+    if id is not None:
+        find_column(frame.columns, id, "id column")
+        if kind == "text":  # other formats store the types
+            frame[id] = identifiers_of(frame[id])
+    for name, wanted in types.items():
+        find_column(frame.columns, name, setting="types")
+        if wanted == "text" and name not in (label, id):
+            frame[name] = _categories(frame[name])
+    return cut_long_cells(frame, apart=(label, id))
 
 
 def _categories(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -1,0 +1,338 @@
+"""Fit to more rows than memory holds: all that have a label, and a random part of the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from deepsep.core.checks import is_integer
+from deepsep.core.labels import given_labels
+from deepsep.databases.opening import open_reader
+from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.table.arrow_frames import to_frame, without_dictionary
+from deepsep.table.batches import TableFile
+from deepsep.table.column_types import ColumnType, labels_of
+from deepsep.table.locations import check_memory, find_column, kind_of, part_files
+from deepsep.table.queries import Query, QueryTable
+from deepsep.table.reading import check_types, read_table, tidied
+
+Array = NDArray[Any]
+Table = TableFile | QueryTable
+IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
+
+ENOUGH = 20_000  # unlabelled rows beyond which more did not help: docs/how-to/many-rows.md
+IN_MEMORY = 100_000  # unlabelled rows that are read into memory, at most
+BATCH = 20_000
+GROWTH = 4.0  # bytes of memory needed, per byte of the chosen rows as Arrow
+NUMBER = "deepsep row number"  # the column in which OtherRows has the number of a row
+
+
+@dataclass(frozen=True)
+class ChosenRows:
+    """The rows of a table that a fit learns from, by their numbers, ascending.
+
+    Attributes
+    ----------
+    read : array of int
+        Those to be read into memory: all with a label, and a part of the others.
+    more : array of int
+        Further ones, without a label, that a fit learns from in a stream.
+    labelled : array of int
+        Those with a label.
+    n_rows : int
+        All rows of the table.
+    """
+
+    read: Array
+    more: Array
+    labelled: Array
+    n_rows: int
+
+    @property
+    def n_unlabelled(self) -> int:
+        """All rows without a label."""
+        return self.n_rows - len(self.labelled)
+
+    @property
+    def n_used(self) -> int:
+        """Those of them that a fit learns from."""
+        return len(self.read) + len(self.more) - len(self.labelled)
+
+
+@contextmanager
+def open_tables(source: Path | Query, id: str | None = None, **reading: Any) -> Iterator[list[Table]]:
+    """Open a file, the parts of a folder in the order of their names, or a query; rows are read on request.
+
+    The rows of a query are read several times, and must come in the same order each time: it needs an ``id`` by which
+    they are sorted.
+    """
+    if isinstance(source, Query):
+        with open_reader(source.database) as connection:
+            if id is None:
+                raise DataError(
+                    f"{source} has too many rows to be read at once, and they must come in the same order each time. "
+                    "Name the column that tells them apart with {id}.",
+                    id=Setting("id"),
+                )
+            yield [QueryTable(connection, source.sql, id=id, unique=True)]
+        return
+    parts = part_files(source) if kind_of(source) == "parts" else [source]
+    tables: list[Table] = [TableFile(part, id=id, **reading) for part in parts]
+    for part, table in zip(parts, tables, strict=True):
+        if sorted(table.names) != sorted(tables[0].names):
+            differ = sorted(set(table.names) ^ set(tables[0].names))[:5]
+            raise DataError(f"{part} and {parts[0].name} have different columns: {differ}. All parts need the same.")
+    yield tables
+
+
+def has_more_rows(source: Path | Query, rows: int, **reading: Any) -> bool:
+    """Whether a table has more rows than this, and can be read batch by batch: Excel and SPSS files cannot."""
+    if isinstance(source, Query):
+        with open_reader(source.database) as connection:
+            return QueryTable(connection, source.sql).n_rows > rows
+    if kind_of(source) in ("excel", "spss"):
+        return False
+    with open_tables(source, **reading) as tables:
+        known = [table.n_rows for table in tables]
+        return sum(n or 0 for n in known) > rows or any(
+            table.has_more_rows(rows) for table, n in zip(tables, known, strict=True) if n is None
+        )
+
+
+def choose_rows(
+    tables: Sequence[Table],
+    *,
+    label: str | None,
+    is_known: tuple[str | None, IsKnown] | None = None,
+    n: int | None,
+    in_memory: int,
+    seed: int,
+) -> ChosenRows | None:
+    """Choose the rows to learn from: all with a label, and ``n`` of the others, each as likely as any other.
+
+    Parameters
+    ----------
+    tables : sequence of TableFile or QueryTable
+        The rows, in order.
+    label : str or None
+        The column of labels, read as ``read_table`` does.
+    is_known : (column, callable), optional
+        Where other tables have labels: ``callable(cells, first_row, n)`` tells which of n rows may be in them, from
+        the cells of this column or, without one, from the number of the first row.
+    n : int or None
+        Unlabelled rows to learn from. None: all.
+    in_memory : int
+        Most of them that are read into memory.
+    seed : int
+        Of the choice.
+
+    Returns
+    -------
+    ChosenRows or None
+        None: there are no more unlabelled rows than are read into memory anyway.
+    """
+    labelled = _labelled(tables, label, is_known)
+    found, others = np.flatnonzero(labelled), np.flatnonzero(~labelled)
+    n = len(others) if n is None else min(n, len(others))
+    if n == len(others) <= in_memory:
+        return None
+    sample, more = np.split(np.random.default_rng(seed).permutation(others)[:n], [min(n, in_memory)])
+    return ChosenRows(np.sort(np.concatenate([found, sample])), np.sort(more), found, len(labelled))
+
+
+def _labelled(tables: Sequence[Table], label: str | None, is_known: tuple[str | None, IsKnown] | None) -> Array:
+    """Return which rows have a label, or may have one in another table."""
+    on, known = (None, None) if is_known is None else is_known
+    columns = list(dict.fromkeys(name for name in (label, on) if name is not None)) or tables[0].names[:1]
+    cells, marks, first = [], [], 0
+    for table in tables:
+        for name in columns:
+            find_column(table.names, name, "label column" if name == label else "id column")
+        for piece in table.pieces(BATCH, columns):
+            if label is not None:
+                cells.append(without_dictionary(piece[label]).combine_chunks())
+            if known is not None:
+                marks.append(known(None if on is None else to_frame(piece.select([on]))[on], first, len(piece)))
+            first += len(piece)
+    labelled = np.zeros(first, bool) if not marks else np.concatenate(marks)
+    if label is not None and cells:
+        labelled |= _have_label(label, cells, typed=not (isinstance(tables[0], TableFile) and tables[0].kind == "text"))
+    return labelled
+
+
+def _have_label(name: str, cells: list[Any], *, typed: bool) -> Array:
+    """Return which cells of a column hold a label, by what its distinct values look like together."""
+    schema = pa.unify_schemas([pa.schema({name: part.type}) for part in cells], promote_options="permissive")
+    kind = schema.field(name).type
+    column = pa.chunked_array([part.cast(kind) for part in cells]).combine_chunks().dictionary_encode("encode")
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    distinct = labels_of(to_frame(pa.table({name: column.dictionary}))[name], typed=typed)
+    return np.asarray(given_labels(distinct)[0][column.indices.to_numpy()])
+
+
+def read_rows(
+    source: Path | Query,
+    rows: Array,
+    *,
+    label: str | None = None,
+    id: str | None = None,
+    types: Mapping[str, ColumnType] | None = None,
+    max_bytes: int | None = None,
+    **reading: Any,
+) -> pd.DataFrame:
+    """Return some rows of a table, by their numbers, ascending, as ``read_table`` returns all.
+
+    The table is read batch by batch, so that memory grows with the rows that are asked for, not with its size.
+    """
+    types = check_types(types)
+    with open_tables(source, id, **reading) as tables:
+        taken = [
+            piece.take(at).select(tables[0].names)
+            for table, first in zip(tables, _first_rows(tables), strict=True)
+            for piece, at in _pieces_of(table, first, rows)
+        ]
+        whole = pa.concat_tables(taken, promote_options="permissive")
+        check_memory(source, GROWTH * whole.nbytes, max_bytes)
+        first_table = tables[0]
+        if isinstance(first_table, TableFile) and first_table.kind == "text":
+            return tidied(first_table.typed_frame(whole, types, (label, id)), "text", label, id, types)
+        return tidied(to_frame(whole, id), "arrow", label, id, types)
+
+
+def read_sample(
+    source: str | os.PathLike[str] | Query,
+    *,
+    label: str,
+    unlabelled: int = ENOUGH,
+    id: str | None = None,
+    seed: int = 0,
+    **reading: Any,
+) -> pd.DataFrame:
+    """Read a table of any size in bounded memory: all rows with a label, and some of the others, drawn at random.
+
+    ``deepsep fit`` reads large tables like this: a few thousand unlabelled rows are worth learning from, and more are
+    not; see docs/how-to/many-rows.md. :func:`deepsep.scoring.score_file` then predicts all.
+
+    Parameters
+    ----------
+    source : str, path or Query
+        A CSV, TSV, Parquet or Feather file, a folder of ``.parquet`` files, or a :class:`deepsep.table.Query` to a
+        database. It is read twice: first the column of labels, then all columns.
+    label : str
+        The column of labels.
+    unlabelled : int, default=20_000
+        Most unlabelled rows to read. Each is as likely to be among them as any other.
+    id : str, optional
+        The column of identifiers; a query needs one, by which its rows are sorted.
+    seed : int, default=0
+        Of the draw.
+    **reading
+        As in :func:`read_table`: ``types``, ``encoding``, ``delimiter``, ``skip_rows``, ``dayfirst``, ``max_bytes``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The rows in the order of the table, with their numbers in it, from 0 on, as the index.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from deepsep.table import read_sample
+    >>> people = pd.DataFrame({"age": range(1_000), "segment": [None] * 500 + ["gold"] + [None] * 499})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     people.to_parquet(pathlib.Path(folder, "people.parquet"))
+    ...     frame = read_sample(pathlib.Path(folder, "people.parquet"), label="segment", unlabelled=10)
+    >>> len(frame), frame.loc[500, "segment"]
+    (11, 'gold')
+    """
+    if not is_integer(unlabelled, 1):
+        raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("unlabelled", unlabelled))
+    place = source if isinstance(source, Query) else Path(source)
+    files = {name: value for name, value in reading.items() if name not in ("types", "max_bytes")}
+    if not isinstance(place, Query) and kind_of(place) in ("excel", "spss"):
+        raise DataError(f"{place} is no file that can be read in part. Read it with read_table.")
+    with open_tables(place, id, **files) as tables:
+        chosen = choose_rows(tables, label=label, n=unlabelled, in_memory=unlabelled, seed=seed)
+    if chosen is None:
+        return read_table(place, label=label, id=id, **reading)
+    return read_rows(place, chosen.read, label=label, id=id, **reading).set_index(chosen.read)
+
+
+def _first_rows(tables: Sequence[Table]) -> Iterator[int]:
+    """Yield the number of the first row of each table."""
+    first = 0
+    for table in tables:
+        yield first
+        first += table.n_rows or 0  # a text file has no others beside it
+
+
+def _pieces_of(table: Table, first: int, rows: Array) -> Iterator[tuple[Any, Array]]:
+    """Yield the pieces of a table that have some of the rows, with the places of these."""
+    for piece in table.pieces(BATCH, table.names):
+        low, high = np.searchsorted(rows, (first, first + len(piece)))
+        if high > low:
+            yield piece, rows[low:high] - first
+        first += len(piece)
+
+
+class OtherRows:
+    """The rows of a table without some of them, read like those of a ``TableFile``, with their numbers if asked for.
+
+    Parameters
+    ----------
+    table : TableFile or QueryTable
+    first_row : int
+        The number of its first row.
+    without : array of int
+        Rows to leave out, by number, ascending.
+    """
+
+    def __init__(self, table: Table, first_row: int, without: Array) -> None:
+        self.table, self.first_row, self.without = table, first_row, without
+        self.names = [*table.names, NUMBER]
+        n = table.n_rows
+        low, high = np.searchsorted(without, (first_row, np.inf if n is None else first_row + n))
+        self.n_rows = None if n is None else int(n - (high - low))
+        self._n_without = int(high - low)
+
+    def tables(
+        self,
+        rows: int,
+        columns: Sequence[str],
+        types: Mapping[str, ColumnType],
+        id: str | None = None,
+        dictionaries: Sequence[str] = (),
+    ) -> Iterator[tuple[Any, float]]:
+        """Yield what the table does, without the rows that are left out."""
+        first = self.first_row
+        own = [name for name in columns if name != NUMBER]
+        for batch, share in self.table.tables(rows, own, types, None if id == NUMBER else id, dictionaries):
+            kept = np.ones(len(batch), bool)
+            low, high = np.searchsorted(self.without, (first, first + len(batch)))
+            kept[self.without[low:high] - first] = False
+            numbers = first + np.flatnonzero(kept)
+            first += len(batch)
+            batch = batch if kept.all() else batch.filter(pa.array(kept))
+            yield batch.append_column(NUMBER, pa.array(numbers)) if NUMBER in columns else batch, share
+
+    def has_more_rows(self, rows: int) -> bool:
+        """Whether there are more rows than this."""
+        return self.table.has_more_rows(rows + self._n_without)
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
+        return pa.int64() if name == NUMBER else self.table.id_type(name)
+
+
+def other_rows(tables: Sequence[Table], without: Array) -> list[OtherRows]:
+    """Return the tables without some of their rows."""
+    return [OtherRows(table, first, without) for table, first in zip(tables, _first_rows(tables), strict=True)]
