@@ -434,6 +434,22 @@ _METHODS = (
         settings={"estimator": "sklearn.linear_model:LogisticRegression"},
         standardize=True,
     ),
+    Method(
+        "co-training",
+        "co-training",
+        "co_training:CoTraining",
+        "two classifiers on different columns that label their surest rows for each other",
+        "either half of the columns would do alone, and they err on different rows",
+        "seconds to minutes; a fit of two classifiers in every round",
+    ),
+    Method(
+        "tri-training",
+        "tri-training",
+        "tri_training:TriTraining",
+        "three forests, each taught the labels on which the other two agree",
+        "where two of three agree, they are right",
+        "seconds; some fits to all rows",
+    ),
 )
 
 CATALOGUE: Mapping[str, Method] = {record.name: record for record in _METHODS}
@@ -525,6 +541,22 @@ def method(name: str, **settings: Any) -> Any:
     return build(**settings)
 
 
+def classifier_named(name: str) -> Any:
+    """Return the unfitted classifier that a supervised method wraps, with the settings that it has there."""
+    record = find_method(name)
+    if not record.classifier:
+        known = ", ".join(key for key, other in CATALOGUE.items() if other.classifier and not other.uses_unlabelled)
+        raise ParameterError(f"estimator={name!r} does not learn from labelled rows alone; pass one of {known}.")
+    if not record.is_installed:
+        raise missing_package(f"the method {name!r}", record.classifier.partition(":")[0])
+    module, _, class_name = record.classifier.partition(":")
+    make = getattr(import_module(module), class_name)
+    if "estimator" in record.settings:  # a classifier around another one
+        inner, _, inner_class = str(record.settings["estimator"]).partition(":")
+        return make(estimator=getattr(import_module(inner), inner_class)(max_iter=1000))
+    return make(**record.settings)
+
+
 def shipped_method(name: str, settings: Mapping[str, Any], seed: int) -> Any:
     """Build a method as ``deepsep fit`` does: seeded, calibrated, and with probabilities.
 
@@ -557,13 +589,9 @@ def setting_names(name: str) -> list[str]:
 
 def _build_supervised(record: Method, build: Any, settings: dict[str, Any]) -> Any:
     """Wrap a classifier; ``standardize`` and ``random_state`` are the wrapper's settings, all others its own."""
-    module, _, class_name = record.classifier.partition(":")
-    make = getattr(import_module(module), class_name)
-    if "estimator" in record.settings:  # a classifier around another one
-        inner, _, inner_class = str(record.settings["estimator"]).partition(":")
-        classifier = make(estimator=getattr(import_module(inner), inner_class)(max_iter=1000))
-    else:
-        classifier = make(**record.settings)
+    classifier = classifier_named(record.name)
+    if isinstance(settings.get("estimator"), str):
+        settings = {**settings, "estimator": classifier_named(settings["estimator"])}
     own = {key: settings[key] for key in ("standardize", "random_state") if key in settings}
     known = [key for key in classifier.get_params() if key != "random_state"]
     _check_settings(record.name, settings, ["standardize", "random_state", *known])
