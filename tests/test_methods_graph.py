@@ -7,12 +7,21 @@ import numpy as np
 import pytest
 from rows import affinities, blobs, moons
 from scipy import sparse
+from scipy.optimize import minimize, minimize_scalar
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 from sklearn.semi_supervised import LabelSpreading as SklearnSpreading
 
 from deepsep import load, save
-from deepsep.classifiers import GraphMinCut, LabelPropagation, LabelSpreading, MarkovRandomWalk, SemiBoost
+from deepsep.classifiers import (
+    GraphMinCut,
+    InformationRegularization,
+    LabelPropagation,
+    LabelSpreading,
+    MarkovRandomWalk,
+    SemiBoost,
+)
 from deepsep.classifiers.graph import (
     conjugate_gradients,
     connect,
@@ -24,12 +33,13 @@ from deepsep.classifiers.graph import (
     one_hot,
     reached,
 )
+from deepsep.classifiers.information import by_turns, pulled, regions
 from deepsep.classifiers.mincut import cheapest_cut, class_cuts
 from deepsep.classifiers.random_walk import em, transitions, walked
 from deepsep.core.scaling import Scaling
 from deepsep.errors import LabelWarning, ParameterError
 
-GRAPH = [LabelSpreading, LabelPropagation, GraphMinCut, MarkovRandomWalk]
+GRAPH = [LabelSpreading, LabelPropagation, GraphMinCut, MarkovRandomWalk, InformationRegularization]
 
 
 def graph_of(model, X):
@@ -393,3 +403,72 @@ def test_labelled_rows_alone_are_enough(cls):
     with pytest.warns(LabelWarning, match="no unlabelled rows"):
         model = cls(random_state=0).fit(X, truth)
     assert (model.predict(X) == truth).mean() > 0.8
+
+
+# -- information regularisation --------------------------------------------------------------------------------
+
+
+def information(A, P):
+    """The mutual information between row and label in each region, from its definition."""
+    joint = A[:, :, None] * P  # (regions, rows, classes)
+    label = joint.sum(axis=1, keepdims=True)
+    ratio = np.divide(joint, A[:, :, None] * label, where=joint > 0, out=np.ones_like(joint))
+    return (joint * np.log(ratio)).sum(axis=(1, 2))
+
+
+def test_regions_are_neighbourhoods_with_weights_that_sum_to_one():
+    W = affinities(np.random.default_rng(0).normal(size=(30, 2)), 4)
+    A = regions(W).toarray()
+    np.testing.assert_allclose(A.sum(axis=1), 1)
+    np.testing.assert_array_equal(A > 0, (W.toarray() > 0) | np.eye(30, dtype=bool))
+
+
+@pytest.mark.parametrize("strength", [0.05, 1.0, 20.0])
+def test_turns_end_at_the_minimum_of_a_general_solver(strength):
+    rng = np.random.default_rng(0)
+    A = regions(affinities(rng.normal(size=(24, 2)), 4))
+    codes = np.r_[0, 1, 2, 0, np.full(20, -1)]
+    P, path = by_turns(A, codes, 3, strength, max_iter=20_000, tol=0.0)
+    assert (np.diff(path) <= 1e-9).all()
+
+    def objective(P):
+        return -np.log(P[np.arange(4), codes[:4]]).sum() + strength * information(A.toarray(), P).sum()
+
+    assert path[-1] == pytest.approx(objective(P), rel=1e-5)
+    found = minimize(lambda s: objective(softmax(s.reshape(24, 3), axis=1)), np.zeros(72), options={"maxiter": 2000})
+    assert path[-1] == pytest.approx(found.fun, rel=1e-3)
+    assert path[-1] <= found.fun * (1 + 1e-6)
+
+
+def test_a_label_pulls_its_row_as_far_as_it_should():
+    rng = np.random.default_rng(0)
+    G, own, weight = rng.dirichlet(np.ones(4), size=20), rng.integers(0, 4, 20), rng.exponential(size=20) * 3
+    P = pulled(G, own, weight)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    others = np.arange(4) != own[:, None]
+    ratio = np.where(others, P / G, np.nan)
+    np.testing.assert_allclose(np.nanmax(ratio, axis=1), np.nanmin(ratio, axis=1))
+    for g, k, w, p in zip(G, own, weight, P, strict=True):
+        rest = np.delete(g, k) / (1 - g[k])
+
+        def objective(t, g=g, k=k, w=w, rest=rest):
+            q = np.insert((1 - t) * rest, k, t)
+            return -np.log(t) + w * (q * np.log(q / g)).sum()
+
+        best = minimize_scalar(objective, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-10})
+        assert p[k] == pytest.approx(best.x, abs=1e-5)
+
+
+def test_little_strength_keeps_the_labels_as_they_are():
+    X, y, _ = moons()
+    P = InformationRegularization(strength=1e-4, class_mass=False).fit(X, y).label_distributions_
+    assert P[y >= 0, y[y >= 0]].min() > 0.99
+
+
+def test_class_mass_gives_the_shares_of_the_labels():
+    X, y, _ = blobs()
+    raw, scaled = (
+        InformationRegularization(class_mass=on).fit(X, y).label_distributions_[y < 0] for on in (False, True)
+    )
+    expected = raw / raw.sum(axis=0)
+    np.testing.assert_allclose(scaled, expected / expected.sum(axis=1, keepdims=True), atol=1e-12)

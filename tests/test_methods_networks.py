@@ -19,10 +19,12 @@ from deepsep.classifiers import (
     PseudoLabel,
     SVMNetwork,
     TemporalEnsembling,
+    VirtualAdversarial,
 )
 from deepsep.classifiers.consistency import PastOutputs, ramp
 from deepsep.classifiers.entropy_logistic import objective
 from deepsep.classifiers.svm_network import fit_slope, squared_hinge
+from deepsep.classifiers.virtual_adversarial import divergence, unit, worst_direction
 from deepsep.errors import ParameterError
 from deepsep.networks.mixed_batches import Batch
 
@@ -108,6 +110,7 @@ def same_bits(a, b):
         (PseudoLabel, {"weight": 0.0}),
         (TemporalEnsembling, {"consistency": 0.0, "noise": 0.0}),
         (MeanTeacher, {"consistency": 0.0, "noise": 0.0}),
+        (VirtualAdversarial, {"alpha": 0.0}),
     ],
 )
 def test_without_its_term_it_is_the_supervised_network_to_the_bit(data, kind, off):
@@ -159,7 +162,9 @@ def test_teacher_predicts_with_moments_of_its_own(data):
     np.testing.assert_allclose(model.predict_proba(X), p, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [MeanTeacher, PiModel, TemporalEnsembling, PseudoLabel, EntropyNetwork, SVMNetwork])
+@pytest.mark.parametrize(
+    "kind", [MeanTeacher, PiModel, TemporalEnsembling, PseudoLabel, EntropyNetwork, SVMNetwork, VirtualAdversarial]
+)
 def test_gradients_reach_the_trained_network_alone(data, kind):
     X, y = data
     model = watched(kind, **{**QUICK, "steps": 3}).fit(X, y)
@@ -250,6 +255,68 @@ def test_pi_model_passes_differ_by_noise_and_dropout_only(data):
         ]
         a, b = (fit.losses[0].item() for fit in fits)
         assert (a == pytest.approx(b, abs=1e-6)) is agree
+
+
+# -- virtual adversarial training ------------------------------------------------------------------------------
+
+
+def test_worst_direction_is_the_leading_eigenvector_of_the_hessian():
+    rng = np.random.default_rng(0)
+    W = torch.from_numpy(rng.normal(size=(6, 4)))
+    x, start = (torch.from_numpy(rng.normal(size=(7, 6))) for _ in range(2))
+    p = torch.softmax(x @ W, -1)
+    found = worst_direction(lambda rows: rows @ W, x, p.log(), start, 300)
+    for row, direction in zip(p, found, strict=True):
+        hessian = W @ (torch.diag(row) - torch.outer(row, row)) @ W.T
+        leading = torch.linalg.eigh(hessian)[1][:, -1]
+        assert abs(float(leading @ direction)) == pytest.approx(1, abs=2e-3)
+
+
+def test_with_two_classes_one_iteration_finds_it():
+    rng = np.random.default_rng(0)
+    W = torch.from_numpy(rng.normal(size=(6, 2)))
+    x, start = (torch.from_numpy(rng.normal(size=(7, 6))) for _ in range(2))
+    found = worst_direction(lambda rows: rows @ W, x, torch.log_softmax(x @ W, -1), start, 1)
+    along = unit((W[:, 1] - W[:, 0])[None])
+    np.testing.assert_allclose(torch.abs(found @ along.T).numpy(), 1, atol=1e-6)
+
+
+def test_no_other_direction_changes_a_prediction_more():
+    rng = np.random.default_rng(0)
+    W = torch.from_numpy(rng.normal(size=(6, 4)))
+    x, start = (torch.from_numpy(rng.normal(size=(1, 6))) for _ in range(2))
+    log_p = torch.log_softmax(x @ W, -1)
+    worst = worst_direction(lambda rows: rows @ W, x, log_p, start, 300)
+    most = divergence(log_p, (x + 1e-3 * worst) @ W)
+    others = unit(torch.from_numpy(rng.normal(size=(500, 6))))
+    assert all(divergence(log_p, (x + 1e-3 * other) @ W) < most * 1.001 for other in others)
+
+
+def test_divergence_by_hand():
+    p, q = np.array([[0.2, 0.8], [0.5, 0.5]]), np.array([[0.4, 0.6], [0.5, 0.5]])
+    by_hand = (p * np.log(p / q)).sum(axis=1).mean()
+    assert float(divergence(torch.from_numpy(np.log(p)), torch.from_numpy(np.log(q)))) == pytest.approx(by_hand)
+
+
+def test_virtual_adversarial_passes_leave_the_moments_of_batch_norm_alone(data):
+    X, y = data
+    model = watched(VirtualAdversarial, **STILL, alpha=5.0).fit(X, y)
+    twin, first = twin_of(model.start), model.batches[0]
+    twin["encoder"](scaled(X)[torch.cat([first.labelled, first.unlabelled])])
+    after = twin.state_dict()
+    for name in ("encoder.2.running_mean", "encoder.2.running_var"):
+        np.testing.assert_allclose(model.states[0][name], after[name].numpy(), rtol=1e-5)
+
+
+def test_virtual_adversarial_loss_has_the_entropy_where_asked(data):
+    X, y = data
+    plain, more = (watched(VirtualAdversarial, **STILL, alpha=0.0, entropy=on).fit(X, y) for on in (False, True))
+    twin, batch = twin_of(more.start), more.batches[0]
+    with torch.no_grad():
+        rows = torch.cat([batch.labelled, batch.unlabelled])
+        p = torch.softmax(twin["head"](twin["encoder"](scaled(X)[rows])), -1)
+    entropy = float(-(p * p.log()).sum(-1).mean())
+    assert more.losses[0].item() - plain.losses[0].item() == pytest.approx(entropy, abs=1e-5)
 
 
 # -- pseudo-labels and entropy --------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     - ``_parts()`` returns what a saved model holds, as (plain values, arrays), and ``_restore(state, arrays)`` takes
       it back.
 
-    A method for which weights make no sense overrides ``fit`` with one that has no ``sample_weight``.
+    A method for which weights make no sense is an :class:`UnweightedClassifier`.
     """
 
     method_name: str  # in the catalogue
@@ -284,3 +284,24 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _row_of_zeros(self) -> Array:
         return np.zeros((1, self.n_features_in_))
+
+
+class UnweightedClassifier(Classifier):
+    """A classifier for which weights of rows make no sense."""
+
+    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]
+        """Fit to partly labelled rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+        y : array-like of shape (n,)
+            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
+            integers.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y)

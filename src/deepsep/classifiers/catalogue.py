@@ -434,6 +434,67 @@ _METHODS = (
         settings={"estimator": "sklearn.linear_model:LogisticRegression"},
         standardize=True,
     ),
+    Method(
+        "co-training",
+        "co-training",
+        "co_training:CoTraining",
+        "two classifiers on different columns that label their surest rows for each other",
+        "either half of the columns would do alone, and they err on different rows",
+        "seconds to minutes; a fit of two classifiers in every round",
+    ),
+    Method(
+        "tri-training",
+        "tri-training",
+        "tri_training:TriTraining",
+        "three forests, each taught the labels on which the other two agree",
+        "where two of three agree, they are right",
+        "seconds; some fits to all rows",
+    ),
+    Method(
+        "virtual-adversarial",
+        "virtual adversarial training",
+        "virtual_adversarial:VirtualAdversarial",
+        "a network that should not change its answer where it is easiest to change",
+        "boundaries between classes pass through few rows",
+        "seconds, whatever the number of rows",
+        tuning={**_NETWORK, "epsilon": Range(0.03, 1.0)},
+    ),
+    Method(
+        "laplacian-svm",
+        "Laplacian SVM",
+        "laplacian_svm:LaplacianSVM",
+        "a support vector machine whose scores also vary little between neighbours",
+        "neighbours are of one class",
+        "seconds; nearest neighbours of all rows; linear in the rows, cubic in the centres",
+        tuning={"C": Range(1e-1, 100), "smoothness": Range(1.0, 1e4), "n_neighbors": _NEIGHBOURS},
+    ),
+    Method(
+        "cluster-kernel",
+        "cluster kernel",
+        "spectral_kernels:ClusterKernel",
+        "a support vector machine for which rows of one cluster are close",
+        "classes are made of clusters",
+        "seconds; nearest neighbours of all rows, and leading eigenvectors of their graph",
+        tuning={"C": _COST, "power": Range(1, 20, whole=True), "n_neighbors": _NEIGHBOURS},
+    ),
+    Method(
+        "spectral-transform",
+        "spectral transform",
+        "spectral_kernels:SpectralTransform",
+        "a support vector machine on the eigenvectors of a graph, weighted so that they agree with the labels",
+        "neighbours are of one class",
+        "seconds; nearest neighbours of all rows, and leading eigenvectors of their graph",
+        tuning={"C": _COST, "n_neighbors": _NEIGHBOURS},
+    ),
+    Method(
+        "information-regularization",
+        "information regularisation",
+        "information:InformationRegularization",
+        "distributions of all rows for which rows of a neighbourhood tell little about their labels",
+        "neighbours are of one class",
+        "seconds; nearest neighbours of all rows; memory linear",
+        tuning={"strength": Range(0.01, 10), "n_neighbors": _NEIGHBOURS},
+    ),
 )
 
 CATALOGUE: Mapping[str, Method] = {record.name: record for record in _METHODS}
@@ -525,6 +586,22 @@ def method(name: str, **settings: Any) -> Any:
     return build(**settings)
 
 
+def classifier_named(name: str) -> Any:
+    """Return the unfitted classifier that a supervised method wraps, with the settings that it has there."""
+    record = find_method(name)
+    if not record.classifier:
+        known = ", ".join(key for key, other in CATALOGUE.items() if other.classifier and not other.uses_unlabelled)
+        raise ParameterError(f"estimator={name!r} does not learn from labelled rows alone; pass one of {known}.")
+    if not record.is_installed:
+        raise missing_package(f"the method {name!r}", record.classifier.partition(":")[0])
+    module, _, class_name = record.classifier.partition(":")
+    make = getattr(import_module(module), class_name)
+    if "estimator" in record.settings:  # a classifier around another one
+        inner, _, inner_class = str(record.settings["estimator"]).partition(":")
+        return make(estimator=getattr(import_module(inner), inner_class)(max_iter=1000))
+    return make(**record.settings)
+
+
 def shipped_method(name: str, settings: Mapping[str, Any], seed: int) -> Any:
     """Build a method as ``deepsep fit`` does: seeded, calibrated, and with probabilities.
 
@@ -557,13 +634,9 @@ def setting_names(name: str) -> list[str]:
 
 def _build_supervised(record: Method, build: Any, settings: dict[str, Any]) -> Any:
     """Wrap a classifier; ``standardize`` and ``random_state`` are the wrapper's settings, all others its own."""
-    module, _, class_name = record.classifier.partition(":")
-    make = getattr(import_module(module), class_name)
-    if "estimator" in record.settings:  # a classifier around another one
-        inner, _, inner_class = str(record.settings["estimator"]).partition(":")
-        classifier = make(estimator=getattr(import_module(inner), inner_class)(max_iter=1000))
-    else:
-        classifier = make(**record.settings)
+    classifier = classifier_named(record.name)
+    if isinstance(settings.get("estimator"), str):
+        settings = {**settings, "estimator": classifier_named(settings["estimator"])}
     own = {key: settings[key] for key in ("standardize", "random_state") if key in settings}
     known = [key for key in classifier.get_params() if key != "random_state"]
     _check_settings(record.name, settings, ["standardize", "random_state", *known])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.base import UnweightedClassifier
 from deepsep.classifiers.graph import connect, local_scale, neighbours
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, require
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 CHUNK = 16_384  # new rows at a time
 
 
-class GraphMethod(Classifier):
+class GraphMethod(UnweightedClassifier):
     """A method that labels the nodes of a graph.
 
     Rows are nodes, and each is connected to its nearest others: a_ij = exp(−d²_ij / σ²_i), where σ_i is the distance
@@ -40,23 +40,6 @@ class GraphMethod(Classifier):
 
     n_neighbors: int
     standardize: bool
-
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]  # nodes have no weights
-        """Fit to partly labelled rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
-        y : array-like of shape (n,)
-            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
-            integers.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y)
 
     def _check_parameters(self) -> None:
         require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")

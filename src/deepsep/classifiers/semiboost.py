@@ -11,8 +11,9 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import UnweightedClassifier, settings
 from deepsep.classifiers.graph import connect, local_scale, neighbours
+from deepsep.classifiers.supervised import seeded
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
@@ -26,7 +27,7 @@ LARGEST_ODDS = 1e12  # of a weak learner that is always right
 
 
 @settings
-class SemiBoost(Classifier):
+class SemiBoost(UnweightedClassifier):
     r"""SemiBoost: weak learners in turn, each taught what similar rows say about the unlabelled ones.
 
     For each class against the others, with labels y = ±1 and similarities S, the score H = Σ α_t h_t lowers
@@ -95,23 +96,6 @@ class SemiBoost(Classifier):
     standardize: bool = True
     random_state: Any = None
 
-    def fit(self, X: Any, y: Any) -> Self:  # type: ignore[override]  # pairs of rows have no weights
-        """Fit to partly labelled rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
-        y : array-like of shape (n,)
-            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
-            integers.
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X, y)
-
     def _check_parameters(self) -> None:
         learner = self.estimator
         for name, holds, wanted in (
@@ -173,9 +157,7 @@ class SemiBoost(Classifier):
 
     def _weak_learner(self, rng: np.random.Generator) -> Any:
         tree = DecisionTreeClassifier(max_depth=5, min_samples_leaf=3)
-        learner = tree if self.estimator is None else clone(self.estimator)
-        free = [name for name, value in learner.get_params().items() if name.endswith("random_state") and value is None]
-        return learner.set_params(**{name: int(rng.integers(2**31 - 1)) for name in sorted(free)})
+        return seeded(tree if self.estimator is None else clone(self.estimator), rng)
 
     # -- predicting and saving -------------------------------------------------------------------------------
 

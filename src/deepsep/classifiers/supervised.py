@@ -125,7 +125,7 @@ class Supervised(Classifier):
         used = np.flatnonzero(rows.weight > 0) if self.uses_unlabelled else rows.labelled
         self._scaling = self._fit_scaling(rows)
         X, codes, weight = self._scaled(rows.X[used]), rows.codes[used], rows.weight[used]
-        estimator = _seeded(clone(self.estimator), rng)
+        estimator = seeded(clone(self.estimator), rng)
         takes_weight = has_fit_parameter(estimator, "sample_weight")
         if not takes_weight and (weight != 1).any():
             copies = self._copies(weight)
@@ -197,7 +197,7 @@ class Supervised(Classifier):
         (self.estimator_,) = load_classifiers(CLASSIFIER, arrays.get(CLASSIFIER), d, np.arange(c))
 
 
-def _seeded(estimator: Any, rng: np.random.Generator) -> Any:
+def seeded(estimator: Any, rng: np.random.Generator) -> Any:
     """Set every random_state that is None: scikit-learn would take global state for it."""
     free = [name for name, value in sorted(estimator.get_params().items()) if name.endswith("random_state")]
     return estimator.set_params(

@@ -1,0 +1,68 @@
+"""What methods around another library's classifier share: copies of it, their checks, and how they are saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.ensemble import RandomForestClassifier
+
+from deepsep.classifiers.base import Array, UnweightedClassifier, settings
+from deepsep.classifiers.catalogue import classifier_named
+from deepsep.classifiers.supervised import seeded
+from deepsep.core.arrays import checked_array
+from deepsep.core.checks import require
+from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
+
+TREES = 100
+
+
+@settings
+class AroundClassifier(UnweightedClassifier):
+    """A method that fits copies of a classifier, and teaches them labels of unlabelled rows.
+
+    Subclasses get scaled rows from ``_scale`` and copies from ``_copy``. Their constructors have the settings named
+    here:
+
+    estimator
+        A classifier with ``predict_proba``, or the name of a supervised method; None: a random forest of 100 trees.
+    standardize, random_state
+        As in :class:`deepsep.DeepSep`.
+    """
+
+    estimator: Any = None
+    standardize: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        one = self.estimator
+        built = hasattr(one, "get_params") and not isinstance(one, type)
+        usable = one is None or isinstance(one, str) or (built and is_classifier(one))
+        require(self, "estimator", usable and hasattr(self._made(), "predict_proba"), WANTED)
+
+    def _made(self) -> Any:
+        if self.estimator is None:
+            return RandomForestClassifier(TREES)
+        return classifier_named(self.estimator) if isinstance(self.estimator, str) else self.estimator
+
+    def _copy(self, rng: np.random.Generator) -> Any:
+        """Return a new copy of the classifier, seeded."""
+        return seeded(clone(self._made()), rng)
+
+    def _scale(self, rows: TrainingRows) -> Array:
+        """Return all rows, scaled, and keep the scaling."""
+        d = rows.X.shape[1]
+        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
+        return self._scaling.apply(rows.X)
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return {}, {"centre": self._scaling.centre, "scale": self._scaling.scale}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        d = self.n_features_in_
+        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+
+
+WANTED = "a classifier with predict_proba, such as LogisticRegression(), or a name, such as 'random-forest', or None"

@@ -1,0 +1,77 @@
+"""Kernels that the unlabelled rows shape, under a support vector machine on the labelled ones."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import eigh
+from scipy.sparse.linalg import eigsh
+from sklearn.svm import SVC
+
+from deepsep.core.probability import fit_platt, platt_probabilities
+from deepsep.evaluation.folds import deal_distinct
+
+Array = NDArray[Any]
+
+FEW_ROWS = 400  # up to here all eigenvectors are found at once
+FOLDS = 5
+TOL = 1e-8
+
+
+class Machines(NamedTuple):
+    """Support vector machines, one class against the rest, with Platt's sigmoid of their scores."""
+
+    coef: Array  # (l, c): scores are K coef + intercept, K of the labelled rows
+    intercept: Array  # (c,)
+    platt: tuple[float, float]
+
+    @classmethod
+    def of(cls, K: Array, X: Array, codes: Array, C: float, rng: np.random.Generator) -> Machines:
+        """Fit to the kernel of the labelled rows X; the sigmoid, to scores of rows held out in five folds.
+
+        Rows of X that are equal are in one fold.
+        """
+        coef, intercept = one_vs_rest(K, codes, C)
+        held, scores = [np.empty(0, int)], [np.empty((0, len(intercept)))]
+        for test in deal_distinct(X, codes, FOLDS, rng).tests:
+            rest = np.setdiff1d(np.arange(len(codes)), test)
+            if len(np.unique(codes[rest])) == len(intercept):
+                a, b = one_vs_rest(K[np.ix_(rest, rest)], codes[rest], C)
+                held.append(test)
+                scores.append(K[np.ix_(test, rest)] @ a + b)
+        unseen, said = np.concatenate(held), np.concatenate(scores)
+        if not unseen.size:
+            unseen, said = np.arange(len(codes)), K @ coef + intercept
+        return cls(coef, intercept, fit_platt(said, codes[unseen], np.ones(len(unseen))))
+
+    def probabilities(self, K: Array) -> Array:
+        """Return class distributions of rows, from their kernel with the labelled rows, (n, l)."""
+        return platt_probabilities(K @ self.coef + self.intercept, *self.platt)
+
+
+def one_vs_rest(K: Array, codes: Array, C: float) -> tuple[Array, Array]:
+    """Return the coefficients (l, c) and offsets (c,) of a support vector machine for each class."""
+    c = int(codes.max()) + 1
+    coef, intercept = np.zeros((len(codes), c)), np.zeros(c)
+    for k in range(1, 2) if c == 2 else range(c):
+        machine = SVC(kernel="precomputed", C=C, tol=TOL, random_state=0).fit(K, codes == k)
+        coef[machine.support_, k] = machine.dual_coef_[0]
+        intercept[k] = machine.intercept_[0]
+    if c == 2:
+        coef[:, 0], intercept[0] = -coef[:, 1], -intercept[1]
+    return coef, intercept
+
+
+def leading_eigenvectors(S: sparse.csr_array, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return the largest eigenvalues of a symmetric matrix, largest first, and their vectors, as columns."""
+    n = S.shape[0]
+    if n <= max(FEW_ROWS, 3 * count):
+        value, vector = eigh(S.toarray(), subset_by_index=(max(0, n - count), n - 1))
+    else:
+        value, vector = eigsh(S, k=count, which="LA", v0=rng.normal(size=n), tol=TOL, ncv=max(2 * count + 1, 40))
+        order = np.argsort(value)
+        value, vector = value[order], vector[:, order]
+    return value[::-1], vector[:, ::-1]
