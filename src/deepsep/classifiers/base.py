@@ -67,6 +67,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # The same for a method that fits others: called with (seconds of work done, in all, what is done).
     _on_work: Callable[[float, float, str], object] | None = None
 
+    # The workers of a cluster, where a fit uses some: set by ``deepsep.cluster.on_ray``. No setting either.
+    _cluster: Any = None
+
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns
     _is_part = False  # whether this fit is one of several of a larger one, which Ctrl-C must end

@@ -40,6 +40,7 @@ from deepsep.evaluation.out_of_fold import OutOfFold
 from deepsep.evaluation.population import to_population
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
+from deepsep.networks import NumpyNetwork
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
 MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
@@ -183,7 +184,8 @@ class Committee(Classifier):
             self._shift_held_out()
         self._expect(mixed, distributions, without_folds, rows)
         self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
-        self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
+        make_network = NumpyNetwork if self._cluster is None else self._cluster.make_network
+        self.student_ = Student.of(self, rows, mixed, rng, make_network) if self.student else None
         return mixed
 
     @property

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,9 +18,11 @@ import typer
 from deepsep.cli.console import Console, console
 from deepsep.cli.options import (
     Abstain,
+    Address,
     CostsFile,
     Debug,
     Effort,
+    Engine,
     FitOptions,
     Format,
     Json,
@@ -31,6 +33,8 @@ from deepsep.cli.options import (
     Replace,
     Seed,
     Sets,
+    Workers,
+    check_engine,
     split_names,
     takes_fit_options,
 )
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from deepsep.table.queries import Query
 
 WIDE = 1_000  # columns from which a report takes minutes
+NOWHERE_ELSE: AbstractContextManager[None] = nullcontext()
 
 
 def _method_names(start: str) -> list[str]:
@@ -105,6 +110,12 @@ def fit(
             metavar="FILE", help="A .json file from deepsep compare, to show in the report.", show_default=False
         ),
     ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(help="ray: a TSVM, DeepSep's boundaries or a committee's student on a Ray cluster."),
+    ] = Engine.local,
+    address: Address = None,
+    workers: Workers = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -119,6 +130,9 @@ def fit(
     folds early, once all members are fitted. Columns that are given for labelled rows only are not used, unless named
     in --keep.
 
+    With --engine ray, a part of the fit is done on a Ray cluster: the rows of a TSVM and of DeepSep's boundaries are
+    divided among its workers, and the student of a committee is trained by all of them. The result is the same.
+
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
@@ -130,6 +144,7 @@ def fit(
         from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
+        check_engine(engine, address, workers)
         target = check_model_folder(output)
         earlier = describe_earlier(target)
         if earlier is not None:
@@ -143,6 +158,7 @@ def fit(
         weighted = bool(training.weight or training.label_weight)
         chosen = with_effort(parse_settings(settings or []), method, effort)
         estimator = build(method, chosen, seed, weighted=weighted)
+        place = _on_ray(estimator, address, workers) if engine is Engine.ray else nullcontext()
         data = read_training(out, training)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
@@ -167,6 +183,7 @@ def fit(
             command=None,
             comparison=None if comparison is None else _read_comparison(comparison, data),
             workbook=workbook is not None,
+            place=place,
         )
         save_model(fitted.model, fitted.files, target)
         if to is not None and not isinstance(source, Path) and training.id is not None:
@@ -181,6 +198,14 @@ def fit(
             save_workbook(fitted.workbook, workbook)
         seconds = time.perf_counter() - began
         _print_result(out, fitted, data, output, method, earlier, costs, workbook, seconds)
+
+
+def _on_ray(estimator: Any, address: str | None, workers: int | None) -> AbstractContextManager[None]:
+    """Return the context of a fit on a cluster, or raise before a long reading if there is none for this method."""
+    from deepsep.cluster.ray_fit import check_distributed, on_ray
+
+    check_distributed(estimator)
+    return on_ray(estimator, address=address, workers=workers)
 
 
 def _check_table(source: Path | Query, to: str | None, id: str | None, replace: bool) -> None:
@@ -293,10 +318,11 @@ def fit_and_measure(
     asked: dict[str, Any] | None = None,
     comparison: dict[str, Any] | None = None,
     workbook: bool = False,
+    place: AbstractContextManager[Any] = NOWHERE_ELSE,
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.
 
-    ``asked`` are the settings of ``Decisions.of``.
+    ``asked`` are the settings of ``Decisions.of``; inside ``place``, the model is fitted.
     """
     import json
 
@@ -331,9 +357,10 @@ def fit_and_measure(
         stack.enter_context(_silent_workers())
         if together:
             on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
-            _fit_committee(out, model[1:], columns, data.labels, weights)
+            with place:
+                _fit_committee(out, model[1:], columns, data.labels, weights)
         else:
-            with watching(out, model[-1], method):
+            with place, watching(out, model[-1], method):
                 model[1:].fit(columns, data.labels, **weights)
             if report:
                 out.note("Evaluating it by cross-validation, next to other methods ...")
