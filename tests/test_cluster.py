@@ -4,14 +4,17 @@ import os
 import signal
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from deepsep import TSVM, Committee, DeepSep, for_table
+from deepsep import TSVM, Committee, DeepSep, for_table, method
 from deepsep.cluster import on_ray
 from deepsep.cluster.sharded_rows import ShardedRows, ShardedRowsMaker
 from deepsep.cluster.workers import MOST_DEATHS, Workers
 from deepsep.errors import DeepSepError, ParameterError
+from deepsep.networks import NumpyNetwork, TorchNetwork, TrainingPhase, streams, train_together
+from deepsep.scoring import score_file
 from deepsep.solvers.rows import Rows
 
 SHARD = 1_500
@@ -31,9 +34,11 @@ def table(n=8_000, seed=0):
 @pytest.fixture(scope="module")
 def ray():
     ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
-    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    yield ray
-    ray.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")  # a busy machine would starve workers
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield ray
+        ray.shutdown()
 
 
 def fit_on_ray(model, X, y, workers):
@@ -197,7 +202,7 @@ def test_the_boundaries_of_deepsep(ray):
 @pytest.mark.slow
 def test_the_student_of_a_committee(ray):
     X, y = table(1_000)
-    settings = {"members": ["logistic-regression", "lda"], "n_jobs": 1, "random_state": 0}
+    settings = {"members": ["logistic-regression", "knn"], "n_jobs": 1, "random_state": 0}
     here = Committee(**settings).fit(X, y)
     there = fit_on_ray(Committee(**settings), X, y, workers=2)
     assert_array_equal(here.label_distributions_, there.label_distributions_)
@@ -205,10 +210,61 @@ def test_the_student_of_a_committee(ray):
     assert there.student_agreement_ == pytest.approx(here.student_agreement_, abs=0.01)
 
 
-@pytest.mark.parametrize("model", ["random-forest", "spreading"])
-def test_methods_that_cannot_be_distributed(model):
-    from deepsep import method
+def test_training_together_is_training(tmp_path):
+    """In a group of one process, the steps of NumpyNetwork, also with weights and a last batch of one row."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(129, 5)).astype(np.float32), rng.random(129).astype(np.float32)
+    targets = rng.dirichlet(np.ones(3), 129).astype(np.float32)
+    shape, how = {"hidden": (16, 4), "dropout": 0.0, "l2": 1e-3}, {"loss": "kl", "epochs": 3, "lr": 1e-3}
+    here = NumpyNetwork(5, 3, rng=np.random.default_rng(1), **shape)
+    there = TorchNetwork(5, 3, rng=np.random.default_rng(2), **shape)
+    there.load_state(here.state())
+    here.train(X, targets, **how, batch_size=64, rng=np.random.default_rng(3), weight=weight)
+    order, _ = streams(np.random.default_rng(3))
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    try:
+        train_together(there, [TrainingPhase(X, targets, weight, **how, batch_size=64, order=order)])
+    finally:
+        torch.distributed.destroy_process_group()
+    for name, value in here.state().items():
+        assert_allclose(there.state()[name], value, atol=2e-5, err_msg=name)
 
+
+@pytest.mark.slow
+def test_scored_rows_are_the_same_with_any_number_of_workers_and_after_deaths(ray, tmp_path, monkeypatch):
+    X, y = table(2_000)
+    frame = pd.DataFrame(X, columns=list("uvwxyz"))
+    model = for_table(method("logistic-regression")).fit(frame, y)
+    (tmp_path / "parts").mkdir()
+    for part, rows in enumerate(np.array_split(np.arange(len(X)), 8)):
+        frame.iloc[rows].to_parquet(tmp_path / "parts" / f"{part}.parquet", index=False)
+    score_file(model, tmp_path / "parts", tmp_path / "here")
+
+    def check(name, workers):
+        score_file(model, tmp_path / "parts", tmp_path / name, engine="ray", workers=workers)
+        for part in (tmp_path / "here").iterdir():
+            pd.testing.assert_frame_equal(pd.read_parquet(part), pd.read_parquet(tmp_path / name / part.name))
+
+    for workers in (1, 2, 4):
+        check(f"{workers} workers", workers)
+    killed = []
+
+    def kill_some(self, ask, jobs, on_done=None, ordinary=Workers.map):
+        def kill(tally):
+            on_done(tally)
+            if len(killed) < 3:
+                killed.append(ray.kill(self._actors[len(killed) % len(self)]))
+
+        return ordinary(self, ask, jobs, kill)
+
+    monkeypatch.setattr(Workers, "map", kill_some)
+    check("with deaths", 2)
+    assert len(killed) == 3
+
+
+@pytest.mark.parametrize("model", ["random-forest", "label-spreading"])
+def test_methods_that_cannot_be_distributed(model):
     pattern = rf"{model} cannot be fitted on a Ray cluster.*tsvm, deepsep .its boundaries. and committee .its student."
     with pytest.raises(ParameterError, match=pattern), on_ray(for_table(method(model))):
         pass
@@ -232,8 +288,9 @@ def test_workers_must_be_a_positive_number(workers):
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense:port"])
-def test_where_no_cluster_answers(address):
-    pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+def test_where_no_cluster_answers(address, monkeypatch):
+    ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with (
         pytest.raises(ParameterError, match=rf"address='{address}': no Ray cluster answers.*ray start --head"),
         on_ray(TSVM(), address=address),
