@@ -200,14 +200,12 @@ class Killer(threading.Thread):
 
 def kill_workers(name, work, kills, chance):
     """Do the work again and again, each time with a worker killed at a random moment; yield the results."""
-    began = time.perf_counter()
-    work()
-    within, killed = time.perf_counter() - began, 0
+    within, killed = 5.0, 0
     while killed < kills:
-        killer = Killer(name, chance, within)
+        killer, began = Killer(name, chance, within), time.perf_counter()
         killer.start()
         result = work()
-        killer.over = True
+        killer.over, within = True, time.perf_counter() - began
         killer.join()
         killed += killer.killed
         print(f"{name}: {killed} killed", flush=True)
