@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from deepsep import TSVM, Committee, DeepSep, for_table, method
 from deepsep.cluster import on_ray
@@ -72,24 +73,28 @@ def test_the_solution_is_that_of_one_machine_with_any_number_of_workers(ray, set
         assert_array_equal(model.label_distributions_, models[0].label_distributions_)
 
 
-def passes(ray, X, y, free_bias, shard_rows=SHARD, workers=2):
+def passes(ray, X, y, free_bias, centre=None):
     """The same pass, here and on the cluster."""
     labelled = y != None  # noqa: E711
     signs = np.where(y[labelled] == CLASSES[:, None], 1.0, -1.0)
     cost = np.ones(labelled.sum()), np.full((~labelled).sum(), 0.01)
     arguments = X[labelled], signs, cost[0], X[~labelled], cost[1]
-    settings = {"offset": np.zeros(3), "free_bias": free_bias, "s": 0.0, "centre": None}
-    maker = ShardedRowsMaker(ray, workers, shard_rows=shard_rows)
+    settings = {"offset": np.zeros(3), "free_bias": free_bias, "s": 0.0, "centre": centre}
+    maker = ShardedRowsMaker(ray, 2, shard_rows=SHARD)
     return Rows(*arguments, **settings), maker(*arguments, **settings), maker
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [6, 300])
-def test_every_answer_is_that_of_rows_in_memory(ray, width):
+@pytest.mark.parametrize(("width", "is_sparse"), [(6, False), (300, False), (300, True)])
+def test_every_answer_is_that_of_rows_in_memory(ray, width, is_sparse):
     X, y = table(4_000)
     rng = np.random.default_rng(1)
     X = np.hstack([X, rng.normal(size=(len(X), width - X.shape[1]))])
-    here, there, maker = passes(ray, X, y, free_bias=True)
+    centre = None
+    if is_sparse:
+        X[:, 6:] *= rng.random(X[:, 6:].shape) < 0.05
+        X, centre = sparse.csr_matrix(X), X.mean(axis=0)
+    here, there, maker = passes(ray, X, y, free_bias=True, centre=centre)
     assert isinstance(there, ShardedRows)
     assert there.n_features == here.n_features == width + 1
     every, kappa = np.arange(3), np.full(3, 4.0)

@@ -56,22 +56,23 @@ def connected(feature: str, address: str | None, workers: int | None) -> Iterato
 
 def _join(ray: Any, address: str | None, workers: int | None) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if address is None and not os.environ.get("RAY_ADDRESS"):
+    place = address or os.environ.get("RAY_ADDRESS")
+    if not place:
         ray.init(num_cpus=workers, include_dashboard=False, **options)
         return
     try:
-        _knock(address)
-        ray.init(address=address, **options)
+        _knock(place)
+        ray.init(address=place, **options)
     except (OSError, RuntimeError, ValueError) as error:
         raise ParameterError(
             f"{{address}}: no Ray cluster answers ({str(error).splitlines()[0]}). Start one with `ray start --head` "
             "and name its address, or name none: one is then started on this machine.",
-            address=Setting("address", address or os.environ["RAY_ADDRESS"]),
+            address=Setting("address", place),
         ) from error
 
 
-def _knock(address: str | None) -> None:
+def _knock(address: str) -> None:
     """Raise unless something listens at an address: Ray itself would wait for minutes."""
-    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon:
         socket.create_connection((host, int(port)), timeout=PATIENCE).close()
