@@ -186,11 +186,12 @@ class Killer(threading.Thread):
     def __init__(self, name: str, chance: random.Random, within: float) -> None:
         super().__init__(daemon=True)
         self.kind, self.chance, self.wait = name, chance, chance.random() * within
-        self.killed, self.over = 0, False
+        self.killed, self.over, self.began = 0, False, 0.0
 
     def run(self) -> None:
         while not self.over and not workers_of(self.kind):
             time.sleep(0.01)
+        self.began = time.perf_counter()
         time.sleep(self.wait)
         found = workers_of(self.kind)
         if found and not self.over:
@@ -200,12 +201,14 @@ class Killer(threading.Thread):
 
 def kill_workers(name, work, kills, chance):
     """Do the work again and again, each time with a worker killed at a random moment; yield the results."""
-    within, killed = 5.0, 0
+    within, killed = 3.0, 0
     while killed < kills:
-        killer, began = Killer(name, chance, within), time.perf_counter()
+        killer = Killer(name, chance, within)
         killer.start()
         result = work()
-        killer.over, within = True, time.perf_counter() - began
+        killer.over = True
+        if not killer.killed:
+            within = time.perf_counter() - killer.began
         killer.join()
         killed += killer.killed
         print(f"{name}: {killed} killed", flush=True)

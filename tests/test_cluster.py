@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from typer.testing import CliRunner
 
 from deepsep import TSVM, Committee, DeepSep, for_table, method
+from deepsep.cli import app
 from deepsep.cluster import on_ray
 from deepsep.cluster.sharded_rows import ShardedRows, ShardedRowsMaker
 from deepsep.cluster.workers import MOST_DEATHS, Workers
@@ -312,3 +314,35 @@ def test_more_workers_than_the_cluster_has(ray):
     ):
         pass
     assert model._cluster is None
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ("fit", ("--workers", "2"), "--workers needs --engine ray"),
+        ("fit", ("--address", "auto"), "--address needs --engine ray"),
+        ("fit", ("--engine", "ray", "--method", "random-forest"), "random-forest cannot be fitted on a Ray cluster"),
+        ("fit", ("--engine", "ray", "--set", "student=False"), "student=False"),
+        ("score", ("--workers", "2"), "--workers needs --engine ray"),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path, command, options, message):
+    own = ("--label", "segment") if command == "fit" else ("rows.parquet",)
+    result = CliRunner().invoke(app, [command, "table.csv", *own, "-o", str(tmp_path / "out"), *options])
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_deepsep_fit_on_ray(ray, tmp_path, monkeypatch):
+    monkeypatch.setitem(on_ray.__wrapped__.__kwdefaults__, "shard_rows", SHARD)
+    X, y = table(4_000)
+    pd.DataFrame(X, columns=list("uvwxyz")).assign(segment=y).to_parquet(tmp_path / "table.parquet", index=False)
+    fit = ["fit", str(tmp_path / "table.parquet"), "--label", "segment", "--method", "tsvm", "--no-report", "-o"]
+    found = []
+    for name, options in (("here", ()), ("there", ("--engine", "ray", "--workers", "2"))):
+        result = CliRunner().invoke(app, [*fit, str(tmp_path / name), *options])
+        assert result.exit_code == 0, result.output
+        found.append(pd.read_parquet(tmp_path / name / "predictions.parquet"))
+    pd.testing.assert_frame_equal(*found, atol=1e-5)
