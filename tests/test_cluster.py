@@ -1,117 +1,348 @@
-"""Scoring on Spark and Dask by examples/score_on_cluster.py: the same rows as here, from a model opened once."""
+"""Fits on a Ray cluster: the solution of one machine, the same bits with any number of workers, and after deaths."""
 
-import pickle
-from pathlib import Path
+import os
+import signal
 
 import numpy as np
 import pandas as pd
 import pytest
-import score_on_cluster
-from score_on_cluster import Scorer, spark_schema
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from typer.testing import CliRunner
 
-from deepsep import TSVM, for_table, load, save
-from deepsep.errors import DataError
-from deepsep.scoring import score_frame
+from deepsep import TSVM, Committee, DeepSep, for_table, method
+from deepsep.cli import app
+from deepsep.cluster import on_ray
+from deepsep.cluster.sharded_rows import ShardedRows, ShardedRowsMaker
+from deepsep.cluster.workers import MOST_DEATHS, Workers
+from deepsep.errors import DeepSepError, ParameterError
+from deepsep.networks import NumpyNetwork, TorchNetwork, TrainingPhase, streams, train_together
+from deepsep.scoring import score_file
+from deepsep.solvers.rows import Rows
 
-EXAMPLE, PAGE = Path(score_on_cluster.__file__), Path(__file__).parents[1] / "docs/how-to/cluster.md"
-
-
-@pytest.fixture(scope="module")
-def table() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {
-            "customer": [f"c{i:03d}" for i in range(200)],
-            "age": rng.normal(45, 15, 200).round(1),
-            "plan": rng.choice(["free", "pro"], 200),
-        }
-    )
-    frame.loc[::9, "plan"] = None
-    return frame
+SHARD = 1_500
+CLASSES = np.array(["a", "b", "c"])
 
 
-@pytest.fixture(scope="module")
-def scorer(table, tmp_path_factory) -> Scorer:
-    label = pd.Series(np.where(table["age"] > 45, "old", "young"), name="segment").where(table.index < 40)
-    folder = tmp_path_factory.mktemp("cluster") / "model"
-    save(for_table(TSVM()).fit(table.drop(columns="customer"), label), folder)
-    return Scorer(str(folder), "customer")
+def table(n=8_000, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(3, size=n)
+    X = rng.normal(size=(n, 6))
+    X[:, :3] += 2.5 * np.eye(3)[codes]
+    y = np.full(n, None)
+    y[:60] = CLASSES[codes[:60]]
+    return X, y
 
 
 @pytest.fixture(scope="module")
-def expected(table, scorer) -> pd.DataFrame:
-    return score_frame(load(scorer.folder), table, id="customer")
+def ray():
+    ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")  # a busy machine would starve workers
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+        yield ray
+        ray.shutdown()
 
 
-def in_order(scored: pd.DataFrame) -> pd.DataFrame:
-    return scored.sort_values("customer", ignore_index=True)
+def fit_on_ray(model, X, y, workers):
+    with on_ray(model, workers=workers, shard_rows=SHARD):
+        return model.fit(X, y)
 
 
-def test_batches_are_scored_one_after_the_other(table, scorer, expected):
-    asked = []
-
-    def batches():
-        for start in range(0, 200, 64):
-            asked.append(start)
-            yield table[start : start + 64]
-
-    scored = scorer.frames(batches())
-    assert asked == []
-    first = next(scored)
-    assert asked == [0]
-    pd.testing.assert_frame_equal(pd.concat([first, *scored], ignore_index=True), expected)
-
-
-def test_a_partition_may_be_empty(table, scorer, expected):
-    pd.testing.assert_frame_equal(scorer.frame(table[:0]), expected[:0], check_dtype=False)
-    assert list(scorer.frames([])) == []
-
-
-def test_what_is_sent_is_small_and_the_model_is_opened_once(table, scorer, monkeypatch):
-    opens = []
-    monkeypatch.setattr(
-        score_on_cluster, "opened", score_on_cluster.lru_cache(1)(lambda path: opens.append(path) or load(path))
-    )
-    sent = pickle.dumps(scorer)
-    assert len(sent) < 1_000
-    for _ in range(3):
-        pickle.loads(sent).frame(table[:5])
-    assert opens == [scorer.folder]
-
-
-def test_bad_partition_gets_our_message(table, scorer):
-    with pytest.raises(DataError, match="missing: 'age'"):
-        list(scorer.frames([table.drop(columns="age")]))
-
-
-def test_schema_has_the_types_of_the_result(table, scorer):
-    assert spark_schema(scorer.empty(table.head())) == (
-        "`customer` string, `segment` string, `probability_old` double, `probability_young` double, `confidence` double"
-    )
-
-
-@pytest.mark.parametrize("scheduler", ["synchronous", "processes"])
-def test_dask_scores_the_same(table, scorer, expected, scheduler):
-    dask = pytest.importorskip("dask.dataframe", reason="run make again, which installs dask")
-    parts = dask.from_pandas(table, npartitions=3)
-    scored = parts.map_partitions(scorer.frame, meta=scorer.empty(table.head()))
-    here = scored.compute(scheduler=scheduler).reset_index(drop=True)
-    pd.testing.assert_frame_equal(here.astype(expected.dtypes), expected)  # Dask has strings of its own
+def objective(model):
+    return sum(path[-1] for path in model.objective_path_)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning", "ignore:The copy keyword:DeprecationWarning")
-def test_spark_scores_the_same(table, scorer, expected):
-    sql = pytest.importorskip("pyspark.sql", reason="pip install pyspark, which needs Java, to try it on Spark")
-    spark = sql.SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({}, np.float64),
+        ({"tol": 1e-4}, np.float32),
+        ({"algorithm": "cccp", "s": -0.3}, np.float64),
+        ({"balance": False}, np.float64),
+    ],
+)
+def test_the_solution_is_that_of_one_machine_with_any_number_of_workers(ray, settings, kind):
+    X, y = table()
+    X = X.astype(kind)
+    here = TSVM(**settings).fit(X, y)
+    models = [fit_on_ray(TSVM(**settings), X, y, workers) for workers in (1, 2, 4)]
+    for model in models:
+        assert objective(model) == pytest.approx(objective(here), rel=1e-6)
+        assert_array_equal(model.predict(X), here.predict(X))
+        assert_array_equal(model.coef_, models[0].coef_)
+        assert_array_equal(model.label_distributions_, models[0].label_distributions_)
+
+
+def passes(ray, X, y, free_bias, centre=None):
+    """The same pass, here and on the cluster."""
+    labelled = y != None  # noqa: E711
+    signs = np.where(y[labelled] == CLASSES[:, None], 1.0, -1.0)
+    cost = np.ones(labelled.sum()), np.full((~labelled).sum(), 0.01)
+    arguments = X[labelled], signs, cost[0], X[~labelled], cost[1]
+    settings = {"offset": np.zeros(3), "free_bias": free_bias, "s": 0.0, "centre": centre}
+    maker = ShardedRowsMaker(ray, 2, shard_rows=SHARD)
+    return Rows(*arguments, **settings), maker(*arguments, **settings), maker
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "is_sparse"), [(6, False), (300, False), (300, True)])
+def test_every_answer_is_that_of_rows_in_memory(ray, width, is_sparse):
+    X, y = table(4_000)
+    rng = np.random.default_rng(1)
+    X = np.hstack([X, rng.normal(size=(len(X), width - X.shape[1]))])
+    centre = None
+    if is_sparse:
+        X[:, 6:] *= rng.random(X[:, 6:].shape) < 0.05
+        X, centre = sparse.csr_matrix(X), X.mean(axis=0)
+    here, there, maker = passes(ray, X, y, free_bias=True, centre=centre)
+    assert isinstance(there, ShardedRows)
+    assert there.n_features == here.n_features == width + 1
+    every, kappa = np.arange(3), np.full(3, 4.0)
+    for step, commit in enumerate((None, kappa, None)):
+        w = rng.normal(size=(3, width + 1)) / width
+        one, two = here.sweep(w, kappa, every, commit), there.sweep(w, kappa, every, commit)
+        for name in ("pull", "slack", "envelope", "loss"):
+            assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-10, err_msg=f"{name} in step {step}")
+        v = rng.normal(size=width + 1)
+        for a, b in zip(one.curvature, two.curvature, strict=True):
+            a, b = (x @ v if isinstance(x, np.ndarray) else x.transposed(x.times(v)) for x in (a, b))
+            assert_allclose(a, b, rtol=1e-8, atol=1e-10)
+        assert_allclose(here.certificate(w[1], 4.0, 1), there.certificate(w[1], 4.0, 1), rtol=1e-10)
+        assert_allclose(here.transductive_loss(w, every), there.transductive_loss(w, every), rtol=1e-12)
+        assert_array_equal(here.decide(w, every), there.decide(w, every))
+        for labelled in (True, False):
+            assert_allclose(here.scores(w, labelled=labelled), there.scores(w, labelled=labelled), rtol=1e-10)
+    maker.stop()
+
+
+def test_few_rows_stay_here():
+    X, y = table(1_000)
+    here, there, _ = passes(None, X, y, free_bias=False)
+    assert type(there) is type(here) is Rows
+
+
+def mortal():
+    """A kind of worker, defined in a function: workers cannot import this file."""
+
+    class Mortal:
+        """Dies of its first calls, as long as a file says so."""
+
+        def __init__(self, lives):
+            self.lives = lives
+
+        def pid(self, number):
+            return number, os.getpid()
+
+        def die(self, number):
+            left = len(list(self.lives.iterdir()))
+            if left:
+                next(self.lives.iterdir()).unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return number
+
+        def fail(self, number):
+            raise ParameterError(f"no {number}")
+
+    return Mortal
+
+
+@pytest.mark.slow
+def test_a_job_whose_worker_dies_is_done_again(ray, tmp_path):
+    for life in range(3):
+        (tmp_path / str(life)).touch()
+    workers = Workers(ray, mortal(), (tmp_path,), 2)
+    heard = []
+    assert workers.map(lambda actor, job: actor.die.remote(job), range(5), heard.append) == list(range(5))
+    assert sorted(heard) == list(range(5))
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(ParameterError, match="no 0"):
+        workers.map(lambda actor, job: actor.fail.remote(job), [0])
+    for life in range(MOST_DEATHS + 1):
+        (tmp_path / str(life)).touch()
+    with pytest.raises(DeepSepError, match="died one after the other"):
+        workers.map(lambda actor, job: actor.die.remote(job), [0])
+    workers.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{}, {"algorithm": "cccp"}])
+def test_workers_killed_in_the_middle_change_no_bit(ray, settings, monkeypatch):
+    X, y = table(4_000)
+    undisturbed = fit_on_ray(TSVM(**settings), X, y, workers=2)
+    killed = []
+
+    def kill_one(self, ask, jobs, on_done=None, ordinary=Workers.map):
+        kill_one.calls += 1
+        if kill_one.calls in (3, 8, 9, 14):
+            ray.kill(self._actors[kill_one.calls % len(self)])
+            killed.append(kill_one.calls)
+        return ordinary(self, ask, jobs, on_done)
+
+    kill_one.calls = 0
+    monkeypatch.setattr(Workers, "map", kill_one)
+    disturbed = fit_on_ray(TSVM(**settings), X, y, workers=2)
+    assert killed == [3, 8, 9, 14]
+    assert_array_equal(disturbed.coef_, undisturbed.coef_)
+    assert_array_equal(disturbed.intercept_, undisturbed.intercept_)
+    assert objective(disturbed) == objective(undisturbed)
+
+
+@pytest.mark.slow
+def test_the_boundaries_of_deepsep(ray):
+    X, y = table(4_000)
+    settings = {
+        "rounds": 1,
+        "n_networks": 1,
+        "n_unlabeled": None,
+        "initial_epochs": 20,
+        "label_epochs": 2,
+        "propensity_epochs": 1,
+        "random_state": 0,
+    }
+    here = DeepSep(**settings).fit(X, y)
+    there = fit_on_ray(DeepSep(**settings), X, y, workers=2)
+    assert (here.predict(X) == there.predict(X)).mean() > 0.99
+
+
+@pytest.mark.slow
+def test_the_student_of_a_committee(ray):
+    X, y = table(1_000)
+    settings = {"members": ["logistic-regression", "knn"], "n_jobs": 1, "random_state": 0}
+    here = Committee(**settings).fit(X, y)
+    there = fit_on_ray(Committee(**settings), X, y, workers=2)
+    assert_array_equal(here.label_distributions_, there.label_distributions_)
+    assert_allclose(here.student_.predict_proba(X), there.student_.predict_proba(X), atol=0.01)
+    assert there.student_agreement_ == pytest.approx(here.student_agreement_, abs=0.01)
+
+
+def test_training_together_is_training(tmp_path):
+    """In a group of one process, the steps of NumpyNetwork, also with weights and a last batch of one row."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, weight = rng.normal(size=(129, 5)).astype(np.float32), rng.random(129).astype(np.float32)
+    targets = rng.dirichlet(np.ones(3), 129).astype(np.float32)
+    shape, how = {"hidden": (16, 4), "dropout": 0.0, "l2": 1e-3}, {"loss": "kl", "epochs": 3, "lr": 1e-3}
+    here = NumpyNetwork(5, 3, rng=np.random.default_rng(1), **shape)
+    there = TorchNetwork(5, 3, rng=np.random.default_rng(2), **shape)
+    there.load_state(here.state())
+    here.train(X, targets, **how, batch_size=64, rng=np.random.default_rng(3), weight=weight)
+    order, _ = streams(np.random.default_rng(3))
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
     try:
-        spark.sparkContext.addPyFile(str(EXAMPLE))
-        frame = spark.createDataFrame(table).repartition(3)
-        scored = frame.mapInPandas(scorer.frames, spark_schema(scorer.empty(table.head()))).toPandas()
+        train_together(there, [TrainingPhase(X, targets, weight, **how, batch_size=64, order=order)])
     finally:
-        spark.stop()
-    pd.testing.assert_frame_equal(in_order(scored), in_order(expected), check_dtype=False)
+        torch.distributed.destroy_process_group()
+    for name, value in here.state().items():
+        assert_allclose(there.state()[name], value, atol=2e-5, err_msg=name)
 
 
-def test_page_shows_the_file_as_it_is():
-    assert EXAMPLE.read_text(encoding="utf-8") in PAGE.read_text(encoding="utf-8")
+@pytest.mark.slow
+def test_scored_rows_are_the_same_with_any_number_of_workers_and_after_deaths(ray, tmp_path, monkeypatch):
+    X, y = table(2_000)
+    frame = pd.DataFrame(X, columns=list("uvwxyz"))
+    model = for_table(method("logistic-regression")).fit(frame, y)
+    (tmp_path / "parts").mkdir()
+    for part, rows in enumerate(np.array_split(np.arange(len(X)), 8)):
+        frame.iloc[rows].to_parquet(tmp_path / "parts" / f"{part}.parquet", index=False)
+    score_file(model, tmp_path / "parts", tmp_path / "here")
+
+    def check(name, workers):
+        score_file(model, tmp_path / "parts", tmp_path / name, engine="ray", workers=workers)
+        for part in (tmp_path / "here").iterdir():
+            pd.testing.assert_frame_equal(pd.read_parquet(part), pd.read_parquet(tmp_path / name / part.name))
+
+    for workers in (1, 2, 4):
+        check(f"{workers} workers", workers)
+    killed = []
+
+    def kill_some(self, ask, jobs, on_done=None, ordinary=Workers.map):
+        def kill(tally):
+            on_done(tally)
+            if len(killed) < 3:
+                killed.append(ray.kill(self._actors[len(killed) % len(self)]))
+
+        return ordinary(self, ask, jobs, kill)
+
+    monkeypatch.setattr(Workers, "map", kill_some)
+    check("with deaths", 2)
+    assert len(killed) == 3
+
+
+@pytest.mark.parametrize("model", ["random-forest", "label-spreading"])
+def test_methods_that_cannot_be_distributed(model):
+    pattern = rf"{model} cannot be fitted on a Ray cluster.*tsvm, deepsep .its boundaries. and committee .its student."
+    with pytest.raises(ParameterError, match=pattern), on_ray(for_table(method(model))):
+        pass
+
+
+def test_a_committee_without_a_student():
+    with pytest.raises(ParameterError, match="student=False"), on_ray(Committee(student=False)):
+        pass
+
+
+def test_without_ray_the_error_names_the_cure(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(ImportError, match=r"a fit on Ray needs ray. Install it with: pip install ray"), on_ray(TSVM()):
+        pass
+
+
+@pytest.mark.parametrize("workers", [0, 1.5, "2"])
+def test_workers_must_be_a_positive_number(workers):
+    with pytest.raises(ParameterError, match=r"workers=.*positive integer"), on_ray(TSVM(), workers=workers):
+        pass
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "nonsense:port"])
+def test_where_no_cluster_answers(address, monkeypatch):
+    ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with (
+        pytest.raises(ParameterError, match=rf"address='{address}': no Ray cluster answers.*ray start --head"),
+        on_ray(TSVM(), address=address),
+    ):
+        pass
+
+
+@pytest.mark.slow
+def test_more_workers_than_the_cluster_has(ray):
+    model = TSVM()
+    with (
+        pytest.raises(ParameterError, match=r"workers=5, but the Ray cluster has 4 CPUs"),
+        on_ray(model, workers=5),
+    ):
+        pass
+    assert model._cluster is None
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        ("fit", ("--workers", "2"), "--workers needs --engine ray"),
+        ("fit", ("--address", "auto"), "--address needs --engine ray"),
+        ("fit", ("--engine", "ray", "--method", "random-forest"), "random-forest cannot be fitted on a Ray cluster"),
+        ("fit", ("--engine", "ray", "--set", "student=False"), "student=False"),
+        ("score", ("--workers", "2"), "--workers needs --engine ray"),
+    ],
+)
+def test_options_that_do_not_go_together(tmp_path, command, options, message):
+    own = ("--label", "segment") if command == "fit" else ("rows.parquet",)
+    result = CliRunner().invoke(app, [command, "table.csv", *own, "-o", str(tmp_path / "out"), *options])
+    assert result.exit_code == 2
+    assert message in result.output
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_deepsep_fit_on_ray(ray, tmp_path, monkeypatch):
+    monkeypatch.setitem(on_ray.__wrapped__.__kwdefaults__, "shard_rows", SHARD)
+    X, y = table(4_000)
+    pd.DataFrame(X, columns=list("uvwxyz")).assign(segment=y).to_parquet(tmp_path / "table.parquet", index=False)
+    fit = ["fit", str(tmp_path / "table.parquet"), "--label", "segment", "--method", "tsvm", "--no-report", "-o"]
+    found = []
+    for name, options in (("here", ()), ("there", ("--engine", "ray", "--workers", "2"))):
+        result = CliRunner().invoke(app, [*fit, str(tmp_path / name), *options])
+        assert result.exit_code == 0, result.output
+        found.append(pd.read_parquet(tmp_path / name / "predictions.parquet"))
+    pd.testing.assert_frame_equal(*found, atol=1e-5)

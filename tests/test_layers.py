@@ -14,7 +14,7 @@ SRC = Path(__file__).parents[1] / "src"
 # From top to bottom. A package may import from those above it, and any of its own modules that do not lead back.
 RANKS = (
     *("errors", "_lazy", "_version"),
-    *("core", "solvers", "networks", "drift", "files", "evaluation", "classifiers", "survey", "models"),
+    *("core", "solvers", "networks", "drift", "files", "evaluation", "classifiers", "survey", "models", "cluster"),
     *("databases", "table", "scoring", "export", "mlflow", "labelling", "report", "workbook", "datasets"),
     *("demo_example", "experiments", "cli", "__main__"),
 )

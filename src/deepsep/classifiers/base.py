@@ -73,6 +73,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # More unlabelled rows than are in X, in a file, which begins with those of X. No setting either.
     _more_rows: MappedRows | None = None
     learns_in_stream: ClassVar[bool] = False  # whether a fit learns from them
+    # The workers of a cluster, where a fit uses some: set by ``deepsep.cluster.on_ray``. No setting either.
+    _cluster: Any = None
 
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns

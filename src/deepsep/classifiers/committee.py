@@ -41,6 +41,7 @@ from deepsep.evaluation.out_of_fold import OutOfFold, in_parallel
 from deepsep.evaluation.population import to_population
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
+from deepsep.networks import NumpyNetwork
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
 MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
@@ -199,7 +200,8 @@ class Committee(Classifier):
         """
         more = self._more_rows
         if more is None:
-            return Student.of(self, rows, p, rng)
+            make_network = NumpyNetwork if self._cluster is None else self._cluster.make_network
+            return Student.of(self, rows, p, rng, make_network=make_network)
         n = len(rows.codes)
         every = np.empty((len(more), rows.n_classes), np.float32)
         every[:n] = p

@@ -398,8 +398,8 @@ class DeepSep(TransformerMixin, Classifier):
 
     def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
         shares = None if self.priors is None else check_priors(self.priors, self.classes_)
-        make_rows: Any = Rows
-        if split.device == "cuda" and self.algorithm != "cccp":
+        make_rows: Any = Rows if self._cluster is None else self._cluster.make_rows
+        if split.device == "cuda" and self.algorithm != "cccp" and self._cluster is None:
             make_rows = networks.rows_by_size(Rows, device="cuda")
 
         def costs(drawn: Array) -> Costs:

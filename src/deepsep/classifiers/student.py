@@ -73,6 +73,7 @@ class Student(Classifier):
         p: Array,
         rng: np.random.Generator,
         n_described: int | None = None,
+        make_network: Callable[..., Any] = NumpyNetwork,
     ) -> Self | None:
         """Return the student of a classifier; None if there are too few unlabelled rows.
 
@@ -88,6 +89,8 @@ class Student(Classifier):
             Source of the rows held out, of the weights and of the order of the rows.
         n_described : int, optional
             The student learns from all unlabelled rows, and describes only the first ones, which are in memory.
+        make_network : callable, optional
+            Makes the network that is trained, where it is not NumPy's.
         """
         n = len(rows.unlabelled)
         if n < LEAST_ROWS:
@@ -97,7 +100,7 @@ class Student(Classifier):
         student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
         student.n_held_out_ = min(int(HELD_OUT * n), MOST_HELD_OUT)
         held_out, pool = np.split(rng.permutation(rows.unlabelled), [student.n_held_out_])
-        student._train(rows, pool[:MOST_ROWS] if n_described is None else pool, p, rng)
+        student._train(rows, pool[:MOST_ROWS] if n_described is None else pool, p, rng, make_network)
         codes = student._probabilities(rows.X[:n_described]).argmax(axis=1)
         given = rows.codes[:n_described]
         student._set_transduction(np.where(given >= 0, given, codes))
@@ -105,10 +108,12 @@ class Student(Classifier):
         student._compare(p[held_out], answers, rows.weight[held_out])
         return student
 
-    def _train(self, rows: TrainingRows, pool: Array, p: Array, rng: np.random.Generator) -> None:
+    def _train(
+        self, rows: TrainingRows, pool: Array, p: Array, rng: np.random.Generator, make_network: Callable[..., Any]
+    ) -> None:
         self._scaling = Scaling.of(rows.X, rows.weight)
         l2 = L2 * min(1.0, L2_ROWS / len(pool))
-        network = NumpyNetwork(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
+        network = make_network(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
 
         # A labelled row counts as its class is frequent, which the teacher knows: labels may fill quotas.
         mass, labelled = rows.weight / rows.weight.max(), rows.labelled
@@ -140,7 +145,7 @@ class Student(Classifier):
         train(np.concatenate([labelled, pool]), slow, SLOW)
         self._keep(network)
 
-    def _keep(self, network: NumpyNetwork) -> None:
+    def _keep(self, network: Any) -> None:
         self.network_weights_ = network.state()
         centre, scale = self._scaling.centre, self._scaling.scale
         self._network = NetworkAverage([self.network_weights_], np.ones(1), centre, scale)

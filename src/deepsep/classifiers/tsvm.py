@@ -29,6 +29,7 @@ from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.solvers.curvature import WIDE
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
+from deepsep.solvers.rows import Rows
 from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
 
 Array = NDArray[Any]
@@ -236,6 +237,7 @@ class TSVM(Classifier):
             Effort("cccp" if self.algorithm == "cccp" else "single-loop", self.max_iter, self.tol),
             kernel=self._make_kernel(rows),
             rng=rng,
+            make_rows=Rows if self._cluster is None else self._cluster.make_rows,
         )
         self._keep(boundaries)
         self._fit_probabilities(own, rng)

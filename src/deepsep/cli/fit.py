@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,9 +19,11 @@ import typer
 from deepsep.cli.console import Console, console
 from deepsep.cli.options import (
     Abstain,
+    Address,
     CostsFile,
     Debug,
     Effort,
+    Engine,
     FitOptions,
     Format,
     Json,
@@ -32,6 +34,8 @@ from deepsep.cli.options import (
     Replace,
     Seed,
     Sets,
+    Workers,
+    check_engine,
     split_names,
     takes_fit_options,
 )
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from deepsep.table.queries import Query
 
 WIDE = 1_000  # columns from which a report takes minutes
+NOWHERE_ELSE: AbstractContextManager[None] = nullcontext()
 
 
 def _method_names(start: str) -> list[str]:
@@ -106,6 +111,12 @@ def fit(
             metavar="FILE", help="A .json file from deepsep compare, to show in the report.", show_default=False
         ),
     ] = None,
+    engine: Annotated[
+        Engine,
+        typer.Option(help="ray: a TSVM, DeepSep's boundaries or a committee's student on a Ray cluster."),
+    ] = Engine.local,
+    address: Address = None,
+    workers: Workers = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -121,6 +132,9 @@ def fit(
     folds early, once all members are fitted. Columns that are given for labelled rows only are not used, unless named
     in --keep.
 
+    With --engine ray, a part of the fit is done on a Ray cluster: the rows of a TSVM and of DeepSep's boundaries are
+    divided among its workers, and the student of a committee is trained by all of them. The result is the same.
+
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
@@ -133,6 +147,7 @@ def fit(
         from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
+        check_engine(engine, address, workers)
         target = check_model_folder(output)
         earlier = describe_earlier(target)
         if earlier is not None:
@@ -148,6 +163,9 @@ def fit(
         estimator = build(method, chosen, seed, weighted=weighted)
         if training.most_unlabelled(ENOUGH) is None or (training.most_unlabelled(ENOUGH) or 0) > IN_MEMORY:
             estimator.check_stream()
+            if engine is Engine.ray:
+                raise ParameterError(f"on Ray, all rows are in memory: pass --unlabelled {IN_MEMORY}, or fewer.")
+        place = _on_ray(estimator, address, workers) if engine is Engine.ray else nullcontext()
         data = read_training(out, training, seed)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
@@ -175,6 +193,7 @@ def fit(
                 comparison=None if comparison is None else _read_comparison(comparison, data),
                 workbook=workbook is not None,
                 scratch=Path(scratch),
+                place=place,
             )
             save_model(fitted.model, fitted.files, target)
             if to is not None and not isinstance(source, Path) and training.id is not None:
@@ -189,6 +208,14 @@ def fit(
             save_workbook(fitted.workbook, workbook)
         seconds = time.perf_counter() - began
         _print_result(out, fitted, data, output, method, earlier, costs, workbook, seconds)
+
+
+def _on_ray(estimator: Any, address: str | None, workers: int | None) -> AbstractContextManager[None]:
+    """Return the context of a fit on a cluster, or raise before a long reading if there is none for this method."""
+    from deepsep.cluster.ray_fit import check_distributed, on_ray
+
+    check_distributed(estimator)
+    return on_ray(estimator, address=address, workers=workers)
 
 
 def _check_table(source: Path | Query, to: str | None, id: str | None, replace: bool) -> None:
@@ -306,10 +333,12 @@ def fit_and_measure(
     comparison: dict[str, Any] | None = None,
     workbook: bool = False,
     scratch: Path | None = None,
+    place: AbstractContextManager[Any] = NOWHERE_ELSE,
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.
 
-    ``asked`` are the settings of ``Decisions.of``; ``scratch`` is a folder for the predictions of a large table.
+    ``asked`` are the settings of ``Decisions.of``; ``scratch`` is a folder for the predictions of a large table; inside
+    ``place``, the model is fitted.
     """
     import json
 
@@ -351,9 +380,10 @@ def fit_and_measure(
             stack.enter_context(learning_from_all(out, model, columns, data))
         if together:
             on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
-            _fit_committee(out, model[1:], columns, data.labels, weights)
+            with place:
+                _fit_committee(out, model[1:], columns, data.labels, weights)
         else:
-            with watching(out, model[-1], method):
+            with place, watching(out, model[-1], method):
                 model[1:].fit(columns, data.labels, **weights)
             if report:
                 out.note("Evaluating it by cross-validation, next to other methods ...")

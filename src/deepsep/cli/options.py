@@ -194,6 +194,35 @@ class Format(StrEnum):
         return f"predictions.{self.value}"
 
 
+class Engine(StrEnum):
+    """Where the work is done."""
+
+    local = "local"
+    ray = "ray"
+
+
+Address = Annotated[
+    str | None,
+    typer.Option(help="With --engine ray: address of the cluster; by default one is started here.", show_default=False),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="NUMBER",
+        help="With --engine ray: processes with a CPU each; by default one for each CPU of the cluster.",
+        min=1,
+        show_default=False,
+    ),
+]
+
+
+def check_engine(engine: Engine, address: str | None, workers: int | None) -> None:
+    """Raise if an option for clusters is given without one."""
+    for name, value in (("--address", address), ("--workers", workers)):
+        if value is not None and engine is not Engine.ray:
+            raise ParameterError(f"{name} needs --engine ray.")
+
+
 class Effort(StrEnum):
     """How much a committee computes."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +10,11 @@ import typer
 from deepsep.cli.console import DRIFT, PARTS, console
 from deepsep.cli.options import (
     Abstain,
+    Address,
     CostsFile,
     Database,
     Debug,
+    Engine,
     Id,
     Json,
     MaybeTableFile,
@@ -24,16 +25,11 @@ from deepsep.cli.options import (
     Replace,
     Sets,
     Sql,
+    Workers,
+    check_engine,
     source_of,
     takes_reading_options,
 )
-
-
-class Engine(StrEnum):
-    """Where rows are scored."""
-
-    local = "local"
-    ray = "ray"
 
 
 @takes_reading_options()
@@ -87,9 +83,8 @@ def score(
         ),
     ] = None,
     engine: Annotated[Engine, typer.Option(help="ray: score the parts of a folder on a Ray cluster.")] = Engine.local,
-    address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
-    ] = None,
+    address: Address = None,
+    workers: Workers = None,
     fail_on_drift: Annotated[
         bool,
         typer.Option("--fail-on-drift", help="End with exit code 3 if the rows differ from the training table."),
@@ -140,6 +135,7 @@ def score(
             raise ParameterError("--to names a table of the database in --from. Name a file with --output instead.")
         if replace and to is None:
             raise ParameterError("--replace belongs to --to: a file is always replaced.")
+        check_engine(engine, address, workers)
         if engine is Engine.ray and to is not None:
             raise ParameterError("--engine ray scores folders of Parquet files, not databases. Leave it out.")
         fitted = open_classifier(model, "score")
@@ -167,7 +163,8 @@ def score(
         began = time.perf_counter()
         with out.share("Scoring") as progress:
             if isinstance(source, Path) or to is None:
-                how: dict[str, Any] = {"engine": engine.value, "address": address, **reading.for_reader()}
+                how: dict[str, Any] = {"engine": engine.value, "address": address, "workers": workers}
+                how |= reading.for_reader()
                 done = score_file(fitted, source, output or "", **asked, **how, progress=progress)
             else:
                 done = score_query(fitted, source, to, **asked, replace=replace, progress=progress)

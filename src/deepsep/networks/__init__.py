@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 from deepsep.networks.average import NetworkAverage
 from deepsep.networks.committee import Committee, member_states, members_of
-from deepsep.networks.interface import Loss, Network, choose_device
+from deepsep.networks.interface import Loss, Network, choose_device, streams
 from deepsep.networks.numpy_network import NumpyNetwork
 from deepsep.networks.one_hot import OneHotAverage
 
 if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
     from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member, pool
+    from deepsep.networks.data_parallel import TrainingPhase, train_together
     from deepsep.networks.ladder_network import Ladder, denoising_costs
     from deepsep.networks.loop import tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
@@ -44,6 +45,7 @@ __all__ = [
     "OneHotAverage",
     "TorchArrays",
     "TorchNetwork",
+    "TrainingPhase",
     "choose_device",
     "components_of",
     "default_encoder",
@@ -57,8 +59,10 @@ __all__ = [
     "pretrain",
     "pretrained_network",
     "rows_by_size",
+    "streams",
     "tensor",
     "train_steps",
+    "train_together",
 ]
 
 _HOME = {
@@ -70,6 +74,7 @@ _HOME = {
     "OnStep": "deepsep.networks.mixed_batches",
     "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
+    "TrainingPhase": "deepsep.networks.data_parallel",
     "VAE": "deepsep.networks.variational",
     "WEIGHTS_SHA256": "deepsep.networks.pretrained",
     "components_of": "deepsep.networks.context_view",
@@ -84,6 +89,7 @@ _HOME = {
     "rows_by_size": "deepsep.networks.torch_arrays",
     "tensor": "deepsep.networks.loop",
     "train_steps": "deepsep.networks.mixed_batches",
+    "train_together": "deepsep.networks.data_parallel",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

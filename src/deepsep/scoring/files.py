@@ -41,6 +41,7 @@ def score_file(
     id: str | None = None,
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
+    workers: int | None = None,
     batch_rows: int = 20_000,
     fast: bool | None = None,
     sets: float | None = None,
@@ -82,10 +83,13 @@ def score_file(
     id : str, optional
         The column of identifiers, kept in the result. None: the row number.
     engine : {"local", "ray"}, default="local"
-        "ray" scores the parts of a folder on a Ray cluster, one model per actor, for when one machine is not enough.
-        All machines must reach source and target by the same paths.
+        "ray" scores the parts of a folder on a Ray cluster, one model per worker, for when one machine is not enough.
+        All machines must reach source and target by the same paths. A worker that dies is replaced, and the rows are
+        the same.
     address : str, optional
         Address of the Ray cluster. None: one is started on this machine.
+    workers : int, optional
+        With "ray": how many workers score, with a CPU each. None: one for each CPU of the cluster.
     batch_rows : int, default=20_000
         Number of rows in memory at a time.
     fast : bool, optional
@@ -160,6 +164,10 @@ def score_file(
             ray=Setting("engine", "ray"),
             local=Setting("engine", "local"),
         )
+    if workers is not None and engine != "ray":
+        raise ParameterError(
+            "{workers} belongs to {ray}.", workers=Setting("workers", workers), ray=Setting("engine", "ray")
+        )
     _check_target(place, goal, to_folder)
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_beside(beside)
@@ -196,7 +204,9 @@ def score_file(
         try:
             if engine == "ray":
                 scoring.options["workers"] = 1
-                tallies = scoring.score(partial(ray_engine.score_parts, address=address), parts, progress)
+                tallies = scoring.score(
+                    partial(ray_engine.score_parts, address=address, workers=workers), parts, progress
+                )
             else:
                 tallies = scoring.score(local.score_parts, parts, progress)
             failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}

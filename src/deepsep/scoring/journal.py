@@ -101,6 +101,7 @@ class Journal:
         """Return where to write the next piece."""
         path = self._place(name, number)
         path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)  # a worker that outlives a killed run may still write to it
         return path
 
     def add(self, path: Path, tally: Tally, classes: Sequence[Any]) -> None:

@@ -1,60 +1,52 @@
-"""Score the parts of a table on a Ray cluster: one model per actor, one part at a time."""
+"""Score the parts of a table on a Ray cluster: one model per worker, one part at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
+from itertools import count
 from typing import Any
 
-from deepsep.errors import missing_package
+from deepsep.cluster.connection import connected
+from deepsep.cluster.workers import Workers
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import score_parts as score_here
 from deepsep.scoring.parts import Part, Report
 
 
 def score_parts(
-    model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, address: str | None = None
+    model: Any,
+    parts: Sequence[Part],
+    options: Mapping[str, Any],
+    report: Report,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
 ) -> list[Tally]:
     """Score the parts on a cluster and return what each holds.
 
-    Uses the cluster that this process is connected to, if any; otherwise joins the one at ``address``, or starts one
-    here, and disconnects at the end.
+    A part whose worker dies is scored by another one, from where the first had come.
     """
-    try:
-        ray: Any = import_module("ray")
-        pool: Any = import_module("ray.util").ActorPool
-    except ImportError as error:
-        raise missing_package('engine="ray"', "ray") from error
-
-    ours = not ray.is_initialized()
-    if ours:
-        ray.init(address=address, include_dashboard=False if address is None else None, log_to_driver=False)
-    actors: list[Any] = []
-    try:
-        shared = ray.put(model)
-        scorer = ray.remote(num_cpus=1)(Scorer)
-        n_actors = max(1, min(len(parts), int(ray.cluster_resources().get("CPU", 1))))
-        actors = [scorer.remote(shared, dict(options)) for _ in range(n_actors)]
-        tallies: dict[int, Tally] = {}
-        jobs = list(enumerate(parts))
-        for i, tally in pool(actors).map_unordered(lambda actor, job: actor.score.remote(*job), jobs):
-            tallies[i] = tally
-            report(tally.rows, len(tallies) / len(parts))
-        return [tallies[i] for i in range(len(parts))]
-    finally:
-        for actor in actors:
-            ray.kill(actor)
-        if ours:
-            ray.shutdown()
+    with connected('engine="ray"', address, workers) as (ray, n_workers):
+        arguments = (ray.put(model), dict(options))
+        scorers = Workers(ray, Scorer, arguments, max(1, min(len(parts), n_workers)))
+        done = count(1)
+        try:
+            return scorers.map(
+                lambda actor, part: actor.score.remote(part),
+                parts,
+                lambda tally: report(tally.rows, next(done) / len(parts)),
+            )
+        finally:
+            scorers.stop()
 
 
 class Scorer:
-    """A Ray actor that holds one model and scores parts with it."""
+    """A worker that holds one model and scores parts with it."""
 
     def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
         self.model, self.options = model, options
 
-    def score(self, number: int, part: Part) -> tuple[int, Tally]:
-        """Score one part to its own pieces, and return its number too."""
+    def score(self, part: Part) -> Tally:
+        """Score one part to its own pieces."""
         (tally,) = score_here(self.model, [part], self.options, lambda rows, share: None)
-        return number, tally
+        return tally

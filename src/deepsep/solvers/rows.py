@@ -46,6 +46,60 @@ class Sums:
     loss: Array  # (c,)   sum of C times the loss
     curvature: list[Array] | list[Factor]  # sum of kappa C x x' over 0 < alpha < 1; a factor for many features
 
+    def __add__(self, other: Sums) -> Sums:
+        """Return the sums over the rows of both."""
+        mine: list[Any] = [*self.curvature]
+        curvature = [one + more for one, more in zip(mine, other.curvature, strict=True)]
+        return Sums(
+            self.pull + other.pull,
+            self.slack + other.slack,
+            self.envelope + other.envelope,
+            self.loss + other.loss,
+            curvature,
+        )
+
+
+@dataclass
+class CertificateSums:
+    """Sums over rows from which the certificate of one problem is made, in double precision."""
+
+    pulls: Array  # (2, m)  sum of C p alpha x, over p alpha > 0 and over p alpha < 0
+    alpha_t: Array  # (2,)   sum of C alpha t, over the same
+    loss: float  # sum of C times the loss, without what is linear in w
+    linear_pull: Array  # (m,)   the part of Collobert's step that is linear in w
+    linear_loss: float
+
+    def __add__(self, other: CertificateSums) -> CertificateSums:
+        """Return the sums over the rows of both."""
+        return CertificateSums(
+            self.pulls + other.pulls,
+            self.alpha_t + other.alpha_t,
+            self.loss + other.loss,
+            self.linear_pull + other.linear_pull,
+            self.linear_loss + other.linear_loss,
+        )
+
+    def gap(self, w: Array, *, free_bias: bool) -> tuple[float, float]:
+        """Return the duality gap and the loss.
+
+        With a free bias, alpha is feasible only if the sum of C p alpha vanishes: alpha is first shrunk on the
+        side that is too heavy.
+        """
+        shrink = np.ones(2)
+        penalised = slice(None)
+        if free_bias:
+            penalised = slice(-1)
+            excess = self.pulls[:, -1].sum() + self.linear_pull[-1]
+            heavy = 0 if excess > 0 else 1
+            if excess != 0:
+                weight = abs(self.pulls[heavy, -1])
+                if weight < abs(excess):
+                    return np.inf, self.loss + self.linear_loss
+                shrink[heavy] -= abs(excess) / weight
+        residual = (w - shrink @ self.pulls - self.linear_pull)[penalised]
+        gap = self.loss - float(shrink @ self.alpha_t) + 0.5 * float(residual @ residual)
+        return gap, self.loss + self.linear_loss
+
 
 class RowPass(Protocol):
     """What the Newton method asks of the data."""
@@ -289,11 +343,11 @@ class Rows:
         return Sums(pull + linear_pull, slack, loss - slack - misfit / (2 * kappa), loss, curves)
 
     def certificate(self, w: Array, kappa: float, problem: int) -> tuple[float, float]:
-        """Return the duality gap and the loss of one problem, in double precision.
+        """Return the duality gap and the loss of one problem, in double precision."""
+        return self.certificate_sums(w, kappa, problem).gap(w, free_bias=self.free_bias)
 
-        With a free bias, alpha is feasible only if the sum of C p alpha vanishes: alpha is first shrunk on the
-        side that is too heavy.
-        """
+    def certificate_sums(self, w: Array, kappa: float, problem: int) -> CertificateSums:
+        """Return the sums from which the certificate of one problem is made."""
         library, xp = self.library, self.library.xp
         problems = np.array([problem])
         with library.exactly():
@@ -312,21 +366,8 @@ class Rows:
                     pulls[side] += self._pull(part, chunk.x)[0]
                     alpha_t[side] += abs(part[0]) @ t[0]
             pulls, alpha_t, total = library.host(pulls, alpha_t, total)
-        losses = float(total[0])
         linear_pull, linear_loss = self._linear_part(w[None], problems)
-        shrink = np.ones(2)
-        penalised = slice(None)
-        if self.free_bias:
-            penalised = slice(-1)
-            excess = pulls[:, -1].sum() + linear_pull[0, -1]
-            heavy = 0 if excess > 0 else 1
-            if excess != 0:
-                weight = abs(pulls[heavy, -1])
-                if weight < abs(excess):
-                    return np.inf, losses + float(linear_loss[0])
-                shrink[heavy] -= abs(excess) / weight
-        residual = (w - shrink @ pulls - linear_pull[0])[penalised]
-        return losses - float(shrink @ alpha_t) + 0.5 * float(residual @ residual), losses + float(linear_loss[0])
+        return CertificateSums(pulls, alpha_t, float(total[0]), linear_pull[0], float(linear_loss[0]))
 
     def _points(self, w: Array, problems: Array, kappa: Array | None = None, dtype: Any = None) -> _Points:
         """Send where to evaluate; in double precision, if no other is named."""

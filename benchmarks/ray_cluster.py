@@ -1,0 +1,302 @@
+"""Scoring and fits on a local Ray cluster, beside the same without Ray, and what killed workers and programs leave.
+
+    python benchmarks/ray_cluster.py same      # here and with 1, 2 and 4 workers
+    python benchmarks/ray_cluster.py kills     # ten kills each of scoring workers, of the program, and of the TSVM's
+
+Rows have 20 columns of numbers. Seconds are the clock's, since the work is done in other processes; ways take turns,
+and the median counts. On one machine Ray can only cost: what is measured is how much, and that the results are the
+same.
+"""
+
+import os
+
+os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+os.environ.update(RAY_worker_niceness="0")  # Ray would let its workers wait for all other programs
+
+import argparse
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import ray
+from deepsep_speed import survey
+
+from deepsep import TSVM, Committee, for_table, save
+from deepsep.cluster import on_ray
+from deepsep.scoring import score_file
+
+RESULTS = Path(__file__).parent / "results"
+COLUMNS = [f"x{i}" for i in range(20)]
+LABELLED, UNLABELLED = 200, 2_000  # rows of the committee that teaches the student
+WORKERS = (0, 1, 2, 4)  # 0: without Ray
+KILLED = """
+import sys
+from deepsep.scoring import score_file
+score_file(sys.argv[1], sys.argv[2], sys.argv[3], id="id", fast=True, batch_rows=500, engine="ray", workers=2,
+           progress=lambda rows, share: print(rows, flush=True))
+"""
+
+
+class Bench:
+    """A model with a student, and rows to score in parts."""
+
+    def __init__(self, folder: Path, rows: int, parts: int) -> None:
+        self.folder, self.rows = folder, rows
+        first = LABELLED + UNLABELLED
+        self.X, codes = survey(first + rows, len(COLUMNS))
+        frame = pd.DataFrame(self.X, columns=COLUMNS)
+        self.y = np.where(np.arange(first) < LABELLED, codes[:first], -1)
+        self.training = self.X[:first]
+        model = for_table(self.committee()).fit(frame[:first], self.y)
+        self.model = folder / "model"
+        save(model, self.model)
+        people = frame[first:].reset_index(drop=True)
+        people.insert(0, "id", np.random.default_rng(0).permutation(rows))
+        self.people = folder / "people"
+        self.people.mkdir()
+        for number, index in enumerate(np.array_split(np.arange(rows), parts)):
+            people.iloc[index].to_parquet(self.people / f"part-{number:03d}.parquet", index=False)
+
+    def committee(self):
+        return Committee(members=["logistic-regression", "knn"], n_jobs=1, random_state=0)
+
+    def score(self, workers: int, target: str, **options) -> pd.DataFrame:
+        how = {"engine": "ray", "workers": workers} if workers else {}
+        score_file(self.model, self.people, self.folder / target, id="id", fast=True, **how, **options)
+        return read(self.folder / target)
+
+    def tsvm(self, workers: int, n: int, **options):
+        """Fit to so many rows, of which the first ones have labels."""
+        model = TSVM()
+        y = np.full(n, -1)
+        y[:LABELLED] = self.y[:LABELLED]
+        with on_ray(model, workers=workers, **options) if workers else nullcontext():
+            return model.fit(self.X[:n], y)
+
+    def student(self, workers: int):
+        model = self.committee()
+        with on_ray(model, workers=workers) if workers else nullcontext():
+            return model.fit(self.training, self.y).student_
+
+
+def read(folder: Path) -> pd.DataFrame:
+    return pq.read_table(folder).to_pandas().sort_values("id", ignore_index=True)
+
+
+def start(workers: int) -> float:
+    """Start a local cluster, and return how long it took."""
+    began = time.perf_counter()
+    ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    return time.perf_counter() - began
+
+
+def same(a):
+    """Time every way once per round, and compare the results with those without Ray."""
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), a.rows or 400_000, 8)
+        ways = {
+            "scoring": (lambda workers: bench.score(workers, "scored"), bench.rows),
+            "TSVM": (lambda workers: bench.tsvm(workers, len(bench.X), shard_rows=a.shard_rows), len(bench.X)),
+            "student": (bench.student, UNLABELLED),
+        }
+        seconds, results, starts = {}, {}, {}
+        for round in range(a.repeats):
+            for workers in WORKERS:
+                if workers:
+                    starts.setdefault(workers, []).append(start(workers))
+                for name, (way, _) in ways.items():
+                    if name == "student" and round:
+                        continue
+                    began = time.perf_counter()
+                    results[name, workers] = way(workers)
+                    seconds.setdefault((name, workers), []).append(time.perf_counter() - began)
+                    print(f"{name}, {workers} workers: {seconds[name, workers][-1]:.1f} s", flush=True)
+                ray.shutdown()
+    lines = []
+    for name, (_, rows) in ways.items():
+        here, one = results[name, 0], results[name, 1]
+        for workers in WORKERS:
+            median = float(np.median(seconds[name, workers]))
+            lines.append(
+                {
+                    "part": name,
+                    "workers": workers,
+                    "rows": rows,
+                    "seconds": round(median, 2),
+                    "times": round(median / float(np.median(seconds[name, 0])), 2),
+                    **compare(name, here, one, results[name, workers], bench.X),
+                }
+            )
+    for workers, times in starts.items():
+        lines.append({"part": "start of Ray", "workers": workers, "seconds": round(float(np.median(times)), 2)})
+    write(lines, a.out / "ray.csv")
+
+
+def compare(name, here, one, there, X) -> dict:
+    """How far a result differs from the one without Ray, and whether its bits are those of one worker."""
+    if name == "scoring":
+        return {"other labels": int((here != there).any(axis=1).sum()), "same bits": bool(there.equals(one))}
+    rows = X[-20_000:]
+    found = {
+        "other labels": int((here.predict(rows) != there.predict(rows)).sum()),
+        "largest difference": float(f"{abs(here.predict_proba(rows) - there.predict_proba(rows)).max():.1e}"),
+    }
+    if name == "student":
+        return {**found, "agreement": round(there.agreement_, 4)}
+    objective = [sum(path[-1] for path in model.objective_path_) for model in (here, there)]
+    return {
+        **found,
+        "objective, relative": float(f"{abs(objective[1] / objective[0] - 1):.1e}"),
+        "same bits": bool(np.array_equal(there.coef_, one.coef_)),
+    }
+
+
+def workers_of(name: str) -> list[int]:
+    """Return the processes of Ray workers of one kind that belong to this program."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if (place / "cmdline").read_bytes().startswith(f"ray::{name}".encode()):
+                raylet = parent(int(place.name))
+                if parent(raylet) == os.getpid():
+                    found.append(int(place.name))
+        except OSError:
+            continue
+    return found
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+class Killer(threading.Thread):
+    """Kills one worker at a random moment after the first of them has started."""
+
+    def __init__(self, name: str, chance: random.Random, within: float) -> None:
+        super().__init__(daemon=True)
+        self.kind, self.chance, self.wait = name, chance, chance.random() * within
+        self.killed, self.over, self.began = 0, False, 0.0
+
+    def run(self) -> None:
+        while not self.over and not workers_of(self.kind):
+            time.sleep(0.01)
+        self.began = time.perf_counter()
+        time.sleep(self.wait)
+        found = workers_of(self.kind)
+        if found and not self.over:
+            os.kill(self.chance.choice(found), signal.SIGKILL)
+            self.killed = 1
+
+
+def kill_workers(name, work, kills, chance):
+    """Do the work again and again, each time with a worker killed at a random moment; yield the results."""
+    within, killed = 3.0, 0
+    while killed < kills:
+        killer = Killer(name, chance, within)
+        killer.start()
+        result = work()
+        killer.over = True
+        if not killer.killed:
+            within = time.perf_counter() - killer.began
+        killer.join()
+        killed += killer.killed
+        print(f"{name}: {killed} killed", flush=True)
+        if killer.killed:
+            yield result
+
+
+def differences(whole: pd.DataFrame, found: pd.DataFrame) -> dict:
+    both = whole.merge(found.drop_duplicates("id"), on="id", suffixes=("", " found"))
+    others = [column for column in whole if column != "id"]
+    differ = sum((both[column] != both[f"{column} found"]).to_numpy() for column in others) > 0
+    return {
+        "lost": int((~whole["id"].isin(found["id"])).sum()),
+        "twice": int(found["id"].duplicated().sum()),
+        "different": int(differ.sum()),
+    }
+
+
+def kills(a):
+    """Kill workers and programs at random moments, and compare what comes of it with undisturbed runs."""
+    chance, lines = random.Random(0), []
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        bench = Bench(folder, a.rows or 100_000, 40)
+        whole = bench.score(0, "whole")
+        start(2)
+
+        found = [
+            differences(whole, result)
+            for result in kill_workers("Scorer", lambda: bench.score(2, "scored", batch_rows=500), a.kills, chance)
+        ]
+        lines.append({"killed": "a worker that scores", "rows": bench.rows, "kills": len(found), **total(found)})
+
+        undisturbed = bench.tsvm(2, bench.rows, shard_rows=10_000)
+        found = [
+            {"different": int((model.coef_ != undisturbed.coef_).sum())}
+            for model in kill_workers(
+                "ShardKeeper", lambda: bench.tsvm(2, bench.rows, shard_rows=10_000), a.kills, chance
+            )
+        ]
+        lines.append({"killed": "a worker of a TSVM", "rows": bench.rows, "kills": len(found), **total(found)})
+        ray.shutdown()
+
+        shutil.rmtree(folder / "scored")
+        command = [*map(str, (sys.executable, "-c", KILLED, bench.model, bench.people, folder / "scored"))]
+        for killed in range(1, a.kills + 1):
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+                few = chance.randrange(5)
+                for number, line in enumerate(child.stdout):
+                    if number == few + done_before(folder):
+                        time.sleep(chance.random() * 0.2)
+                        child.kill()
+                        print(f"program: {killed} killed with {line.strip()} rows scored", flush=True)
+                        break
+            assert child.returncode == -signal.SIGKILL
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        found = differences(whole, read(folder / "scored"))
+        lines.append({"killed": "the program, then started again", "rows": bench.rows, "kills": a.kills, **found})
+    write(lines, a.out / "ray_kills.csv")
+
+
+def done_before(folder: Path) -> int:
+    """How many parts the killed runs have completed: they are reported at once."""
+    return len(list(folder.glob(".scored.*/pieces/*-all.parquet")))
+
+
+def total(found: list[dict]) -> dict:
+    return pd.DataFrame(found).sum().to_dict()
+
+
+def write(lines, place):
+    frame = pd.DataFrame(lines).convert_dtypes()
+    frame.to_csv(place, index=False)
+    print(frame.to_string(index=False))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("part", choices=("same", "kills"))
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--shard-rows", type=int, default=50_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    a = parser.parse_args()
+    warnings.simplefilter("ignore")
+    globals()[a.part](a)
+
+
+if __name__ == "__main__":
+    main()
