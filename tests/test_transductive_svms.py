@@ -41,6 +41,15 @@ def problem_of(X_l, y, X_u, C, C_star, r=None):
     return Problem(X_l - mean, y[None], np.full(len(y), C), X_u - mean, np.full(len(X_u), C_star), target)
 
 
+@pytest.mark.parametrize("method", [SwitchingTSVM, S4VM, ExactTSVM])
+def test_unlabelled_rows_without_a_cost(method):
+    X, y = as_table(*overlapping(20, seed=0))
+    model = method(C=1.0, C_star=0.0).fit(X, y)
+    constrained = method is ExactTSVM  # the mean score is still fixed
+    alone = TSVM(C=1.0, C_star=0.0, balance=constrained).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-5)
+
+
 # -- the exact minimum ---------------------------------------------------------------------------------------
 
 

@@ -28,6 +28,7 @@ Array = NDArray[Any]
 N_STARTS = 50
 N_BOUNDARIES = 10
 RISK = 3.0
+COMPARED = 5_000  # unlabelled rows, or up to twice as many, by which boundaries are clustered
 ROUGH = 1e-3  # relative duality gap of a boundary of which only the signs are needed
 
 
@@ -44,6 +45,8 @@ def safe_labels(
     risk: float = RISK,
 ) -> Result:
     """Return the SVM on the labelled rows and on the safest labels of the others; where these are s, the start."""
+    if not problem.cost_unlabelled.any():
+        return start
     rows = FixedSigns.of(replace(problem, target=None))
     weight = problem.cost_unlabelled
     said = np.where(problem.unlabelled_scores(start.w, start.b) < 0, -1.0, 1.0)
@@ -81,14 +84,14 @@ def diverse_boundaries(
     many = problem.only(np.zeros(n_starts, int))
     spread = many.unlabelled_scores(w, np.zeros(n_starts)).std(axis=1)
     w[1:] /= np.maximum(spread[1:, None], np.finfo(float).tiny)
-    zeros = np.zeros(n_starts)
-    begin = Result(w, b, [[] for _ in w], zeros, 0, zeros.astype(bool))
+    begin = Result(w, b, [[] for _ in w], np.zeros(n_starts), 0, np.zeros(n_starts, bool))
     found = single_loop(many, begin, tol=ROUGH, max_iter=max_iter)
-    signs = np.where(many.unlabelled_scores(found.w, found.b) < 0, -1.0, 1.0)
+    signs = np.where(many.unlabelled_scores(found.w, found.b) < 0, -1, 1).astype(np.int8)
     objective = np.array([path[-1] for path in found.objective_path])
-    if n_starts == 1 or u == 0:
+    if n_starts == 1:
         return signs
-    cluster = fcluster(linkage(signs, "average", "hamming"), n_boundaries, "maxclust")
+    some = signs[:, :: max(1, u // COMPARED)]
+    cluster = fcluster(linkage(some, "average", "hamming"), n_boundaries, "maxclust")
     lowest = [min(np.flatnonzero(cluster == label), key=lambda i: objective[i]) for label in np.unique(cluster)]
     return signs[lowest]
 
@@ -99,7 +102,8 @@ def safest(said: Array, signs: Array, weight: Array, risk: float) -> Array:
     Rows on which all agree, or disagree alike, are one variable of the linear program. Where it leaves labels between
     -1 and 1, the rows keep ``said``; so does every row if the rounded labels could lose.
     """
-    patterns, of = np.unique(np.vstack([said, signs]).T, axis=0, return_inverse=True)
+    patterns, of = np.unique(np.vstack([said, signs]).T.astype(np.int8), axis=0, return_inverse=True)
+    patterns = patterns.astype(np.float64)
     mass = np.bincount(of.ravel(), weights=weight) / weight.sum()
     s, sigma = patterns[:, 0], patterns[:, 1:].T
     # gain_t - risk loss_t = sum mass [(1 + y σ)(1 - s σ) - risk (1 - y σ)(1 + s σ)] / 4, with σ² = 1
