@@ -495,6 +495,42 @@ _METHODS = (
         "seconds; nearest neighbours of all rows; memory linear",
         tuning={"strength": Range(0.01, 10), "n_neighbors": _NEIGHBOURS},
     ),
+    Method(
+        "switching-tsvm",
+        "label-switching TSVM",
+        "switching_tsvm:SwitchingTSVM",
+        "transductive SVMs that label the unlabelled rows, a fixed share of them positive, and switch pairs of labels",
+        "straight boundaries through few rows, and known class shares",
+        "seconds for thousands of rows; dozens of SVMs for each class",
+        tuning={"C": _COST},
+    ),
+    Method(
+        "gradient-tsvm",
+        "∇TSVM",
+        "gradient_tsvm:GradientTSVM",
+        "transductive SVMs with smooth losses, by gradient descent",
+        "straight boundaries through few rows",
+        "a second for thousands of rows; linear",
+        tuning={"C": _COST},
+    ),
+    Method(
+        "s4vm",
+        "S4VM",
+        "s4vm:S4VM",
+        "several boundaries through few rows, and the labels that risk least against the supervised SVM",
+        "straight boundaries, one of several through few rows",
+        "fifty TSVMs: seconds to minutes for thousands of rows; linear",
+        tuning={"C": _COST},
+    ),
+    Method(
+        "exact-tsvm",
+        "exact TSVM",
+        "exact_tsvm:ExactTSVM",
+        "the TSVM at its global minimum, with a proof; for 50 unlabelled rows at most",
+        "straight boundaries through few rows",
+        "seconds to minutes for 50 unlabelled rows; may double with each",
+        tuning={"C": _COST},
+    ),
 )
 
 CATALOGUE: Mapping[str, Method] = {record.name: record for record in _METHODS}

@@ -17,9 +17,10 @@ from deepsep import networks
 from deepsep.classifiers.algorithm import Plan, deep_low_density_separation
 from deepsep.classifiers.base import IN_MEMORY, Classifier, settings
 from deepsep.classifiers.low_density import LowDensity
+from deepsep.classifiers.low_density_svm import draw_rows, unlabelled_cost
 from deepsep.classifiers.trained_rounds import Architecture, TrainedRounds
 from deepsep.classifiers.training_run import Phase, SplitRows, TrainingRun
-from deepsep.classifiers.tsvm import check_tsvm_settings, draw_rows, unlabelled_cost
+from deepsep.classifiers.tsvm import check_tsvm_settings
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.history import History, Row

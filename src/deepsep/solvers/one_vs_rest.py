@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from deepsep.solvers.spaces import Kernel, Separator, open_space
 from deepsep.solvers.supervised_svm import supervised_svm
 
 Array = NDArray[Any]
-Algorithm = Literal["single-loop", "cccp", "supervised"]
+Path = Callable[..., Result]  # called as `cccp` is, from the supervised SVM
 
 # A class has collapsed that gets far fewer of the unlabelled rows than the supervised boundaries give it. Its share
 # among the labels is no measure: labels may fill quotas where the population has 1 % of a class.
@@ -54,11 +54,12 @@ class Costs:
 
 @dataclass(frozen=True)
 class Effort:
-    """How the problems are solved."""
+    """How the problems are solved: by one of our two paths, or by another one, with a name."""
 
-    algorithm: Literal["single-loop", "cccp"] = "single-loop"
+    algorithm: str = "single-loop"
     max_iter: int = 1000
     tol: float = 1e-6
+    path: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Boundaries:
     separator: Separator
     result: Result
     space: str
-    algorithm: Algorithm
+    algorithm: str
     balanced: Array
     collapsed: Array
 
@@ -163,7 +164,7 @@ def separate(
     return Boundaries(separator, result, space.name, algorithm, balanced, collapsed)
 
 
-def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, Algorithm, Array]:
+def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, str, Array]:
     """Return the solution, the path taken, and the problems that collapsed without the constraint."""
     u = problem.unlabelled.shape[0]
     settings: dict[str, Any] = {"tol": effort.tol, "max_iter": effort.max_iter}
@@ -173,10 +174,11 @@ def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, Algo
     if not u or (costs.unlabelled == 0 and not costs.balance):
         return supervised_svm(problem, **settings), "supervised", np.array([], int)
     # The single loop reads the signs anew at each iterate: a rough start is as good as an exact one.
-    exact = effort.algorithm == "cccp"
-    start = supervised_svm(problem, **(settings if exact else {**settings, "tol": max(effort.tol, 1e-3), "aim": None}))
-    if exact:  # what was asked for is the procedure's own result, whatever it is
-        return cccp(problem, start, **settings), "cccp", np.array([], int)
+    path = cccp if effort.algorithm == "cccp" else effort.path
+    rough = {**settings, "tol": max(effort.tol, 1e-3), "aim": None}
+    start = supervised_svm(problem, **(rough if path is None else settings))
+    if path is not None:  # what was asked for is the procedure's own result, whatever it is
+        return path(problem, start, **settings), effort.algorithm, np.array([], int)
     result = single_loop(problem, start, **settings)
     collapsed = _collapsed(problem, start, result) if problem.target is None else np.array([], int)
     if collapsed.size:

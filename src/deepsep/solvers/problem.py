@@ -8,7 +8,9 @@ with f(x) = w . x + b and H(z) = max(0, 1 - z); s = 0 is the loss of the paper, 
 mean of the unlabelled rows, so the balancing constraint "mean of f over the unlabelled rows = r" is b = r.
 
 Two paths lead from the supervised SVM to a point that an exact convex step cannot leave:
-:func:`deepsep.solvers.cccp.cccp` and :func:`deepsep.solvers.single_loop.single_loop`.
+:func:`deepsep.solvers.cccp.cccp` and :func:`deepsep.solvers.single_loop.single_loop`. Other procedures of the
+literature are in :mod:`deepsep.solvers.label_switching`, :mod:`deepsep.solvers.smooth_descent`,
+:mod:`deepsep.solvers.safe_labels` and :mod:`deepsep.solvers.branch_and_bound`, which finds the minimum itself.
 """
 
 from __future__ import annotations
@@ -95,6 +97,13 @@ class Result:
     gap: Array  # relative duality gap of the last convex problem
     n_iter: int
     converged: Array
+
+    @classmethod
+    def joined(cls, results: list[Result]) -> Result:
+        """Return the results of several sets of problems as one."""
+        arrays = {name: np.concatenate([getattr(r, name) for r in results]) for name in ("w", "b", "gap", "converged")}
+        paths = [path for result in results for path in result.objective_path]
+        return cls(objective_path=paths, n_iter=sum(result.n_iter for result in results), **arrays)
 
     def only(self, which: Array) -> Result:
         """Return the result of these problems."""

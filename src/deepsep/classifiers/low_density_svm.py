@@ -1,0 +1,344 @@
+"""One-vs-rest SVMs that also read unlabelled rows: what the transductive SVMs share with a scikit-learn face."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.metaestimators import available_if
+
+from deepsep.classifiers.base import Classifier, settings
+from deepsep.core.arrays import checked_array
+from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.labels import Labels
+from deepsep.core.mapped_rows import MappedRows
+from deepsep.core.notices import warn
+from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
+from deepsep.core.threads import one_blas_thread
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
+from deepsep.evaluation.folds import deal_folds
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.solvers.curvature import WIDE
+from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
+from deepsep.solvers.rows import Rows
+from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
+
+Array = NDArray[Any]
+
+CV_FOLDS = 5
+# What a saved model keeps of a fitted one, as plain values and as arrays.
+SAVED_VALUES = (
+    *("C_star_", "gamma_", "platt_", "n_labeled_", "n_unlabeled_", "n_iter_"),
+    *("algorithm_", "space_", "termination_condition_"),
+)
+SAVED_ARRAYS = (
+    *("coef_", "intercept_", "dual_coef_", "support_vectors_"),
+    *("duality_gap_", "balanced_", "prior_shift_"),
+)
+
+
+@settings
+class LowDensitySVM(Classifier):
+    """A boundary for each class against the rest, found with the help of unlabelled rows.
+
+    Subclasses say in ``_path`` what is minimised and how. Kernels, costs, probabilities, priors and saving are here;
+    :class:`deepsep.TSVM` describes the settings.
+    """
+
+    _proportions_matter = True  # features are not standardised
+    _accept: ClassVar[dict[str, Any]] = {"accept_sparse": "csr"}
+    _ends: ClassVar[Mapping[str, str]]  # by the name of the path: why it stops, in words
+    _gap: ClassVar[str] = "relative duality gap"
+    _limit: ClassVar[str] = "max_iter"  # the setting that ends a search too early
+
+    C: float = 0.1
+    C_star: float | Literal["pool"] | None = None
+    kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = "linear"
+    gamma: float | Literal["scale", "auto"] = "scale"
+    priors: Mapping[Any, float] | None = None
+    n_unlabeled: int | None = None
+    probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt"
+    max_iter: int = 1000
+    tol: float = 1e-6
+    random_state: Any = None
+
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+        """Return s and balance of the costs, and how the problems are solved."""
+        raise NotImplementedError
+
+    # -- fitting ---------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        check_costs(self)
+        for name, holds, wanted in (
+            ("kernel", callable(self.kernel) or self.kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'),
+            (
+                "gamma",
+                self.gamma in ("scale", "auto") or (is_number(self.gamma) and float(self.gamma) > 0),
+                '"scale", "auto" or a positive number',
+            ),
+            (
+                "probability",
+                self.probability in ("platt", "cv", "softmax", "hard", None),
+                '"platt", "cv", "softmax", "hard" or None',
+            ),
+            ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
+            ("tol", is_number(self.tol) and 0 < self.tol < 1, "a number between 0 and 1"),
+        ):
+            require(self, name, holds, wanted)
+
+    def _learn(self, own: TrainingRows, rng: np.random.Generator) -> Array:
+        rows = own.with_more(self._more_rows)
+        drawn = draw_rows(rows.unlabelled, self.n_unlabeled, rng)
+        self.n_labeled_, self.n_unlabeled_ = len(rows.labelled), len(drawn)
+        self.C_star_ = unlabelled_cost(self.C, self.C_star, rows.weight, rows.labelled, rows.unlabelled, drawn)
+        self._forget("gamma_", "platt_", "prior_shift_", "label_distributions_")
+        X, weight = rows.X, rows.weight
+        costs, effort = self._path(rng)
+        boundaries = separate(
+            X[rows.labelled],
+            rows.codes[rows.labelled],
+            weight[rows.labelled],
+            X.part(drawn) if isinstance(X, MappedRows) else X[drawn],
+            weight[drawn],
+            rows.n_classes,
+            Costs(self.C, self.C_star_, shares=self._shares(), **costs),
+            effort,
+            kernel=self._make_kernel(rows),
+            rng=rng,
+            make_rows=Rows if self._cluster is None else self._cluster.make_rows,
+        )
+        self._keep(boundaries)
+        self._fit_probabilities(own, rng)
+        scores = class_scores(self._separator, own.X)
+        self._shift_to_priors(scores, own)
+        return scores
+
+    def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
+        narrow = self.kernel == "linear" and min(rows.X.shape) <= WIDE
+        return one_blas_thread() if narrow else nullcontext()
+
+    def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
+        assert learned is not None  # the scores
+        best = self._to_probabilities.ranking(learned).argmax(axis=1)
+        self._set_transduction(np.where(rows.codes >= 0, rows.codes, best))
+        if self.probability is not None:
+            self.label_distributions_ = self._to_probabilities(learned)
+
+    def _shares(self) -> Array | None:
+        return None if self.priors is None else check_priors(self.priors, self.classes_)
+
+    def _make_kernel(self, rows: TrainingRows) -> Kernel | None:
+        if callable(self.kernel):
+            return self.kernel
+        if self.kernel == "linear":
+            return None
+        self.gamma_ = _gamma(self.gamma, rows.X, rows.weight)
+        return partial(rbf_kernel, gamma=self.gamma_)
+
+    def _keep(self, boundaries: Boundaries) -> None:
+        result, self._separator = boundaries.result, boundaries.separator
+        self.space_, self.algorithm_, self.balanced_ = boundaries.space, boundaries.algorithm, boundaries.balanced
+        self.intercept_ = self._separator.intercept
+        self._forget("coef_", "dual_coef_", "support_vectors_")
+        if self._separator.coef is not None:
+            self.coef_ = self._separator.coef
+        else:
+            self.dual_coef_, self.support_vectors_ = self._separator.dual_coef, self._separator.support
+        self.objective_path_ = [np.array(path) for path in result.objective_path]
+        self.duality_gap_, self.n_iter_ = result.gap, result.n_iter
+        gap = f"{self._gap} {result.gap.max():.1e}"
+        end = self._ends.get(self.algorithm_, "optimum of the supervised SVM")
+        self.termination_condition_ = f"{end} ({gap})"
+        if not result.converged.all():
+            limit = f"{self._limit}={getattr(self, self._limit)}"
+            self.termination_condition_ = f"{limit} reached ({gap})"
+            warn(
+                f"{type(self).__name__} stopped at {limit} with a {gap}, above tol={self.tol:g}. Scale the features, "
+                f"or raise {self._limit} or tol.",
+                ConvergenceWarning,
+            )
+        self._warn_of(boundaries)
+
+    def _warn_of(self, boundaries: Boundaries) -> None:
+        if self.space_ == "Nyström":
+            warn(
+                f"{self.n_labeled_ + self.n_unlabeled_} training rows are more than the {EXACT_ROWS} for which the "
+                f"kernel is exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on "
+                "fewer rows.",
+                ApproximationWarning,
+            )
+        if boundaries.collapsed.size:
+            lost = self.classes_[boundaries.collapsed if len(self.classes_) > 2 else [1]].tolist()
+            warn(
+                f"with balance=False, the boundary of class {', '.join(map(repr, lost))} left (nearly) all unlabelled "
+                "rows on one side. It was found again with their mean score fixed to that of the supervised boundary, "
+                "or to priors. Use balance=True, a smaller C_star, or pass priors.",
+                CollapseWarning,
+            )
+
+    # -- probabilities ---------------------------------------------------------------------------------------
+
+    def _fit_probabilities(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        self._fitted_probability = self.probability
+        if self.probability not in ("platt", "cv") and (self.priors is None or self.probability == "softmax"):
+            return
+        folds = min(CV_FOLDS, int(np.bincount(rows.codes[rows.labelled]).min()))
+        if self.probability == "cv" and folds < 2:
+            warn(
+                'probability="cv" needs two labelled rows of every class: fell back to "platt" on the training rows.',
+                LabelWarning,
+            )
+        if self.probability == "cv" and folds >= 2:
+            seed = int(rng.integers(2**31))
+            copy = clone(self).set_params(probability=None, random_state=seed)
+            labels = Labels(rows.codes, self.classes_)
+            dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
+            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight, ask=_scores_of)
+            at, scores = held_out.rows, held_out.probabilities
+        else:
+            at, scores = rows.labelled, class_scores(self._separator, rows.X[rows.labelled])
+        self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
+
+    def _shift_to_priors(self, scores: Array, rows: TrainingRows) -> None:
+        """Find the factors that bring the mean probabilities of the unlabelled rows to the shares given."""
+        shares = self._shares()
+        if shares is not None:
+            pool, labelled = rows.unlabelled, rows.labelled
+            log_p = self._to_probabilities.log_probabilities(scores[pool])
+            self.prior_shift_ = prior_shift(
+                shares, log_p, rows.weight[pool], rows.codes[labelled], rows.weight[labelled]
+            )
+
+    @property
+    def _to_probabilities(self) -> ScoreProbabilities:
+        kind: Any = "platt" if self._fitted_probability in ("cv", None) else self._fitted_probability
+        return ScoreProbabilities(kind, getattr(self, "platt_", None), getattr(self, "prior_shift_", None))
+
+    # -- predicting ------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f of every row: (n, c), or (n,) for two classes, where positive means ``classes_[1]``.
+
+        With ``priors`` and two classes, 0 is where both are equally likely. With more, these are the scores before the
+        correction, and ``predict`` need not follow them.
+        """
+        rows = self._read(X)
+        scores = self._separator.scores(rows)
+        return scores.ravel() - self._to_probabilities.threshold() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the class with the highest score for every row, labelled or not; with ``priors``, the likeliest."""
+        rows = self._read(X)
+        scores = class_scores(self._separator, rows)
+        return np.asarray(self.classes_[self._to_probabilities.ranking(scores).argmax(axis=1)])
+
+    @available_if(lambda self: getattr(self, "_fitted_probability", self.probability) is not None)
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class for every row, (n, c), columns as in ``classes_``."""
+        return super().predict_proba(X)
+
+    def _probabilities(self, X: Any) -> Array:
+        return self._to_probabilities(class_scores(self._separator, X))
+
+    # -- saving ----------------------------------------------------------------------------------------------
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state = {name: vars(self)[name] for name in SAVED_VALUES if name in vars(self)}
+        arrays = {name: vars(self)[name] for name in SAVED_ARRAYS if name in vars(self)}
+        if "coef_" not in arrays and "gamma_" not in state:
+            raise ModelFileError(
+                f"{type(self).__name__}: the model was fitted with a kernel of your own, and a saved model holds no "
+                'code. Fit with "rbf" or "linear".'
+            )
+        state["fitted_probability"] = self._fitted_probability
+        arrays["objective_path_"] = np.concatenate(self.objective_path_)
+        arrays["objective_steps"] = np.array([len(path) for path in self.objective_path_])
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        self._fitted_probability = state.pop("fitted_probability")
+        self.__dict__.update(state)
+        c, m = len(self.classes_), self.n_features_in_
+        problems = c if c > 2 else 1
+        self.intercept_ = checked_array(arrays, "intercept_", (problems,), "f")
+        if "coef_" in arrays:
+            self.coef_ = checked_array(arrays, "coef_", (problems, m), "f")
+            self._separator = Separator(self.intercept_, coef=self.coef_)
+        else:
+            self.support_vectors_ = checked_array(arrays, "support_vectors_", (None, m), "f")
+            self.dual_coef_ = checked_array(arrays, "dual_coef_", (problems, self.support_vectors_.shape[0]), "f")
+            kernel = partial(rbf_kernel, gamma=float(self.gamma_))
+            self._separator = Separator(
+                self.intercept_, support=self.support_vectors_, dual_coef=self.dual_coef_, kernel=kernel
+            )
+        self.duality_gap_ = checked_array(arrays, "duality_gap_", (problems,), "f")
+        self.balanced_ = checked_array(arrays, "balanced_", (problems,), "b")
+        steps = checked_array(arrays, "objective_steps", (problems,), "i")
+        path = checked_array(arrays, "objective_path_", (int(steps.sum()),), "f")
+        self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
+        if "prior_shift_" in arrays:
+            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+
+    def _check_restored(self) -> None:
+        if self._fitted_probability is not None:
+            super()._check_restored()
+
+
+def check_costs(model: Any) -> None:
+    """Raise unless C, C_star and n_unlabeled make sense."""
+    C, C_star, n = model.C, model.C_star, model.n_unlabeled
+    for name, holds, wanted in (
+        ("C", is_number(C) and C > 0, "a positive number"),
+        (
+            "C_star",
+            C_star in (None, "pool") or (is_number(C_star) and float(C_star) >= 0),
+            'a number of at least 0, "pool" or None',
+        ),
+        ("n_unlabeled", n is None or is_integer(n, 1), "a positive integer or None"),
+    ):
+        require(model, name, holds, wanted)
+
+
+def draw_rows(pool: Array, n: int | None, rng: np.random.Generator) -> Array:
+    """Return n of the rows, drawn at random and in order; all of them if n is None or larger."""
+    return pool if n is None or n >= len(pool) else np.sort(rng.choice(pool, n, replace=False))
+
+
+def unlabelled_cost(
+    C: float, C_star: float | str | None, weight: Array, labelled: Array, unlabelled: Array, drawn: Array
+) -> float:
+    """Return C*, the cost of an unlabelled row of weight 1, where ``drawn`` of the unlabelled rows are used."""
+    if not len(drawn):
+        return 0.0
+    if C_star is None or C_star == "pool":
+        used = unlabelled if C_star == "pool" else drawn
+        return float(C * weight[labelled].sum() / weight[used].sum())
+    return float(C_star)
+
+
+def _scores_of(model: LowDensitySVM, X: Any) -> Array:
+    return class_scores(model._separator, X)
+
+
+def _gamma(gamma: float | str, X: Any, weight: Array) -> float:
+    if gamma == "auto":
+        return float(1 / X.shape[1])
+    if gamma == "scale":  # the variance of all entries, rows counted as often as they weigh
+        entries = weight.sum() * X.shape[1]
+        mean = (weight @ np.asarray(X.sum(axis=1)).ravel()) / entries
+        if sparse.issparse(X):
+            variance = (weight @ np.asarray(X.multiply(X).sum(axis=1)).ravel()) / entries - mean**2
+        else:
+            variance = (weight @ np.square(X - mean).sum(axis=1)) / entries
+        return float(1 / (X.shape[1] * variance)) if variance > 0 else 1.0
+    return float(gamma)
