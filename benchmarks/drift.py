@@ -2,7 +2,7 @@
 
     python benchmarks/drift.py columns FOLDER      # columns of random halves, as they are and changed: minutes
     python benchmarks/drift.py answers FOLDER      # answers of models about other halves: half an hour on one core
-    python benchmarks/drift.py cost FOLDER         # seconds of score_file with the comparison and without
+    python benchmarks/drift.py cost FOLDER         # processor time of scoring with the comparison and without
     python benchmarks/drift.py summary
 
 FOLDER holds Parquet files with a `label` column. One random half of a table, or 300 rows of it, is the training table;
@@ -15,16 +15,18 @@ import os
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
 import argparse
+import subprocess
 import sys
 import tempfile
-import time
 import warnings
+from itertools import product
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 
 import numpy as np
 import pandas as pd
 
-from deepsep import for_table, method
+from deepsep import for_table, method, save
 from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts
 from deepsep.drift.profile import profile_table
@@ -174,7 +176,7 @@ def answers(a):
 
 
 def cost(a):
-    """Time score_file with the comparison and without, in turns."""
+    """Time score_file, and the whole command, with the comparison and without, in turns."""
     lines = []
     for name in ("logistic-regression", "lightgbm"):
         for table in ("adult", "nhanes_segments", "hotel_segments", "kaggle2021_segments", "letter"):
@@ -183,23 +185,39 @@ def cost(a):
             some = np.arange(len(X)) < 3_000
             with warnings.catch_warnings(), tempfile.TemporaryDirectory() as place:
                 warnings.simplefilter("ignore")
+                rows, target = Path(place, "rows.parquet"), Path(place, "scored.parquet")
+                X.to_parquet(rows)
                 model = for_table(method(name, random_state=0)).fit(X[some], y[some])
+                save(model, Path(place, "without"))
                 remember_training(model, X[some], y[some])
+                save(model, Path(place, "with"))
                 profile = model.training_profile_
-                X.to_parquet(Path(place, "rows.parquet"))
-                seconds = {"with": [], "without": []}
-                for _ in range(6):
-                    for how in seconds:
-                        model.training_profile_ = profile if how == "with" else None
-                        began = time.process_time()
-                        score_file(model, Path(place, "rows.parquet"), Path(place, "scored.parquet"))
-                        seconds[how].append(time.process_time() - began)
-                without, with_it = (min(seconds[how]) for how in ("without", "with"))
-            share = with_it / without - 1
-            lines.append([table, name, len(X), X.shape[1], f"{without:.3f}", f"{with_it:.3f}", f"{100 * share:.1f} %"])
+                seconds = {key: [] for key in product(("function", "command"), ("without", "with"))}
+                for turn, (what, how) in product(range(6), seconds):
+                    if what == "command" and turn > 2:
+                        continue
+                    model.training_profile_ = profile if how == "with" else None
+                    began = processor_seconds()
+                    if what == "function":
+                        score_file(model, rows, target)
+                    else:
+                        command = [sys.executable, "-m", "deepsep", "score", Path(place, how), rows, "-o", target]
+                        subprocess.run(command, check=True, capture_output=True)
+                    seconds[what, how].append(processor_seconds() - began)
+            line = [table, name, len(X), X.shape[1]]
+            for what in ("function", "command"):
+                without, with_it = (min(seconds[what, how]) for how in ("without", "with"))
+                line += [f"{without:.3f}", f"{with_it:.3f}", f"{100 * (with_it / without - 1):.1f} %"]
+            lines.append(line)
             print(*lines[-1], file=sys.stderr, flush=True)
-    names = ["table", "method", "rows", "columns", "seconds_without", "seconds_with", "share"]
+    names = ["table", "method", "rows", "columns", "seconds_without", "seconds_with", "of score_file"]
+    names += ["command_without", "command_with", "of deepsep score"]
     pd.DataFrame(lines, columns=names).to_csv(RESULTS / "drift_cost.csv", index=False)
+
+
+def processor_seconds():
+    """Return the processor time of this process and of the children that have ended."""
+    return sum(each.ru_utime + each.ru_stime for each in map(getrusage, (RUSAGE_SELF, RUSAGE_CHILDREN)))
 
 
 class Lines:

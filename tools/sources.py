@@ -603,6 +603,40 @@ class Committees(Results):
         ]
         return markdown(["table", *(WORDS.get(name, name) for name in words)], rows)
 
+    def at(self, labels: int, *variants: str) -> str:
+        """Return these variants and single methods with one number of labels, the most accurate first."""
+        parts = {name: self.part(name).query(f"labels == {labels}") for name in variants}
+        means = {name: part.groupby("table")[list(self.FIGURES)].mean().mean() for name, part in parts.items()}
+        rows = [
+            [
+                WORDS.get(name, name).strip("*"),
+                *(f"{times * means[name][figure]:.{digits}f}" for figure, (times, digits) in self.FIGURES.items()),
+            ]
+            for name in sorted(variants, key=lambda name: -means[name]["accuracy"])
+        ]
+        return markdown(["", "accuracy, %", "calibration error, points", "log loss"], rows)
+
+    def tables(self, labels: int) -> list[str]:
+        return sorted(set(self.part("committee").query(f"labels == {labels}")["table"]))
+
+    def folds(self, *kinds: str) -> str:
+        """Return other numbers of folds, where all of them were measured."""
+        rows = []
+        for labels, part in self.cells[self.cells["variant"].isin(kinds)].groupby("labels"):
+            counts = part.groupby(["table", "seed"])["variant"].transform("nunique")
+            kinds_here = [kind for kind in kinds if kind in set(part["variant"])]
+            part = part[counts == len(kinds_here)]
+            fits = len(part) // len(kinds_here)
+            for kind in kinds_here:
+                own = part[part["variant"] == kind]
+                means = own.groupby("table")[list(self.FIGURES)].mean().mean()
+                inside = own["accuracy"].between(own["low"], own["high"]).mean()
+                figures = [f"{times * means[name]:.{digits}f}" for name, (times, digits) in self.FIGURES.items()]
+                rows.append([str(labels), kind, str(fits), *figures, f"{100 * inside:.0f} %"])
+        return markdown(
+            ["labels", "", "fits", "accuracy, %", "calibration error, points", "log loss", "interval holds in"], rows
+        )
+
     def covered(self, variant: str, kind: str = "", how: str = "quota") -> list[float]:
         """Return in how many fits the interval of 90 % holds the accuracy on the unlabelled rows, in per cent."""
         part = self.part(variant, how).dropna(subset=["expected"])
