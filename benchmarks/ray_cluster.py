@@ -248,6 +248,7 @@ def kills(a):
         before = pd.read_csv(place)
         frame = pd.concat([before[before["killed"] != VICTIMS[a.victim]], frame])
     frame = frame.sort_values("killed", key=lambda names: names.map([*VICTIMS.values()].index)).convert_dtypes()
+    frame = frame[["killed", "rows", "kills", *(name for name in ("lost", "twice", "different") if name in frame)]]
     frame.to_csv(place, index=False)
     print(frame.to_string(index=False))
 
