@@ -1,7 +1,7 @@
 """Scoring and fits on a local Ray cluster, beside the same without Ray, and what killed workers and programs leave.
 
     python benchmarks/ray_cluster.py same      # here and with 1, 2 and 4 workers
-    python benchmarks/ray_cluster.py kills     # ten kills each of scoring workers, of the program, and of the TSVM's
+    python benchmarks/ray_cluster.py kills --victim scoring     # ten kills of workers; also TSVM, and program
 
 Rows have 20 columns of numbers. Seconds are the clock's, since the work is done in other processes; ways take turns,
 and the median counts. On one machine Ray can only cost: what is measured is how much, and that the results are the
@@ -15,7 +15,6 @@ os.environ.update(RAY_worker_niceness="0")  # Ray would let its workers wait for
 
 import argparse
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import threading
 import time
 import warnings
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +38,13 @@ from deepsep.scoring import score_file
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = [f"x{i}" for i in range(20)]
-LABELLED, UNLABELLED = 200, 2_000  # rows of the committee that teaches the student
+LABELLED, UNLABELLED = 200, 500  # rows of the committee that teaches the student
 WORKERS = (0, 1, 2, 4)  # 0: without Ray
+VICTIMS = {
+    "scoring": "a worker that scores",
+    "TSVM": "a worker of a TSVM",
+    "program": "the program that scores, then started again",
+}
 KILLED = """
 import sys
 from deepsep.scoring import score_file
@@ -111,21 +116,25 @@ def same(a):
             "student": (bench.student, UNLABELLED),
         }
         seconds, results, starts = {}, {}, {}
-        for round in range(a.repeats):
+        for number in range(a.repeats):
             for workers in WORKERS:
                 if workers:
                     starts.setdefault(workers, []).append(start(workers))
                 for name, (way, _) in ways.items():
-                    if name == "student" and round:
+                    if name == "student" and number:
                         continue
                     began = time.perf_counter()
                     results[name, workers] = way(workers)
                     seconds.setdefault((name, workers), []).append(time.perf_counter() - began)
                     print(f"{name}, {workers} workers: {seconds[name, workers][-1]:.1f} s", flush=True)
                 ray.shutdown()
+            sizes = {name: rows for name, (_, rows) in ways.items()}
+            write(same_lines(sizes, seconds, starts, results, bench.X), a.out / "ray.csv")
+
+
+def same_lines(sizes, seconds, starts, results, X) -> list[dict]:
     lines = []
-    for name, (_, rows) in ways.items():
-        here, one = results[name, 0], results[name, 1]
+    for name, rows in sizes.items():
         for workers in WORKERS:
             median = float(np.median(seconds[name, workers]))
             lines.append(
@@ -133,14 +142,14 @@ def same(a):
                     "part": name,
                     "workers": workers,
                     "rows": rows,
-                    "seconds": round(median, 2),
-                    "times": round(median / float(np.median(seconds[name, 0])), 2),
-                    **compare(name, here, one, results[name, workers], bench.X),
+                    "seconds": round(median, 1),
+                    "times": round(median / float(np.median(seconds[name, 0])), 1),
+                    **compare(name, results[name, 0], results[name, 1], results[name, workers], X),
                 }
             )
     for workers, times in starts.items():
-        lines.append({"part": "start of Ray", "workers": workers, "seconds": round(float(np.median(times)), 2)})
-    write(lines, a.out / "ray.csv")
+        lines.append({"part": "start of Ray", "workers": workers, "seconds": round(float(np.median(times)), 1)})
+    return lines
 
 
 def compare(name, here, one, there, X) -> dict:
@@ -228,55 +237,60 @@ def differences(whole: pd.DataFrame, found: pd.DataFrame) -> dict:
 
 
 def kills(a):
-    """Kill workers and programs at random moments, and compare what comes of it with undisturbed runs."""
-    chance, lines = random.Random(0), []
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        bench = Bench(folder, a.rows or 100_000, 40)
-        whole = bench.score(0, "whole")
-        start(2)
+    """Kill workers or the program at random moments, and compare what comes of it with undisturbed runs."""
+    chance = random.Random(0)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder), a.rows or 100_000, 120 if a.victim == "program" else 40)
+        found = {"scoring": kill_scoring, "TSVM": kill_tsvm, "program": kill_program}[a.victim](bench, a.kills, chance)
+    frame = pd.DataFrame([{"killed": VICTIMS[a.victim], "rows": bench.rows, "kills": a.kills, **found}])
+    place = a.out / "ray_kills.csv"
+    if place.exists():
+        before = pd.read_csv(place)
+        frame = pd.concat([before[before["killed"] != VICTIMS[a.victim]], frame])
+    frame = frame.sort_values("killed", key=lambda names: names.map([*VICTIMS.values()].index)).convert_dtypes()
+    frame = frame[["killed", "rows", "kills", *(name for name in ("lost", "twice", "different") if name in frame)]]
+    frame.to_csv(place, index=False)
+    print(frame.to_string(index=False))
 
-        found = [
-            differences(whole, result)
-            for result in kill_workers("Scorer", lambda: bench.score(2, "scored", batch_rows=500), a.kills, chance)
-        ]
-        lines.append({"killed": "a worker that scores", "rows": bench.rows, "kills": len(found), **total(found)})
 
-        undisturbed = bench.tsvm(2, bench.rows, shard_rows=10_000)
-        found = [
-            {"different": int((model.coef_ != undisturbed.coef_).sum())}
-            for model in kill_workers(
-                "ShardKeeper", lambda: bench.tsvm(2, bench.rows, shard_rows=10_000), a.kills, chance
-            )
-        ]
-        lines.append({"killed": "a worker of a TSVM", "rows": bench.rows, "kills": len(found), **total(found)})
-        ray.shutdown()
+def kill_scoring(bench, kills, chance):
+    whole = bench.score(0, "whole")
+    start(2)
+    work = partial(bench.score, 2, "scored", batch_rows=500)
+    found = [differences(whole, result) for result in kill_workers("Scorer", work, kills, chance)]
+    ray.shutdown()
+    return pd.DataFrame(found).sum().to_dict()
 
-        shutil.rmtree(folder / "scored")
-        command = [*map(str, (sys.executable, "-c", KILLED, bench.model, bench.people, folder / "scored"))]
-        for killed in range(1, a.kills + 1):
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
-                few = chance.randrange(5)
-                for number, line in enumerate(child.stdout):
-                    if number == few + done_before(folder):
-                        time.sleep(chance.random() * 0.2)
-                        child.kill()
-                        print(f"program: {killed} killed with {line.strip()} rows scored", flush=True)
-                        break
-            assert child.returncode == -signal.SIGKILL
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        found = differences(whole, read(folder / "scored"))
-        lines.append({"killed": "the program, then started again", "rows": bench.rows, "kills": a.kills, **found})
-    write(lines, a.out / "ray_kills.csv")
+
+def kill_tsvm(bench, kills, chance):
+    start(2)
+    work = partial(bench.tsvm, 2, bench.rows, shard_rows=10_000)
+    whole = work()
+    found = [int((model.coef_ != whole.coef_).sum()) for model in kill_workers("ShardKeeper", work, kills, chance)]
+    ray.shutdown()
+    return {"different": sum(found)}
+
+
+def kill_program(bench, kills, chance):
+    whole, target = bench.score(0, "whole"), bench.folder / "scored"
+    command = [*map(str, (sys.executable, "-c", KILLED, bench.model, bench.people, target))]
+    for killed in range(1, kills + 1):
+        parts = chance.randrange(4) + done_before(bench.folder)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
+            for number, line in enumerate(child.stdout):
+                if number == parts:
+                    time.sleep(chance.random() * 0.2)
+                    child.kill()
+                    print(f"program: {killed} killed with {line.strip()} rows scored", flush=True)
+                    break
+        assert child.returncode == -signal.SIGKILL
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return differences(whole, read(target))
 
 
 def done_before(folder: Path) -> int:
     """How many parts the killed runs have completed: they are reported at once."""
     return len(list(folder.glob(".scored.*/pieces/*-all.parquet")))
-
-
-def total(found: list[dict]) -> dict:
-    return pd.DataFrame(found).sum().to_dict()
 
 
 def write(lines, place):
@@ -288,6 +302,7 @@ def write(lines, place):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("same", "kills"))
+    parser.add_argument("--victim", choices=[*VICTIMS], default="scoring", help="of kills")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--shard-rows", type=int, default=50_000)
     parser.add_argument("--repeats", type=int, default=3)

@@ -288,9 +288,10 @@ def test_without_ray_the_error_names_the_cure(monkeypatch):
         pass
 
 
-@pytest.mark.parametrize("workers", [0, 1.5, "2"])
-def test_workers_must_be_a_positive_number(workers):
-    with pytest.raises(ParameterError, match=r"workers=.*positive integer"), on_ray(TSVM(), workers=workers):
+@pytest.mark.parametrize("name", ["workers", "shard_rows"])
+@pytest.mark.parametrize("value", [0, 1.5, "2"])
+def test_workers_and_rows_must_be_positive_numbers(name, value):
+    with pytest.raises(ParameterError, match=rf"{name}=.*positive integer"), on_ray(TSVM(), **{name: value}):
         pass
 
 

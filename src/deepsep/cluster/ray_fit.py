@@ -15,7 +15,8 @@ from deepsep.classifiers.tsvm import TSVM
 from deepsep.cluster.connection import connected
 from deepsep.cluster.ray_network import RayNetwork
 from deepsep.cluster.sharded_rows import SHARD_ROWS, ShardedRowsMaker
-from deepsep.errors import ParameterError
+from deepsep.core.checks import is_integer
+from deepsep.errors import ParameterError, Setting
 
 
 class Cluster:
@@ -80,6 +81,8 @@ def on_ray(
     """
     estimator = model[-1] if isinstance(model, Pipeline) else model
     check_distributed(estimator)
+    if not is_integer(shard_rows, 1):
+        raise ParameterError("{rows}; pass a positive integer.", rows=Setting("shard_rows", shard_rows))
     with connected("a fit on Ray", address, workers) as (ray, n_workers):
         estimator._cluster = cluster = Cluster(ray, n_workers, shard_rows)
         try:
