@@ -174,6 +174,32 @@ class Methods(Results):
             rows.append([name, *(f"{value:.1f}" for value in figures), per_size(self.errors(name, tables)), timed])
         return markdown(["method", *map(str, SIZES), "mean", "calibration error", "seconds"], rows)
 
+    def _paired(self, other: Methods) -> pd.DataFrame:
+        """Return the accuracies of both files on the tables and draws on which every method here was run."""
+        key = ["table", "labels", "seed"]
+        here, there = (file.frame[file.frame["error"] == ""] for file in (self, other))
+        whole = here.groupby(key)["method"].transform("nunique") == here["method"].nunique()
+        here = here[whole & (here["table"] != "digits")]
+        full = here.groupby("table")["labels"].transform("nunique") == len(SIZES)
+        here = here[full]
+        both = pd.concat([here, there.merge(here[key].drop_duplicates(), on=key)])
+        return both.astype({"labels": int, "accuracy": float}).assign(accuracy=lambda f: 100 * f["accuracy"])
+
+    def paired_tables(self, other: Methods) -> int:
+        return int(self._paired(other)["table"].nunique())
+
+    def paired_accuracy(self, other: Methods, method: str, labels: int) -> float:
+        frame = self._paired(other)
+        return float(frame[(frame["method"] == method) & (frame["labels"] == labels)]["accuracy"].mean())
+
+    def paired(self, other: Methods, *methods: str) -> str:
+        """Return these methods, of this file and of another, on the same tables and draws."""
+        rows = []
+        for name in methods:
+            values = [self.paired_accuracy(other, name, labels) for labels in SIZES]
+            rows.append([name, *(f"{value:.1f}" for value in (*values, mean(values)))])
+        return markdown(["method", *map(str, SIZES), "mean"], rows)
+
     def per_table(self, methods: Sequence[str], tables: Sequence[str]) -> str:
         rows = [
             [name, str(size), *(f"{self.accuracy(name, size, table):.1f}" for table in tables)]
@@ -923,7 +949,121 @@ class LearningCurves(Results):
         return markdown(head, rows)
 
 
+class LocalMinima(Results):
+    """Solvers of the TSVM and its global minimum, on problems where that is proven: benchmarks/local_minima.py."""
+
+    PROVEN = 2e-5
+    HIT = 0.01  # % above the minimum
+    KEY: ClassVar = ["family", "C", "seed"]
+
+    @cached_property
+    def problems(self) -> pd.DataFrame:
+        frame = self.frame.astype({"objective": float, "error": float, "seconds": float, "C": float})
+        exact = frame[frame["method"] == "exact"]
+        exact = exact[exact["gap"].astype(float) <= self.PROVEN].rename(columns={"objective": "minimum"})
+        frame = frame.merge(exact[[*self.KEY, "minimum"]], on=self.KEY)
+        return frame.assign(excess=100 * (frame["objective"] / frame["minimum"] - 1).clip(lower=0))
+
+    def _of(self, method: str, **where: Any) -> pd.DataFrame:
+        frame = self.problems[self.problems["method"] == method]
+        for column, wanted in where.items():
+            frame = frame[frame[column] == wanted]
+        if frame.empty:
+            raise ValueError(f"{self.path.name} has no {method!r} with {where}")
+        return frame
+
+    def count(self) -> int:
+        return len(self._of("exact"))
+
+    def unproven(self) -> int:
+        return len(self.rows(method="exact")) - self.count()
+
+    def found(self, method: str, **where: Any) -> float:
+        """Return in how many per cent of the problems a method has the labels of the minimum, or as good ones."""
+        return float(100 * (self._of(method, **where)["excess"] < self.HIT).mean())
+
+    def excess(self, method: str, **where: Any) -> float:
+        return float(self._of(method, **where)["excess"].mean())
+
+    def error(self, method: str, **where: Any) -> float:
+        return float(self._of(method, **where)["error"].mean())
+
+    def lower_and_worse(self, method: str) -> list[int]:
+        """Return in how many problems the minimum is lower than a method's, and in how many of these it errs more."""
+        both = self._of(method).merge(self._of("exact"), on=self.KEY, suffixes=("", "_exact"))
+        both = both[both["excess"] >= self.HIT]
+        return [len(both), int((both["error_exact"] > both["error"]).sum())]
+
+    def better_and_worse(self, method: str, than: str) -> list[int]:
+        """Return in how many problems a method errs on fewer rows than another, and in how many on more."""
+        both = self._of(method).merge(self._of(than), on=self.KEY, suffixes=("", "_other"))
+        return [int((both["error"] < both["error_other"]).sum()), int((both["error"] > both["error_other"]).sum())]
+
+    def summary(self) -> str:
+        rows = []
+        for name in dict.fromkeys(self.frame["method"]):
+            part = [{"C": C} for C in sorted(self.problems["C"].unique())]
+            figures = [" / ".join(f"{self.found(name, **where):.0f}" for where in part)]
+            figures += [" / ".join(f"{self.excess(name, **where):.0f}" for where in part)]
+            figures += [" / ".join(f"{self.error(name, **where):.1f}" for where in part)]
+            rows.append([name, *figures, f"{self._of(name)['seconds'].median():.2f}"])
+        head = ["minimum found, %", "above the minimum, %", "error, %", "processor seconds"]
+        return markdown(["method", *head], rows)
+
+    def families(self, figure: str) -> str:
+        """Return a mean for each kind of problem and method."""
+        names = list(dict.fromkeys(self.frame["method"]))
+        rows = [
+            [family, str(len(part) // len(names)), *(f"{part[part['method'] == m][figure].mean():.1f}" for m in names)]
+            for family, part in self.problems.groupby("family", sort=False)
+        ]
+        return markdown(["problems", "number", *names], rows)
+
+
+class TransductiveSVMs(Results):
+    """Test errors of the transductive SVMs on public sets: benchmarks/transductive_svms.py."""
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        frame = self.frame.astype({"labels": int, "split": int, "C": float, "error": float, "seconds": float})
+        whole = frame.groupby(["set", "labels", "split", "C"])["method"].transform("nunique")
+        return frame[whole == frame["method"].nunique()]  # splits that all methods have
+
+    @cached_property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(self.frame["method"]))
+
+    def splits(self, name: str) -> int:
+        return int(self.cells.loc[self.cells["set"] == name, "split"].nunique())
+
+    def by_cost(self, name: str) -> pd.DataFrame:
+        return self.cells[self.cells["set"] == name].pivot_table("error", "C", "method")[self.names]
+
+    def best(self, name: str, method: str) -> float:
+        return float(self.by_cost(name)[method].min())
+
+    def costs(self, name: str) -> str:
+        rows = [[f"{C:g}", *(f"{error:.2f}" for error in line)] for C, line in self.by_cost(name).iterrows()]
+        return markdown(["C", *self.names], rows)
+
+    def book(self) -> str:
+        rows = []
+        for (name, labels), part in self.cells[self.cells["set"] != "g50c"].groupby(["set", "labels"], sort=False):
+            errors = part.groupby("method")["error"].mean()
+            rows.append([name, str(labels), str(part["split"].nunique()), *(f"{errors[m]:.1f}" for m in self.names)])
+        return markdown(["set", "labels", "splits", *self.names], rows)
+
+    def worse(self, method: str, than: str, by: float = 0.0) -> list[int]:
+        """Return in how many splits of the book's sets a method errs more than another, and in how many."""
+        book = self.cells[self.cells["set"] != "g50c"]
+        both = book.pivot_table("error", ["set", "labels", "split"], "method")
+        return [int((both[method] > both[than] + by).sum()), len(both)]
+
+
 READERS = {
+    "local_minima": LocalMinima,
+    "transductive_svms": TransductiveSVMs,
+    "methods_transductive_svms": Methods,
     "typing": Typing,
     "typing_rules": TypingRules,
     "methods": Methods,

@@ -74,14 +74,11 @@ def _one_class(problem: Problem, local: Result, tol: float, effort: dict[str, An
     norms = _norms(problem)
     best = problem.coefficients(local)[0]
     upper = local.objective_path[0][-1]
-    path, lower = [upper], -np.inf
+    path = [upper]
     number = count(0, -1)
     open_nodes = [_Node(-np.inf, next(number), np.zeros(u), best, -1)]
     n_nodes = 0
-    while open_nodes and n_nodes < max_nodes:
-        lower = open_nodes[0].bound
-        if lower >= (1 - tol) * upper:
-            break
+    while open_nodes and open_nodes[0].bound < (1 - tol) * upper and n_nodes < max_nodes:
         parents = [heappop(open_nodes) for _ in range(min(TOGETHER // 2, len(open_nodes)))]
         signs = np.array([child for node in parents for child in _children(node)])
         begin = np.array([node.w for node in parents for _ in _children(node)])
