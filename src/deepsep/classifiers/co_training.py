@@ -154,10 +154,10 @@ class CoTraining(AroundClassifier):
         if any(len(view) == 0 or view.min() < 0 or view.max() >= self.n_features_in_ for view in self.views_):
             raise ModelFileError(f"a view has columns beyond the {self.n_features_in_} of the model. Save it again.")
         classes = np.arange(len(self.classes_))
-        self.estimators_ = [
-            load_classifiers(f"view{i}.gz", arrays.get(f"view{i}.gz"), len(view), classes)[0]
-            for i, view in enumerate(self.views_)
-        ]
+        self.estimators_ = []
+        for i, view in enumerate(self.views_):
+            (one,) = load_classifiers(f"view{i}.gz", arrays.get(f"view{i}.gz"), len(view), classes)
+            self.estimators_.append(one)
 
 
 def surest(P: Array, wanted: Array) -> Array:

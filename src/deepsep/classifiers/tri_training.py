@@ -123,7 +123,8 @@ class TriTraining(AroundClassifier):
         super()._restore(state, arrays)
         self.n_iter_ = int(state["n_iter_"])
         classes = np.arange(len(self.classes_))
-        self.estimators_ = load_classifiers(CLASSIFIERS, arrays.get(CLASSIFIERS), self.n_features_in_, classes)
+        one, two, three = load_classifiers(CLASSIFIERS, arrays.get(CLASSIFIERS), self.n_features_in_, classes)
+        self.estimators_ = [one, two, three]
 
 
 class Taught(NamedTuple):
