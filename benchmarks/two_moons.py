@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import make_moons
+from sklearn.neighbors import KNeighborsClassifier
 
 from deepsep import method
 
@@ -29,7 +30,7 @@ TUNED = {
     "cluster-kernel": {"transfer": "step", "n_components": 5, "n_neighbors": 10},
     "spectral-transform": {"n_neighbors": 10},
     "information-regularization": {"n_neighbors": 6},
-    "tri-training": {"estimator": "knn"},
+    "tri-training": {"estimator": KNeighborsClassifier(1)},
     "co-training": {"estimator": "logistic-regression"},
     "virtual-adversarial": {"epsilon": 0.2, "dropout": 0.0, "l2": 0.0},
 }

@@ -131,7 +131,7 @@ class CoTraining(AroundClassifier):
         raise ParameterError(f"CoTraining: views has a column {shown(column)}; {have}, from 0 to {d - 1}.")
 
     def _fit_views(self, X: Array, known: Array, codes: Array, rng: np.random.Generator) -> list[Any]:
-        return [self._copy(rng).fit(X[np.ix_(known, view)], codes[known]) for view in self.views_]
+        return [self._fit_copy(X[np.ix_(known, view)], codes[known], rng) for view in self.views_]
 
     def _probabilities(self, X: Array) -> Array:
         X = self._scaling.apply(X)
