@@ -6,6 +6,7 @@ Each fit has a process of its own; memory is its peak above that of the imports 
 
     python benchmarks/graph_memory.py                      # 5,000 to 200,000 rows: about 20 minutes on two free cores
     python benchmarks/graph_memory.py --sizes 5000 20000   # a minute or two
+    python benchmarks/graph_memory.py --sizes 5000 --programs LaplacianSVM TriTraining   # other classes of deepsep
 
 scikit-learn's "rbf" holds all pairs of rows: it is left out where that would be more than 8 GB.
 """
@@ -23,6 +24,10 @@ import numpy as np
 CLASSES, FEATURES, LABELS, NEIGHBOURS, ALPHA = 5, 50, 500, 15, 0.8
 PAIRS_LIMIT = 8e9  # bytes of one dense matrix of all pairs; scikit-learn holds up to three
 PROGRAMS = ("LabelSpreading", "LabelPropagation", "scikit-learn knn", "scikit-learn rbf")
+OTHERS = (
+    *("LaplacianSVM", "ClusterKernel", "SpectralTransform", "InformationRegularization"),
+    *("TriTraining", "CoTraining", "VirtualAdversarial"),
+)
 
 
 def rows(n, seed=0):
@@ -44,6 +49,8 @@ def model_of(program):
         return classifiers.LabelSpreading(alpha=ALPHA, n_neighbors=NEIGHBOURS)
     if program == "LabelPropagation":
         return classifiers.LabelPropagation(n_neighbors=NEIGHBOURS)
+    if program in OTHERS:
+        return getattr(classifiers, program)(random_state=0)
     if program == "scikit-learn knn":
         return semi_supervised.LabelSpreading(kernel="knn", n_neighbors=NEIGHBOURS, alpha=ALPHA)
     return semi_supervised.LabelSpreading(kernel="rbf", gamma=1 / FEATURES, alpha=ALPHA)
@@ -55,7 +62,7 @@ def measure(program, n):
     model = model_of(program)
     warnings.simplefilter("ignore")
     small = slice(0, 2 * LABELS)
-    model_of("LabelSpreading").fit(X[small], y[small])  # whatever is loaded at the first fit
+    model_of(program if program in OTHERS else "LabelSpreading").fit(X[small], y[small])  # what a first fit loads
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start, cpu = time.perf_counter(), time.process_time()
     model.fit(X, y)
@@ -69,7 +76,7 @@ def measure(program, n):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[5_000, 20_000, 50_000, 200_000])
-    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
+    parser.add_argument("--programs", nargs="+", choices=PROGRAMS + OTHERS, default=list(PROGRAMS))
     parser.add_argument("--one", nargs=2, metavar=("PROGRAM", "N"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

@@ -14,7 +14,7 @@ from deepsep import load, method, save
 from deepsep.classifiers import CoTraining, Supervised, TriTraining
 from deepsep.classifiers.co_training import surest
 from deepsep.classifiers.tri_training import Taught, lesson_size
-from deepsep.errors import ModelFileError, ParameterError
+from deepsep.errors import LabelWarning, ModelFileError, ParameterError
 
 X, Y, NAMES = make_segments(300, 30, cluster_std=2.0)
 CODES = np.where(np.arange(300) < 30, np.searchsorted(["amber", "blue", "cyan"], NAMES.astype(str)), -1)
@@ -193,6 +193,15 @@ def test_saved_with_any_classifier(kind, estimator, tmp_path):
     assert again.predict_proba(X).tobytes() == model.predict_proba(X).tobytes()
     assert again.n_iter_ == model.n_iter_
     assert repr(again) == repr(model)
+
+
+@pytest.mark.parametrize("kind", [CoTraining, TriTraining])
+def test_more_neighbours_than_labels_are_all_of_them(kind):
+    y = np.full(300, None)
+    y[:4] = NAMES[:4]
+    with pytest.warns(LabelWarning):
+        model = kind(estimator="knn", rounds=1, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
 
 
 def test_a_classifier_that_no_file_holds():

@@ -209,6 +209,55 @@ class Methods(Results):
         return markdown(["method", "labels", *(name.partition("_")[0] for name in tables)], rows)
 
 
+class MoreMethods(Methods):
+    """Further methods on the first draw of labels, and others on the same draw: benchmarks/methods.py --seeds 1."""
+
+    BESIDE = (
+        *("random-forest", "lightgbm-few-labels", "mean-teacher", "svm", "self-training", "label-spreading"),
+        *("label-propagation", "semiboost", "tsvm", "deepsep"),
+    )
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        mine, others = (Results(place).frame for place in (self.path, self.path.with_name("methods.csv")))
+        others = others[(others["seed"] == "0") & others["method"].isin(self.BESIDE)]
+        return pd.concat([mine, others], ignore_index=True)
+
+    @cached_property
+    def new(self) -> list[str]:
+        """The methods that are in this file alone."""
+        return sorted(set(Results(self.path).frame["method"]))
+
+    def ranking(self, tables: Sequence[str] | None = None) -> str:
+        rows = [
+            [
+                f"**{name}**" if name in self.new else name,
+                *(f"{value:.1f}" for value in (*self.accuracies(name, tables), self.mean(name, tables))),
+                per_size(self.errors(name, tables)),
+            ]
+            for name in self.covering(tables)
+        ]
+        return markdown(["method", *map(str, SIZES), "mean", "calibration error"], rows)
+
+
+class BookErrors(Results):
+    """Test errors on the sets of the SSL book: benchmarks/ssl_book.py."""
+
+    NAMES: ClassVar = {"digit1": "Digit1", "usps": "USPS", "bci": "BCI", "g241c": "g241c", "g241d": "g241d"}
+
+    def beside(self, quoted: Results) -> str:
+        """Return each setting's errors, a column for a set and number of labels, and the book's below."""
+        keys = [(name, size) for size in ("10", "100") for name in dict.fromkeys(self.frame["set"])]
+        lines = []
+        for (name, settings), part in self.frame.groupby(["method", "settings"], sort=False):
+            cells = {(row["set"], row["labels"]): row["error"] for _, row in part.iterrows()}
+            lines.append([f"{name}, {settings}", *(cells.get(key, "–") for key in keys)])
+        for name in quoted.frame["method"].unique():
+            cells = [quoted.rows(method=name, set=self.NAMES[key], labels=size)["error"].iloc[0] for key, size in keys]
+            lines.append([f"*{name}, quoted from the book*", *cells])
+        return markdown(["", *(f"{self.NAMES[name]}, {size}" for name, size in keys)], lines)
+
+
 def per_size(values: Sequence[float]) -> str:
     return " / ".join(f"{value:.0f}" for value in values)
 
@@ -1068,6 +1117,8 @@ READERS = {
     "typing_rules": TypingRules,
     "methods": Methods,
     "deepsep_one_network": Methods,
+    "methods_more": MoreMethods,
+    "ssl_book": BookErrors,
     "deepsep_accuracy": Refinement,
     "tsvm_draws": Draws,
     "tsvm_accuracy": Errors,

@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from deepsep.classifiers.base import Array, UnweightedClassifier, settings
 from deepsep.classifiers.catalogue import classifier_named
-from deepsep.classifiers.supervised import seeded
+from deepsep.classifiers.supervised import fit_copy, seeded
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import require
 from deepsep.core.scaling import Scaling
@@ -23,8 +23,8 @@ TREES = 100
 class AroundClassifier(UnweightedClassifier):
     """A method that fits copies of a classifier, and teaches them labels of unlabelled rows.
 
-    Subclasses get scaled rows from ``_scale`` and copies from ``_copy``. Their constructors have the settings named
-    here:
+    Subclasses get scaled rows from ``_scale`` and fitted copies from ``_fit_copy``. Their constructors have the
+    settings named here:
 
     estimator
         A classifier with ``predict_proba``, or the name of a supervised method; None: a random forest of 100 trees.
@@ -47,9 +47,9 @@ class AroundClassifier(UnweightedClassifier):
             return RandomForestClassifier(TREES)
         return classifier_named(self.estimator) if isinstance(self.estimator, str) else self.estimator
 
-    def _copy(self, rng: np.random.Generator) -> Any:
-        """Return a new copy of the classifier, seeded."""
-        return seeded(clone(self._made()), rng)
+    def _fit_copy(self, X: Array, codes: Array, rng: np.random.Generator) -> Any:
+        """Return a new copy of the classifier, seeded and fitted."""
+        return fit_copy(seeded(clone(self._made()), rng), X, codes)
 
     def _scale(self, rows: TrainingRows) -> Array:
         """Return all rows, scaled, and keep the scaling."""

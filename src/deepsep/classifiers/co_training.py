@@ -131,7 +131,7 @@ class CoTraining(AroundClassifier):
         raise ParameterError(f"CoTraining: views has a column {shown(column)}; {have}, from 0 to {d - 1}.")
 
     def _fit_views(self, X: Array, known: Array, codes: Array, rng: np.random.Generator) -> list[Any]:
-        return [self._copy(rng).fit(X[np.ix_(known, view)], codes[known]) for view in self.views_]
+        return [self._fit_copy(X[np.ix_(known, view)], codes[known], rng) for view in self.views_]
 
     def _probabilities(self, X: Array) -> Array:
         X = self._scaling.apply(X)
@@ -154,10 +154,10 @@ class CoTraining(AroundClassifier):
         if any(len(view) == 0 or view.min() < 0 or view.max() >= self.n_features_in_ for view in self.views_):
             raise ModelFileError(f"a view has columns beyond the {self.n_features_in_} of the model. Save it again.")
         classes = np.arange(len(self.classes_))
-        self.estimators_ = [
-            load_classifiers(f"view{i}.gz", arrays.get(f"view{i}.gz"), len(view), classes)[0]
-            for i, view in enumerate(self.views_)
-        ]
+        self.estimators_ = []
+        for i, view in enumerate(self.views_):
+            (one,) = load_classifiers(f"view{i}.gz", arrays.get(f"view{i}.gz"), len(view), classes)
+            self.estimators_.append(one)
 
 
 def surest(P: Array, wanted: Array) -> Array:

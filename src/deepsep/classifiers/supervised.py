@@ -130,10 +130,8 @@ class Supervised(Classifier):
         if not takes_weight and (weight != 1).any():
             copies = self._copies(weight)
             X, codes, weight = X[copies], codes[copies], np.ones(len(copies))
-        if estimator.get_params().get("n_neighbors", 0) > len(codes):
-            estimator.set_params(n_neighbors=len(codes))
         passed = weight if takes_weight and (weight != 1).any() else None
-        self.estimator_ = _fit(estimator, X, codes, passed)
+        self.estimator_ = fit_copy(estimator, X, codes, passed)
         self.platt_ = None
         if not hasattr(estimator, "predict_proba"):
             held, scores = _unseen_scores(self.estimator_, X, codes, passed, rng)
@@ -205,7 +203,10 @@ def seeded(estimator: Any, rng: np.random.Generator) -> Any:
     )
 
 
-def _fit(estimator: Any, X: Any, codes: Array, weight: Array | None) -> Any:
+def fit_copy(estimator: Any, X: Any, codes: Array, weight: Array | None = None) -> Any:
+    """Fit a classifier to labelled rows; more neighbours than rows are all of them."""
+    if estimator.get_params().get("n_neighbors", 0) > len(codes):
+        estimator.set_params(n_neighbors=len(codes))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # the skeleton warns
         warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade

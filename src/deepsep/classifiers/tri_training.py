@@ -86,7 +86,7 @@ class TriTraining(AroundClassifier):
         self.estimators_ = []
         for _ in range(3):
             drawn = _resampled(codes[lab], rng)
-            self.estimators_.append(self._copy(rng).fit(X[lab[drawn]], codes[lab[drawn]]))
+            self.estimators_.append(self._fit_copy(X[lab[drawn]], codes[lab[drawn]], rng))
         taught = [Taught(0.5, 0)] * 3
         self.n_iter_ = 0
         for _ in range(self.rounds if len(unl) else 0):
@@ -101,9 +101,8 @@ class TriTraining(AroundClassifier):
                 if not size:
                     continue
                 lent = rng.permutation(lent)[:size] if size < len(lent) else lent
-                self.estimators_[i] = self._copy(rng).fit(
-                    X[np.concatenate([lab, lent])], np.concatenate([codes[lab], one[lent]])
-                )
+                both = np.concatenate([lab, lent])
+                self.estimators_[i] = self._fit_copy(X[both], np.concatenate([codes[lab], one[lent]]), rng)
                 taught[i] = Taught(error, size)
                 taught_now += 1
             if not taught_now:
@@ -123,7 +122,8 @@ class TriTraining(AroundClassifier):
         super()._restore(state, arrays)
         self.n_iter_ = int(state["n_iter_"])
         classes = np.arange(len(self.classes_))
-        self.estimators_ = load_classifiers(CLASSIFIERS, arrays.get(CLASSIFIERS), self.n_features_in_, classes)
+        one, two, three = load_classifiers(CLASSIFIERS, arrays.get(CLASSIFIERS), self.n_features_in_, classes)
+        self.estimators_ = [one, two, three]
 
 
 class Taught(NamedTuple):
