@@ -453,6 +453,21 @@ def test_a_small_table_is_fitted_as_before(table: pd.DataFrame, tmp_path: Path) 
         np.testing.assert_array_equal(model.coef_, models[0].coef_)
 
 
+def test_a_table_that_changes_while_it_is_read_is_an_error(
+    table: pd.DataFrame, tmp_path: Path, monkeypatch, few: None
+) -> None:
+    table.to_parquet(tmp_path / "t.parquet", index=False)
+
+    def late(*given: object, **settings: object) -> pd.DataFrame:
+        frame = read_rows(*given, **settings)
+        return frame.assign(kind=frame["kind"].where(frame["user"] != 1003))
+
+    monkeypatch.setattr("deepsep.cli.training.read_rows", late)
+    result = run("fit", tmp_path / "t.parquet", "--label", "kind", *USED, "-o", tmp_path / "model")
+    assert result.exit_code == 2
+    assert "has changed while it was read" in result.stderr
+
+
 def test_the_log_says_how_many_rows_are_used(table: pd.DataFrame, tmp_path: Path, few: None) -> None:
     table.to_parquet(tmp_path / "t.parquet", index=False)
     options = ("--label", "kind", "--method", "tsvm", "--no-report", "-o", tmp_path / "model")
