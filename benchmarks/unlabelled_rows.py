@@ -165,7 +165,7 @@ def run_fit(source, options, folder):
     process = subprocess.Popen(command)
     while process.poll() is None:
         peak = max(peak, memory_of(process.pid))
-        time.sleep(0.2)
+        time.sleep(2)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed.")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

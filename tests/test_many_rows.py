@@ -424,6 +424,23 @@ def test_predictions_of_a_large_table_go_to_the_database(table: pd.DataFrame, tm
     assert written["user"].tolist() == table.loc[table["kind"].isna(), "user"].tolist()
 
 
+def test_a_committee_and_its_report_are_about_the_rows_in_memory(
+    table: pd.DataFrame, tmp_path: Path, few: None
+) -> None:
+    table.drop(columns=["plan", "weight"]).to_parquet(tmp_path / "t.parquet", index=False)
+    members = ("--set", "members=['tsvm', 'logistic-regression']", "--set", "n_jobs=1", "--set", "learning_curve=False")
+    options = ("--label", "kind", "--id", "user", "--effort", "fast", *members, "--unlabelled", "all")
+    result = run("fit", tmp_path / "t.parquet", *options, "-o", tmp_path / "model")
+    assert result.exit_code == 0, result.output
+    assert "told its student about 290 of 290 rows" in result.stderr
+    assert "20 with a label, and 90 of the 380 without one" in result.stdout.replace("\n    ", "")
+    assert "without one, drawn at random" in (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    model = deepsep.load(tmp_path / "model")[-1]
+    assert len(model.label_distributions_) == 110
+    assert model.student_.n_held_out_ == 76
+    assert len(pd.read_parquet(tmp_path / "model" / "predictions.parquet")) == 380
+
+
 def test_a_small_table_is_fitted_as_before(table: pd.DataFrame, tmp_path: Path) -> None:
     table.to_parquet(tmp_path / "t.parquet", index=False)
     results = [
@@ -434,6 +451,21 @@ def test_a_small_table_is_fitted_as_before(table: pd.DataFrame, tmp_path: Path) 
     models = [deepsep.load(tmp_path / name)[-1] for name in ("default", "all", "many")]
     for model in models:
         np.testing.assert_array_equal(model.coef_, models[0].coef_)
+
+
+def test_a_table_that_changes_while_it_is_read_is_an_error(
+    table: pd.DataFrame, tmp_path: Path, monkeypatch, few: None
+) -> None:
+    table.to_parquet(tmp_path / "t.parquet", index=False)
+
+    def late(*given: object, **settings: object) -> pd.DataFrame:
+        frame = read_rows(*given, **settings)
+        return frame.assign(kind=frame["kind"].where(frame["user"] != 1003))
+
+    monkeypatch.setattr("deepsep.cli.training.read_rows", late)
+    result = run("fit", tmp_path / "t.parquet", "--label", "kind", *USED, "-o", tmp_path / "model")
+    assert result.exit_code == 2
+    assert "has changed while it was read" in result.stderr
 
 
 def test_the_log_says_how_many_rows_are_used(table: pd.DataFrame, tmp_path: Path, few: None) -> None:

@@ -302,39 +302,51 @@ class Draws(Results):
 class UnlabelledCurve(Results):
     """Accuracy on new rows against the number of unlabelled rows: benchmarks/unlabelled_rows.py."""
 
-    @cached_property
-    def cells(self) -> dict[tuple[str, str, int], list[float]]:
-        """Accuracies by population, method and size, one for each draw."""
-        cells: dict[tuple[str, str, int], list[float]] = {}
-        for _, row in self.frame.iterrows():
-            cells.setdefault((row["population"], row["method"], int(row["asked"])), []).append(float(row["accuracy"]))
-        return cells
+    STEPS: ClassVar = ((0, 1_000), (1_000, 10_000), (10_000, 100_000), (100_000, 1_000_000))
 
-    @cached_property
-    def sizes(self) -> list[int]:
-        return sorted({size for _, _, size in self.cells})
+    def pairs(self, method: str, step: tuple[int, int], figure: str = "accuracy") -> pd.Series[float]:
+        """Return by how many points the second size is better than the first, for draws that have both."""
+        frame = self.frame[(self.frame["method"] == method) & (self.frame[figure] != "")]
+        grid = frame.astype({"asked": int, figure: float}).pivot_table(figure, ["population", "draw"], "asked")
+        both = grid.reindex(columns=step).dropna()
+        return both[step[1]] - both[step[0]]
 
-    def gains(self, method: str, start: int, end: int) -> list[float]:
-        """Return how many points more are right with ``end`` unlabelled rows than with ``start``, by population."""
-        frame = self.frame[self.frame["method"] == method].astype({"asked": int, "accuracy": float})
-        both = frame.pivot_table(index=["population", "draw"], columns="asked", values="accuracy")[
-            [start, end]
-        ].dropna()
-        return list((both[end] - both[start]).groupby("population").mean())
+    def gain(self, method: str, start: int, end: int, population: str | None = None) -> float:
+        """Return the mean of these over draws, then over populations."""
+        means = self.pairs(method, (start, end)).groupby("population").mean()
+        return float(means.mean() if population is None else means[population])
 
-    def means(self, method: str) -> str:
-        """Return a table of the mean accuracy by population and size, with the number of draws where it is not 3."""
-        populations = list(dict.fromkeys(self.frame["population"]))
-        rows = [
-            [name.replace("_", " "), *(self._mean(name, method, size) for size in self.sizes)] for name in populations
-        ]
-        return markdown(["population", *(f"{size:,}" for size in self.sizes)], rows)
+    def student_gap(self, size: int) -> float:
+        """Return how many points more the student gets right than its committee."""
+        rows = self.rows(method="committee", asked=size)
+        rows = rows[rows["student"] != ""].astype({"student": float, "accuracy": float})
+        return float((rows["student"] - rows["accuracy"]).mean())
 
-    def _mean(self, population: str, method: str, size: int) -> str:
-        values = self.cells.get((population, method, size), [])
-        if not values:
+    def steps(self) -> str:
+        """Return a table of the gains of each step: over all populations, with the number of draws of all together."""
+        head = ["", *(f"{start:,} → {end:,}" for start, end in self.STEPS)]
+        rows = [[name, *(self._cell_of(self.pairs(name, step)) for step in self.STEPS)] for name in self._methods]
+        return markdown(head, rows)
+
+    def by_population(self, method: str) -> str:
+        """Return a table of the gains of a method, population by population."""
+        rows = []
+        for name in dict.fromkeys(self.frame["population"]):
+            parts = [self.pairs(method, step) for step in self.STEPS]
+            own = [part[part.index.get_level_values("population") == name] for part in parts]
+            rows.append([name.replace("_", " "), *map(self._cell_of, own)])
+        return markdown(["", *(f"{start:,} → {end:,}" for start, end in self.STEPS)], rows)
+
+    @property
+    def _methods(self) -> list[str]:
+        return list(dict.fromkeys(self.frame["method"]))
+
+    @staticmethod
+    def _cell_of(pairs: pd.Series[float]) -> str:
+        if not len(pairs):
             return "–"
-        return f"{mean(values):.1f}" + ("" if len(values) == 3 else f" ({len(values)})")
+        value = f"{pairs.groupby('population').mean().mean():+.1f}".replace("-", "−").replace("−0.0", "0.0")
+        return f"{value.replace('+0.0', '0.0')} ({len(pairs)})"
 
 
 class UnlabelledGrowth(Results):

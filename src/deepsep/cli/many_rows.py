@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from deepsep.cli.options import Format
+from deepsep.cli.training import ROW, LargeTable, Training, read_weights
 from deepsep.core.mapped_rows import MappedRows
 from deepsep.scoring.others import read_frames, score_others
 from deepsep.scoring.writing import Writer
@@ -20,7 +21,6 @@ from deepsep.table.sampling import BATCH
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
-    from deepsep.cli.training import LargeTable, Training
 
 
 @contextmanager
@@ -29,8 +29,6 @@ def learning_from_all(out: Console, model: Any, columns: Any, data: Training) ->
 
     The encoding is fitted to the rows in memory, and applied to the others batch by batch.
     """
-    from deepsep.cli.training import ROW
-
     large = data.large
     if large is None or not len(large.chosen.more):
         yield
@@ -50,7 +48,7 @@ def learning_from_all(out: Console, model: Any, columns: Any, data: Training) ->
         nonlocal tenth
         if 10 * done // total > tenth:
             tenth = 10 * done // total
-            out.note(f"The committee has told its student about {done:,} of {total:,} {ROW}s.")
+            out.note(f"The committee has told its student about {done:,} of {total:,} rows.")
 
     estimator._more_rows, estimator._on_rows = rows, on_rows
     try:
@@ -61,8 +59,6 @@ def learning_from_all(out: Console, model: Any, columns: Any, data: Training) ->
 
 def _encoded(large: LargeTable, encoding: CompiledEncoding, first: Any, weight: Any, progress: Any) -> Iterator[Any]:
     """Yield the encoded rows, those in memory first; weights of the others are filled in."""
-    from deepsep.cli.training import read_weights
-
     yield first
     done, chosen = len(first), large.chosen
     others = np.ones(chosen.n_rows, bool)
@@ -86,8 +82,6 @@ def predict_all(
     out: Console, model: Any, data: Training, asked: dict[str, Any], format: Format, folder: Path
 ) -> tuple[Path, Path, dict[str, Any]]:
     """Predict all unlabelled rows of a large table; return a Parquet file, one of the format, and what came of it."""
-    from deepsep.cli.training import ROW
-
     large = data.large
     assert large is not None
     place, file = folder / "all.parquet", folder / format.file

@@ -173,8 +173,11 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
         id = id or (on if on != ROW or on in frame.columns else None)
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
-    if chosen is not None:  # other tables may have named rows without giving them a label
-        chosen = replace(chosen, labelled=chosen.read[given_labels(frame[label])[0]])
+    if chosen is not None:
+        labelled = chosen.read[given_labels(frame[label])[0]]
+        if not options.labels and not np.array_equal(labelled, chosen.labelled):
+            raise DataError(f"{source} has changed while it was read. Fit again when nothing writes to it.")
+        chosen = replace(chosen, labelled=labelled)  # other tables may have named rows without giving them a label
         out.note(_what_is_used(chosen, options))
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
     apart = {label, options.weight, options.label_weight, id, options.on}
