@@ -1,6 +1,6 @@
 """Methods on two moons: 400 rows, two labels for each moon, five draws.
 
-    python benchmarks/two_moons.py --out benchmarks/results/two_moons.csv
+    python benchmarks/moons.py --out benchmarks/results/moons.csv
 
 The moons are scikit-learn's, with noise of 0.08. "tuned" are settings for such rows: fewer neighbours and narrower
 kernels than the defaults for tables.
@@ -49,7 +49,7 @@ def accuracy(name, settings, draw):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--methods", nargs="+", choices=list(TUNED), default=list(TUNED))
-    parser.add_argument("--out", type=Path, default=Path("two_moons.csv"))
+    parser.add_argument("--out", type=Path, default=Path("moons.csv"))
     a = parser.parse_args()
     warnings.simplefilter("ignore")
     if not a.out.exists():
