@@ -73,6 +73,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # More unlabelled rows than are in X, in a file, which begins with those of X. No setting either.
     _more_rows: MappedRows | None = None
     learns_in_stream: ClassVar[bool] = False  # whether a fit learns from them
+    # Called with (rows done, in all) while a committee tells its student about them.
+    _on_rows: Callable[[int, int], object] | None = None
     # The workers of a cluster, where a fit uses some: set by ``deepsep.cluster.on_ray``. No setting either.
     _cluster: Any = None
 

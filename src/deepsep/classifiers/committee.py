@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -157,8 +157,6 @@ class Committee(Classifier):
 
     # Folds in place of its own, such as those of a comparison. No setting: clones and saved models have none.
     _folds: ClassVar[Folds | None] = None
-    # Called with (rows done, in all) while the committee tells its student about rows that are not in memory.
-    _on_rows: Callable[[int, int], object] | None = None
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
