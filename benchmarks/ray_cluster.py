@@ -249,6 +249,7 @@ def kills(a):
         frame = pd.concat([before[before["killed"] != VICTIMS[a.victim]], frame])
     frame = frame.sort_values("killed", key=lambda names: names.map([*VICTIMS.values()].index)).convert_dtypes()
     frame = frame[["killed", "rows", "kills", *(name for name in ("lost", "twice", "different") if name in frame)]]
+    place.parent.mkdir(parents=True, exist_ok=True)
     frame.to_csv(place, index=False)
     print(frame.to_string(index=False))
 
@@ -295,6 +296,7 @@ def done_before(folder: Path) -> int:
 
 def write(lines, place):
     frame = pd.DataFrame(lines).convert_dtypes()
+    place.parent.mkdir(parents=True, exist_ok=True)
     frame.to_csv(place, index=False)
     print(frame.to_string(index=False))
 
