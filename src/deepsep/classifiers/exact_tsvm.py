@@ -85,10 +85,11 @@ class ExactTSVM(LowDensitySVM):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Any:
         u = len(rows.unlabelled) if self.n_unlabeled is None else min(self.n_unlabeled, len(rows.unlabelled))
         if u > MOST_UNLABELLED:
+            most = f"n_unlabeled={MOST_UNLABELLED}"
             raise ParameterError(
-                f"{u:,} unlabelled rows are too many for ExactTSVM, whose time may double with each: the most are "
-                f"{MOST_UNLABELLED}. Set n_unlabeled={MOST_UNLABELLED} to train on that many, drawn at random, or use "
-                "TSVM."
+                f"{u:,} unlabelled rows are too many for {self.method_name}, whose time may double with each: the most "
+                f"are {MOST_UNLABELLED}. Pass {most} (to a command: --set {most}) to train on that many, drawn at "
+                "random, or use tsvm."
             )
         return super()._learn(rows, rng)
 

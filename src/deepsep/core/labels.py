@@ -166,12 +166,11 @@ def alike(classes: Array) -> list[list[str]]:
 
 def need_two_classes(labels: Labels) -> None:
     """Raise if the labels have only one class; warn if every labelled row has its own."""
-    if len(labels.classes) < 2:
-        raise LabelError(
-            f"all {int(labels.labelled.sum())} labelled rows belong to one class, {shown(labels.classes[0])}. "
-            "A classifier needs labels of at least two classes."
-        )
     n = int(labels.labelled.sum())
+    if len(labels.classes) < 2:
+        one = shown(labels.classes[0])
+        rows = f"all {n} labelled rows belong to one class, {one}" if n > 1 else f"there is one labelled row, of {one}"
+        raise LabelError(f"{rows}. A classifier needs labels of at least two classes.")
     if len(labels.classes) == n >= IDENTIFIERS:
         warn(
             f"all {n} labels differ ({', '.join(map(shown, labels.classes[:2]))} ...): that looks like an identifier, "
