@@ -22,11 +22,12 @@ CONNECTED = 1e-6  # an eigenvalue so close to 1 is that of a part of the graph w
 RIDGE = 1e-10
 
 
+@settings
 class SpectralKernel(GraphMethod):
     r"""A support vector machine with the kernel :math:`\sum_i \mu_i v_i v_i^\top`, v the eigenvectors of a graph.
 
-    Subclasses return the kernel's features of all rows in ``_features``: a matrix Z with the kernel Z Zᵀ. Their
-    constructors have the settings named here:
+    Subclasses return the kernel's features of all rows in ``_features``: a matrix Z with the kernel Z Zᵀ. They
+    share the settings named here:
 
     C
         Weight of the labels in the support vector machine.
@@ -36,8 +37,11 @@ class SpectralKernel(GraphMethod):
         As in :class:`GraphMethod`.
     """
 
-    C: float
-    n_components: int
+    n_components: int = 100
+    C: float = 10.0
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -114,11 +118,6 @@ class ClusterKernel(SpectralKernel):
 
     transfer: Literal["polynomial", "linear-step", "step"] = "polynomial"
     power: int = 5
-    n_components: int = 100
-    C: float = 10.0
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -186,12 +185,6 @@ class SpectralTransform(SpectralKernel):
     """
 
     method_name = "spectral-transform"
-
-    n_components: int = 100
-    C: float = 10.0
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
 
     def _features(self, vectors: Array, rows: TrainingRows) -> Array:
         codes = rows.codes[rows.labelled]
