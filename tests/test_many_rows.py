@@ -487,12 +487,21 @@ def test_bad_numbers_of_rows_are_refused(value: str, table: pd.DataFrame, tmp_pa
     assert "or all" in result.stderr
 
 
-def test_a_method_that_cannot_learn_in_a_stream_names_the_cure(table: pd.DataFrame, tmp_path: Path) -> None:
+def test_a_method_that_cannot_learn_in_a_stream_names_the_cure(table: pd.DataFrame, tmp_path: Path, few: None) -> None:
     table.to_parquet(tmp_path / "t.parquet", index=False)
     options = ("--label", "kind", "--method", "label-spreading", "--unlabelled", "all", "-o", tmp_path / "model")
     result = run("fit", tmp_path / "t.parquet", *options)
     assert result.exit_code == 2
     assert "--unlabelled 100000" in result.stderr
+
+
+def test_any_method_learns_from_all_rows_that_fit_into_memory(table: pd.DataFrame, tmp_path: Path) -> None:
+    table.to_parquet(tmp_path / "t.parquet", index=False)
+    for more in ((), ("--unlabelled", "all")):
+        options = ("--label", "kind", "--method", "label-spreading", "--no-report", "--seed", "0", *more)
+        assert run("fit", tmp_path / "t.parquet", *options, "-o", tmp_path / f"model{len(more)}").exit_code == 0
+    default, asked = (pd.read_parquet(tmp_path / f"model{n}" / "predictions.parquet") for n in (0, 2))
+    pd.testing.assert_frame_equal(default, asked)
 
 
 def test_an_interrupted_fit_leaves_nothing(table: pd.DataFrame, tmp_path: Path, monkeypatch, few: None) -> None:

@@ -143,7 +143,7 @@ def fit(
         from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder, describe_earlier
         from deepsep.scoring.to_label import GUESS
-        from deepsep.table.sampling import ENOUGH, IN_MEMORY
+        from deepsep.table.sampling import IN_MEMORY
         from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
@@ -161,12 +161,12 @@ def fit(
         weighted = bool(training.weight or training.label_weight)
         chosen = with_effort(parse_settings(settings or []), method, effort)
         estimator = build(method, chosen, seed, weighted=weighted)
-        if training.most_unlabelled(ENOUGH) is None or (training.most_unlabelled(ENOUGH) or 0) > IN_MEMORY:
+        place = _on_ray(estimator, address, workers) if engine is Engine.ray else nullcontext()
+        data = read_training(out, training, seed)
+        if data.large is not None and len(data.large.chosen.more):  # more rows than are in memory
             estimator.check_stream()
             if engine is Engine.ray:
                 raise ParameterError(f"on Ray, all rows are in memory: pass --unlabelled {IN_MEMORY}, or fewer.")
-        place = _on_ray(estimator, address, workers) if engine is Engine.ray else nullcontext()
-        data = read_training(out, training, seed)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
         asked = _asked(estimator, data, sets, per_class, abstain, costs)

@@ -81,11 +81,14 @@ class MappedRows:
 
     def part(self, index: Array) -> MappedRows:
         """Return some of the rows, which are not read yet."""
-        return MappedRows(self._map, index if self._index is None else self._index[index])
+        return self._of(index if self._index is None else self._index[index])
 
     def copy(self) -> MappedRows:
         """Return the same rows, from which something else can be subtracted."""
-        twin = MappedRows(self._map, self._index)
+        return self._of(self._index)
+
+    def _of(self, index: Array | None) -> MappedRows:
+        twin = MappedRows(self._map, index)
         twin._centre = self._centre
         return twin
 
