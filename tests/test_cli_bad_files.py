@@ -160,7 +160,7 @@ def test_no_labels(tmp_path: Path) -> None:
 
 def test_labels_of_one_class(tmp_path: Path) -> None:
     table = write(tmp_path / "people.csv", people(labelled=1))
-    assert_refused(fit(table), table, "one class", "'gold'")
+    assert_refused(fit(table), table, "one labelled row", "'gold'")
 
 
 def test_all_labels(tmp_path: Path) -> None:
