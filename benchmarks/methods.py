@@ -2,6 +2,7 @@
 
     python benchmarks/methods.py --only digits --methods knn,random-forest          # sklearn's digits
     python benchmarks/methods.py --tables FOLDER --all --jobs 2 --out results.csv   # and every Parquet file
+    python benchmarks/methods.py --methods self-training:estimator=random-forest    # a method with other settings
     python benchmarks/methods.py --summary here.csv there.csv --per-table           # tables of what was measured
 
 A cell is one method on one split of one table (`tables.py` says how they are split): it is fitted to the labelled and
@@ -39,9 +40,15 @@ FIGURES = ["accuracy", "balanced_accuracy", "ece", "log_loss", "seconds"]
 COLUMNS = [*KEY, *FIGURES, "error"]
 
 
+def build(name, **given):
+    """Return a method by its name in the catalogue; settings that are strings may follow it."""
+    name, *others = name.split(":")
+    return method(name, **dict(other.split("=") for other in others), **given)
+
+
 def settings_of(name):
     """Return a short name of all settings of a method, so that results with others are not taken for these."""
-    given = {key: repr(value) for key, value in method(name).get_params().items() if "random_state" not in key}
+    given = {key: repr(value) for key, value in build(name).get_params().items() if "random_state" not in key}
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -55,7 +62,7 @@ def measure(cell, folder):
         labelled, unlabelled = split(codes, cell["labels"], cell["seed"])
         rows = np.concatenate([labelled, unlabelled])
         y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
-        model = method(cell["method"], random_state=cell["seed"])
+        model = build(cell["method"], random_state=cell["seed"])
         start = time.perf_counter()
         model.fit(X[rows], y)
         seconds = time.perf_counter() - start
@@ -182,7 +189,7 @@ def wanted_methods(parser, a):
     names = list(methods()) if a.all else a.methods.split(",")
     for name in names:
         try:
-            method(name)
+            build(name)
         except (ImportError, ValueError) as error:
             parser.error(str(error))
     return names

@@ -41,6 +41,7 @@ SIZES = (0, 1_000, 10_000, 100_000, 1_000_000)
 METHODS = {
     "tsvm": lambda draw: method("tsvm", random_state=draw),
     "deepsep": lambda draw: method("deepsep", random_state=draw),
+    "deepsep, all rows": lambda draw: method("deepsep", propensity_rows=None, random_state=draw),
     "committee": lambda draw: method("committee", effort="fast", n_jobs=1, random_state=draw),
 }
 

@@ -176,6 +176,7 @@ def test_published_settings():
     settings = DeepSep.as_published(random_state=3).get_params()
     expected = {"hidden": (128, 32), "dropout": 0.5, "rounds": 6, "propensity_epochs": 10, "label_epochs": 10}
     expected |= {"C": 0.1, "C_star": None, "n_unlabeled": 250, "decay": 0.8, "smoothing": 1e-3, "balance": True}
+    expected |= {"propensity_rows": None}
     expected |= {"random_state": 3, "algorithm": "cccp", "pretrain": None}
     assert {name: settings[name] for name in expected} == expected
     assert list(settings["l2"]) == sorted(settings["l2"], reverse=True)
@@ -269,6 +270,27 @@ def test_stages_can_be_set(propensity, balance):
     X, y, names = segments()
     model = DeepSep(**QUICK, propensity=propensity, balance=balance, n_unlabeled=100, C_star="pool", random_state=0)
     assert (model.fit(X, y).predict(X) == names).mean() > 0.75
+
+
+@pytest.mark.parametrize(("most", "epochs", "rows"), [(None, 5, 370), (1_850, 5, 370), (800, 2, 370), (200, 1, 200)])
+def test_rows_met_in_a_round_are_limited(monkeypatch, most, epochs, rows):
+    """370 unlabelled rows five times; else fewer times, and at last fewer rows, others in each round."""
+    X, y, _ = segments()
+    met, train = [], NumpyNetwork.train
+
+    def noted(network, X, targets, **phase):
+        if phase["loss"] == "mse":
+            met.append((phase["epochs"], np.asarray(X[:])))
+        return train(network, X, targets, **phase)
+
+    monkeypatch.setattr(NumpyNetwork, "train", noted)
+    settings = {**QUICK, "propensity_epochs": 5, "n_networks": 1, "random_state": 0}
+    model = DeepSep(**settings, propensity_rows=most).fit(X, y)
+    assert [(count, len(seen)) for count, seen in met] == [(epochs, rows)] * 2
+    assert np.array_equal(met[0][1], met[1][1]) == (rows == 370)
+    if rows == 370:
+        whole = DeepSep(**settings | {"propensity_epochs": epochs}, propensity_rows=None).fit(X, y)
+        np.testing.assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
 
 
 @pytest.mark.filterwarnings("ignore::deepsep.errors.CollapseWarning")  # shares this far off may empty a class
@@ -501,6 +523,7 @@ X_GOOD, Y_GOOD, _ = segments(60, 12)
         ({"rounds": -1}, "rounds=-1"),
         ({"initial_epochs": 0}, "initial_epochs=0"),
         ({"batch_size": 0}, "batch_size=0"),
+        ({"propensity_rows": 0}, "propensity_rows=0; pass an integer of at least 1, or None"),
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"decay": -0.1}, "decay=-0.1"),
         ({"learning_rate": 0}, "learning_rate=0"),

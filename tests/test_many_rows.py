@@ -262,21 +262,23 @@ def test_weights_reach_rows_in_a_file(rows) -> None:
     np.testing.assert_array_equal(part.coef_, whole.coef_)
 
 
-@pytest.mark.parametrize("n_unlabeled", [200, None])
-def test_deepsep_over_rows_in_a_file_is_the_same_to_the_bit(rows, n_unlabeled: int | None, monkeypatch) -> None:
+@pytest.mark.parametrize(("n_unlabeled", "most"), [(200, 300), (200, None), (None, None)])
+def test_deepsep_over_rows_in_a_file_is_the_same_to_the_bit(rows, n_unlabeled, most, monkeypatch) -> None:
     for module in (low_density, training_run):  # embeddings of more than 250 rows go to a file
         monkeypatch.setattr(module, "GATHERED", 250)
     X, y = rows
-    make = lambda: DeepSep(rounds=2, initial_epochs=5, n_networks=2, n_unlabeled=n_unlabeled, random_state=0)  # noqa: E731
+    settings = {"rounds": 2, "initial_epochs": 5, "n_networks": 2, "propensity_rows": most, "random_state": 0}
+    make = lambda: DeepSep(**settings, n_unlabeled=n_unlabeled)  # noqa: E731
     whole, part = in_memory_and_in_stream(make, X, y)
     np.testing.assert_array_equal(part.predict_proba(X), whole.predict_proba(X))
     np.testing.assert_array_equal(part.label_distributions_, whole.label_distributions_[:300])
 
 
-def test_rows_in_a_file_are_met_at_least_once_and_fewer_than_in_memory(rows, monkeypatch) -> None:
+def test_rows_in_a_file_are_met_at_least_once_if_all_are_asked_for_and_fewer_than_in_memory(rows, monkeypatch) -> None:
     monkeypatch.setattr("deepsep.classifiers.deepsep.VISITS", 1_500)
     X, y = rows
-    make = lambda epochs: DeepSep(rounds=1, initial_epochs=3, propensity_epochs=epochs, random_state=0)  # noqa: E731
+    settings = {"rounds": 1, "initial_epochs": 3, "propensity_rows": None, "random_state": 0}
+    make = lambda epochs: DeepSep(**settings, propensity_epochs=epochs)  # noqa: E731
     part = make(10)
     part._more_rows = MappedRows.write([X], X.shape)
     part.fit(X[:300], y[:300])

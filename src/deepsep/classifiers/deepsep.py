@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self
@@ -49,7 +50,7 @@ Array = NDArray[Any]
 
 VALIDATION_FROM = 50  # labelled rows below which none are held out
 CALIBRATION_FOLDS = 3
-VISITS = 3_000_000  # rows met in a phase on propensities, if they are not in memory; each is met at least once
+VISITS = 3_000_000  # rows of a file met in a phase on propensities, if all are asked for; each is met at least once
 NETWORKS, NOISE = 3, 0.2  # of the default network
 SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
 
@@ -68,7 +69,8 @@ class DeepSep(TransformerMixin, Classifier):
     with a little noise on the features and a larger penalty. The TSVMs see up to 10,000 unlabelled rows instead of 250,
     which were chosen for speed. They do not balance classes: where the shares among the labels are not those of the
     population, balancing pulls the boundaries to the wrong place. And a round trains on propensities for 3 epochs
-    instead of 10, which is as accurate and faster.
+    instead of 10, which is as accurate and faster, and on 15,000 rows at most: many more, beside few labels, make the
+    network forget the labels.
 
     Parameters
     ----------
@@ -99,6 +101,9 @@ class DeepSep(TransformerMixin, Classifier):
     propensity_epochs, label_epochs : int, default=3 and 10
         Epochs of a round on the unlabelled rows (mean squared error to the TSVMs' probabilities) and then on the
         labelled ones (KL divergence), at a tenth of ``learning_rate``. Each phase has a fresh Adam.
+    propensity_rows : int or None, default=15_000
+        Most rows that a round's epochs on the unlabelled rows meet, all epochs together: with more, there are fewer
+        epochs, and of more than that, so many rows are drawn in each round. None: all rows in each epoch.
     learning_rate : float, default=1e-3
         Of Adam.
     batch_size : int, default=32
@@ -197,6 +202,7 @@ class DeepSep(TransformerMixin, Classifier):
     rounds: int = 6
     initial_epochs: int = 100
     propensity_epochs: int = 3
+    propensity_rows: int | None = 15_000
     label_epochs: int = 10
     learning_rate: float = 1e-3
     batch_size: int = 32
@@ -266,6 +272,7 @@ class DeepSep(TransformerMixin, Classifier):
             "rounds": 6,
             "initial_epochs": 100,
             "propensity_epochs": 10,
+            "propensity_rows": None,
             "label_epochs": 10,
             "learning_rate": 1e-3,
             "batch_size": 32,
@@ -384,15 +391,16 @@ class DeepSep(TransformerMixin, Classifier):
         return np.sort(np.concatenate([train, back])), np.setdiff1d(held, back)
 
     def _plan(self, rows: TrainingRows) -> Plan:
-        epochs = self.propensity_epochs
-        if self._more_rows is not None and epochs:
-            epochs = max(1, min(epochs, VISITS // len(rows.unlabelled)))
+        epochs, most = self.propensity_epochs, self.propensity_rows
+        if epochs and rows.unlabelled.size:
+            visits = most or (VISITS if self._more_rows is not None else math.inf)
+            epochs = int(max(1, min(epochs, visits // len(rows.unlabelled))))
         slow = partial(Phase, learning_rate=self.learning_rate / 10, batch_size=self.batch_size)
         labels = slow("labels", False, "kl", self.label_epochs)
         return Plan(
             rounds=self.rounds,
             initial=Phase("initial", False, "kl", self.initial_epochs, self.learning_rate, self.batch_size, True),
-            propensities=slow("propensities", True, "mse", epochs),
+            propensities=slow("propensities", True, "mse", epochs, most_rows=most),
             labels=labels,
             smoothing=self.smoothing,
         )
@@ -588,6 +596,8 @@ class DeepSep(TransformerMixin, Classifier):
             ("batch_size", 1),
         ):
             require(self, name, is_integer(getattr(self, name), least), f"an integer of at least {least}")
+        most = self.propensity_rows
+        require(self, "propensity_rows", most is None or is_integer(most, 1), "an integer of at least 1, or None")
         for name in ("dropout", "decay", "validation_fraction"):
             value = getattr(self, name)
             require(self, name, is_number(value) and 0 <= value < 1, "a number from 0 to below 1")

@@ -35,6 +35,7 @@ class Phase:
     learning_rate: float
     batch_size: int
     stops_early: bool = False  # where rows are held out
+    most_rows: int | None = None  # of more, so many are drawn
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,10 @@ class TrainingRun:
     ) -> list[float]:
         rows = self.rows
         index, X = (rows.unlabelled, rows.D1) if phase.on_unlabelled else (rows.labelled, rows.D0)
+        if phase.most_rows is not None and phase.most_rows < len(index):
+            drawn = np.sort(rng.choice(len(index), phase.most_rows, replace=False))
+            index, targets = index[drawn], targets[drawn]
+            X = rows.part(index)
         return network.train(
             X,
             targets,
