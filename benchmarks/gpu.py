@@ -42,7 +42,7 @@ def fit(job, n):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     torch.zeros(1, device=device)  # makes the context of CUDA, which is not what is measured
-    many = DeepSep(device=device, batch_size=BATCH, random_state=0)
+    many = DeepSep(device=device, batch_size=BATCH, propensity_rows=None, random_state=0)
     model = Committee(random_state=0) if job == "committee" else many
     start = time.perf_counter()
     model.fit(X, y)
