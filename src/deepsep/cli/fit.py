@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from deepsep.cli.training import Training
     from deepsep.scoring.decisions import Decisions
+    from deepsep.table.locations import Place
     from deepsep.table.queries import Query
 
 WIDE = 1_000  # columns from which a report takes minutes
@@ -132,6 +133,9 @@ def fit(
     folds early, once all members are fitted. Columns that are given for labelled rows only are not used, unless named
     in --keep.
 
+    TABLE may be several files, a pattern in quotes such as 'parts/*.csv', or a folder of Parquet parts: they are one
+    table, in the order in which they are named, and sorted by name in a pattern or a folder. All need the same columns.
+
     With --engine ray, a part of the fit is done on a Ray cluster: the rows of a TSVM and of DeepSep's boundaries are
     divided among its workers, and the student of a committee is trained by all of them. The result is the same.
 
@@ -143,6 +147,7 @@ def fit(
         from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder, describe_earlier
         from deepsep.scoring.to_label import GUESS
+        from deepsep.table.queries import Query
         from deepsep.table.sampling import IN_MEMORY
         from deepsep.workbook.book import save_workbook
 
@@ -196,7 +201,7 @@ def fit(
                 place=place,
             )
             save_model(fitted.model, fitted.files, target)
-            if to is not None and not isinstance(source, Path) and training.id is not None:
+            if to is not None and isinstance(source, Query) and training.id is not None:
                 from deepsep.models import load
                 from deepsep.scoring.query_scores import write_scores
 
@@ -218,18 +223,20 @@ def _on_ray(estimator: Any, address: str | None, workers: int | None) -> Abstrac
     return on_ray(estimator, address=address, workers=workers)
 
 
-def _check_table(source: Path | Query, to: str | None, id: str | None, replace: bool) -> None:
+def _check_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:
     """Raise before a long fit if the predictions cannot go to the table."""
     if to is None:
         if replace:
             raise ParameterError("--replace belongs to --to.")
         return
-    if isinstance(source, Path):
+    from deepsep.databases.opening import open_writer
+    from deepsep.scoring.scores_tables import ScoresTable
+    from deepsep.table.queries import Query
+
+    if not isinstance(source, Query):
         raise ParameterError("--to names a table of the database in --from. Leave it out: there is a file in --output.")
     if id is None:
         raise ParameterError("--to needs --id: the column that tells the rows apart.")
-    from deepsep.databases.opening import open_writer
-    from deepsep.scoring.scores_tables import ScoresTable
 
     with open_writer(source.database) as connection:
         if ScoresTable(connection, to, id).record is not None and not replace:

@@ -17,7 +17,7 @@ from deepsep.cli.options import (
     Engine,
     Id,
     Json,
-    MaybeTableFile,
+    MaybeTableFiles,
     ModelFolder,
     PerClass,
     Quiet,
@@ -35,14 +35,14 @@ from deepsep.cli.options import (
 @takes_reading_options()
 def score(
     model: ModelFolder,
-    table: MaybeTableFile = None,
+    table: MaybeTableFiles = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is a folder of parts.",
+            help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is several files.",
             show_default=False,
         ),
     ] = None,
@@ -82,7 +82,7 @@ def score(
             show_default=False,
         ),
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="ray: score the parts of a folder on a Ray cluster.")] = Engine.local,
+    engine: Annotated[Engine, typer.Option(help="ray: score files to a folder on a Ray cluster.")] = Engine.local,
     address: Address = None,
     workers: Workers = None,
     fail_on_drift: Annotated[
@@ -104,8 +104,11 @@ def score(
     With --reasons every column is left out in turn, by values of the training table in its place, so that every row is
     predicted some eight times for each column: quick with --fast, slow with a committee.
 
-    A run that was killed goes on where it stopped, if it is started again. Parts of a folder that cannot be read are
-    named and left out, the others are scored, and the exit code is 4; once they have been written again, the same
+    TABLE may be several files, a pattern in quotes such as 'parts/*.csv', or a folder of Parquet parts: they are one
+    table, in the order in which they are named, and sorted by name in a pattern or a folder.
+
+    A run that was killed goes on where it stopped, if it is started again. Of several files, those that cannot be read
+    are named and left out, the others are scored, and the exit code is 4; once they have been written again, the same
     command scores only what is missing.
 
     The rows are compared with the training table, and a notice says in which columns they differ. A file beside the
@@ -125,13 +128,14 @@ def score(
         from deepsep.scoring import score_file, score_query
         from deepsep.scoring.costs import read_costs
         from deepsep.scoring.remembered import profile_of, provenance_of
+        from deepsep.table.queries import Query
 
         if fast and exact:
             raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
         source = source_of(table, database, query)
         if (output is None) is (to is None):
             raise ParameterError("where should the predictions go? Name a file with --output, or a table with --to.")
-        if isinstance(source, Path) and to is not None:
+        if not isinstance(source, Query) and to is not None:
             raise ParameterError("--to names a table of the database in --from. Name a file with --output instead.")
         if replace and to is None:
             raise ParameterError("--replace belongs to --to: a file is always replaced.")
@@ -162,7 +166,7 @@ def score(
         }
         began = time.perf_counter()
         with out.share("Scoring") as progress:
-            if isinstance(source, Path) or to is None:
+            if not isinstance(source, Query) or to is None:
                 how: dict[str, Any] = {"engine": engine.value, "address": address, "workers": workers}
                 how |= reading.for_reader()
                 done = score_file(fitted, source, output or "", **asked, **how, progress=progress)

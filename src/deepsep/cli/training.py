@@ -22,7 +22,7 @@ from deepsep.table.batches import TableFile
 from deepsep.table.columns import key_text
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import USUAL
-from deepsep.table.locations import find_column, kind_of, part_files
+from deepsep.table.locations import Place, files_of, find_column, kind_of
 from deepsep.table.queries import Query, QueryTable
 from deepsep.table.sampling import (
     ENOUGH,
@@ -51,7 +51,7 @@ class LargeTable:
 
     Attributes
     ----------
-    source : path or Query
+    source : path, SeveralFiles or Query
         The rows.
     id : str or None
         The column by which they are known in the outputs.
@@ -65,7 +65,7 @@ class LargeTable:
         Which rows are learned from, and which of them are in memory.
     """
 
-    source: Path | Query
+    source: Place | Query
     id: str | None
     order: str | None
     weight: str | None
@@ -204,7 +204,7 @@ def _files(how: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choose(
-    source: Path | Query,
+    source: Place | Query,
     id: str | None,
     label: str | None,
     is_known: Any,
@@ -217,7 +217,7 @@ def _choose(
         return choose_rows(tables, label=label, is_known=is_known, n=most, in_memory=IN_MEMORY, seed=seed)
 
 
-def _read(source: Path | Query, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
+def _read(source: Place | Query, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
     return read_table(source, **how) if chosen is None else read_rows(source, chosen.read, **how)
 
 
@@ -298,13 +298,12 @@ def _only_label(file: Path, on: str, weight: str | None) -> str | None:
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
 
-def column_names(table: Path | Query, reading: ReadingOptions) -> list[str]:
+def column_names(table: Place | Query, reading: ReadingOptions) -> list[str]:
     """Return the names of the columns of a table."""
     if isinstance(table, Query):
         with open_reader(table.database) as connection:
             return QueryTable(connection, table.sql).names
-    parts = part_files(table) if kind_of(table) == "parts" else [table]
-    return list(TableFile(parts[0], **reading.for_reader()).names)
+    return list(TableFile(files_of(table)[0], **reading.for_reader()).names)
 
 
 def _what_was_added(file: Path, summary: dict[str, Any], options: TrainingOptions) -> str:

@@ -30,6 +30,7 @@ from deepsep.scoring.leaving_out import LeavingOut
 from deepsep.scoring.parts import Part, Report, UnreadablePart
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
 from deepsep.scoring.writing import MARK, Writer
+from deepsep.table.batches import TableFile, same_identifiers
 from deepsep.table.compiled import CompiledEncoding
 
 PIECE = 20.0  # seconds of work that a killed run may lose
@@ -74,6 +75,9 @@ def id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
     """Return the Arrow type of the column of identifiers."""
     types = {}
     if id is not None:
+        if len(parts) > 1:
+            sources = [getattr(part.source, "table", part.source) for part in parts]
+            same_identifiers([source for source in sources if isinstance(source, TableFile)], id)
         schemas = [pa.schema({id: part.source.id_type(id)}) for part in parts]
         try:
             types[id] = pa.unify_schemas(schemas, promote_options="permissive").field(id).type
