@@ -1,6 +1,7 @@
 """Several files as one table: patterns, lists and folders give what one file with all rows gives."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def split(table: pd.DataFrame, folder: Path, kind: str) -> list[Path]:
     """Write the table in three files, the columns of one in another order."""
     folder.mkdir()
     bounds = [0, 100, 101, ROWS]
-    parts = [table[a:b].reset_index(drop=True) for a, b in zip(bounds, bounds[1:], strict=False)]
+    parts = [table[a:b].reset_index(drop=True) for a, b in pairwise(bounds)]
     parts[2] = parts[2][parts[2].columns[::-1]]
     return [write(part, folder / f"part-{i}.{kind}") for i, part in enumerate(parts)]
 

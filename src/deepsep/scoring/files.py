@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -190,7 +191,7 @@ def score_file(
         else:
             files = files_of(place)
             n_files = len(files)
-            parts, failed = _plan(scoring, place, files, None if to_folder else Path(goal.name), reading)
+            parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), reading)
         if goal.suffix.lower() == ".xlsx" and not to_folder:
             _check_sheet(parts, len(scoring.model.classes_))
         scoring.choose(parts)
@@ -234,13 +235,18 @@ def score_file(
     }
     _write_beside(beside, {"deepsep": "drift", "source": str(place), **done})
     warn_of_drift(done["drift"])
+    warn_of_failed(failed, n_files)
+    return done
+
+
+def warn_of_failed(failed: Mapping[str, str], n_files: int) -> None:
+    """Warn if parts could not be read."""
     if failed:
         reasons_why = "".join(f"\n  {name}: {why}" for name, why in failed.items())
         warn(
             f"{len(failed)} of {n_files} parts could not be read, and the result lacks their rows:{reasons_why}\n"
             "Write them again and score again: only what is missing is then scored."
         )
-    return done
 
 
 def _check_beside(place: Path) -> None:
@@ -272,7 +278,7 @@ def _name(file: Path, first_row: int | None) -> str:
     return hashlib.sha256(stamp.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def _plan(
+def plan_parts(
     scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: dict[str, Any]
 ) -> tuple[list[Part], dict[str, str]]:
     """Return the parts to score and those that cannot be read; ``target`` is None if each goes to a file of its own."""

@@ -134,25 +134,30 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
     return total(tallies, counts())
 
 
-def score_to_table(
+def score_to_database(
     model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, table: ScoresTable
 ) -> list[Tally]:
-    """Score the only part to a table of a database, a transaction per batch, and return what it holds."""
-    (part,) = parts
+    """Score the parts to a table of a database, a transaction per batch, and return what each holds."""
     types = label_type(model, options["decisions"], options["leaving_out"]) | id_type(parts, options["id"])
-    profile, row, whole = options["profile"], part.first_row, Tally()
-    drift = None if profile is None else Counts(profile, options["every"])
+    profile, tallies = options["profile"], []
     writer = TableWriter(table, types)
-    for scored, share in scored_batches(model, part, options, 0):
-        writer.write(scored.frame)
-        if drift is not None:
-            scored.count(drift, row)
-        whole += scored.tally
-        row += len(scored.frame)
-        report(len(scored.frame), share)
+    for part in parts:
+        row, whole, error = part.first_row, Tally(), None
+        drift = None if profile is None else Counts(profile, options["every"])
+        try:
+            for scored, share in scored_batches(model, part, options, 0):
+                writer.write(scored.frame)
+                if drift is not None:
+                    scored.count(drift, row)
+                whole += scored.tally
+                row += len(scored.frame)
+                report(len(scored.frame), share)
+        except UnreadablePart as reason:  # what was read of it stays
+            error = str(reason)
+        tallies.append(replace(whole, drift=drift, error=error))
     if writer.empty:
-        writer.write(_no_rows(model, part, options))
-    return [replace(whole, drift=drift)]
+        writer.write(_no_rows(model, parts[0], options))
+    return tallies
 
 
 def _no_rows(model: Any, part: Part, options: Mapping[str, Any]) -> pd.DataFrame:
