@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from typer.testing import CliRunner
 
-from deepsep import TSVM, Committee, DeepSep, for_table, method
+from deepsep import TSVM, Committee, DeepSep, for_table, load, method
 from deepsep.cli import app
 from deepsep.cluster import on_ray
 from deepsep.cluster.sharded_rows import ShardedRows, ShardedRowsMaker
@@ -333,6 +334,23 @@ def test_options_that_do_not_go_together(tmp_path, command, options, message):
     assert result.exit_code == 2
     assert message in result.output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("shard", "few"), [(None, True), (1_000, False)])
+@pytest.mark.parametrize("unlabelled", [(), ("--unlabelled", "1500"), ("--unlabelled", "all")])
+def test_too_few_rows_for_a_cluster_are_noted_and_all_are_read(tmp_path, monkeypatch, shard, few, unlabelled):
+    monkeypatch.setattr("deepsep.cluster.ray_fit.on_ray", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("deepsep.cli.training.IN_MEMORY", 500)
+    if shard:
+        monkeypatch.setattr("deepsep.cluster.sharded_rows.SHARD_ROWS", shard)
+    X, y = table(2_000)
+    pd.DataFrame(X, columns=list("uvwxyz")).assign(segment=y).to_parquet(tmp_path / "table.parquet", index=False)
+    options = ["--label", "segment", "--method", "tsvm", "--no-report", "--engine", "ray", *unlabelled]
+    result = CliRunner().invoke(app, ["fit", str(tmp_path / "table.parquet"), *options, "-o", str(tmp_path / "model")])
+    assert result.exit_code == 0, result.output
+    n = 1_500 if "1500" in unlabelled else 1_940
+    assert (f"A cluster cannot help with {n:,} unlabelled rows" in result.stderr) == few
+    assert load(tmp_path / "model")[-1].n_unlabeled_ == n
 
 
 @pytest.mark.slow

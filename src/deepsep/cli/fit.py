@@ -148,7 +148,6 @@ def fit(
         from deepsep.files.manifest import check_model_folder, describe_earlier
         from deepsep.scoring.to_label import GUESS
         from deepsep.table.queries import Query
-        from deepsep.table.sampling import IN_MEMORY
         from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
@@ -167,11 +166,11 @@ def fit(
         chosen = with_effort(parse_settings(settings or []), method, effort)
         estimator = build(method, chosen, seed, weighted=weighted)
         place = _on_ray(estimator, address, workers) if engine is Engine.ray else nullcontext()
-        data = read_training(out, training, seed)
+        data = read_training(out, training, seed, in_memory=engine is Engine.ray)
         if data.large is not None and len(data.large.chosen.more):  # more rows than are in memory
             estimator.check_stream()
-            if engine is Engine.ray:
-                raise ParameterError(f"on Ray, all rows are in memory: pass --unlabelled {IN_MEMORY}, or fewer.")
+        if engine is Engine.ray:
+            _note_few_rows(out, estimator, data)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
         asked = _asked(estimator, data, sets, per_class, abstain, costs)
@@ -221,6 +220,16 @@ def _on_ray(estimator: Any, address: str | None, workers: int | None) -> Abstrac
 
     check_distributed(estimator)
     return on_ray(estimator, address=address, workers=workers)
+
+
+def _note_few_rows(out: Console, estimator: Any, data: Training) -> None:
+    """Say so if the rows are too few for a cluster."""
+    from deepsep.cluster.sharded_rows import SHARD_ROWS
+
+    n = int((~data.labelled).sum())
+    n = min(n, getattr(estimator, "n_unlabeled", None) or n)
+    if n <= SHARD_ROWS:
+        out.note(f"A cluster cannot help with {n:,} unlabelled rows: up to {SHARD_ROWS:,} are quicker without it.")
 
 
 def _check_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:
@@ -373,7 +382,7 @@ def fit_and_measure(
         out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")
     began = time.perf_counter()
     model = for_table(estimator, keep=keep)
-    weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
+    weights = {} if data.weight is None else {"sample_weight": data.weight}
     columns = model[0].fit_transform(data.X, data.labels)
     findings = check_fit(columns, data.labels, estimator, data.weight, model[0].left_out_)
     if data.large is not None:
@@ -381,17 +390,18 @@ def fit_and_measure(
     on_step: Callable[[int, int, str], object] | None = None
     with ExitStack() as stack:
         stack.enter_context(_silent_workers())
+        encoded = model[1:-1].fit_transform(columns, data.labels)
         if data.large is not None:
             from deepsep.cli.many_rows import learning_from_all, predict_all
 
-            stack.enter_context(learning_from_all(out, model, columns, data))
+            stack.enter_context(learning_from_all(out, model, encoded, data))
         if together:
             on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
             with place:
-                _fit_committee(out, model[1:], columns, data.labels, weights)
+                _fit_committee(out, model[-1], encoded, data.labels, weights)
         else:
             with place, watching(out, model[-1], method):
-                model[1:].fit(columns, data.labels, **weights)
+                model[-1].fit(encoded, data.labels, **weights)
             if report:
                 out.note("Evaluating it by cross-validation, next to other methods ...")
                 on_step = stack.enter_context(out.steps("Report"))
@@ -478,11 +488,11 @@ def _decide(out: Console, model: Any, asked: dict[str, Any]) -> Decisions:
     return Decisions.of(model, **asked)
 
 
-def _fit_committee(out: Console, pipeline: Any, columns: Any, labels: Any, weights: dict[str, Any]) -> None:
+def _fit_committee(out: Console, committee: Any, X: Any, labels: Any, weights: dict[str, Any]) -> None:
     """Fit a committee; if Ctrl-C ends the folds, it is kept with what is known by then."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", InterruptWarning)
-        pipeline.fit(columns, labels, **weights)
+        committee.fit(X, labels, **weights)
     if any(text.startswith("interrupted") for text in out.warnings):
         out.note("The model is written with what is known; Ctrl-C again ends without one.")
 
