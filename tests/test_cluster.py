@@ -2,7 +2,10 @@
 
 import os
 import signal
-from contextlib import nullcontext
+import threading
+import time
+from contextlib import nullcontext, suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -216,6 +219,63 @@ def test_the_student_of_a_committee(ray):
     assert_array_equal(here.label_distributions_, there.label_distributions_)
     assert_allclose(here.student_.predict_proba(X), there.student_.predict_proba(X), atol=0.01)
     assert there.student_agreement_ == pytest.approx(here.student_agreement_, abs=0.01)
+
+
+def processes(kind):
+    """Return the processes of Ray workers of one kind that belong to this one."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            if (place / "cmdline").read_bytes().startswith(f"ray::{kind}".encode()):
+                raylet = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+                if int(Path(f"/proc/{raylet}/stat").read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                    found.add(int(place.name))
+    return found
+
+
+class KillInTraining(threading.Thread):
+    """Kills a worker that trains, once it has used some seconds of its processor, and sees who comes after it."""
+
+    def __init__(self, seconds):
+        super().__init__(daemon=True)
+        self.seconds, self.killed, self.seen, self.over = seconds, None, set(), False
+
+    def run(self):
+        began = {}
+        while not self.over:
+            self.seen |= processes("RayTrainWorker")
+            for pid in processes("RayTrainWorker.run_train_fn"):
+                began.setdefault(pid, self.used(pid))
+            for pid, before in began.items():
+                if self.killed is None and self.used(pid) > before + self.seconds:
+                    os.kill(pid, signal.SIGKILL)
+                    self.killed = pid
+            time.sleep(0.002)
+
+    @staticmethod
+    def used(pid):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_a_worker_killed_in_the_training_of_a_student_changes_no_bit(ray):
+    X, y = table(1_000)
+    settings = {"members": ["logistic-regression"], "n_jobs": 1, "random_state": 0}
+    whole = fit_on_ray(Committee(**settings), X, y, workers=2).student_
+    killer = KillInTraining(seconds=3)
+    killer.start()
+    after = fit_on_ray(Committee(**settings), X, y, workers=2).student_
+    killer.over = True
+    killer.join()
+    assert killer.killed in killer.seen
+    assert len(killer.seen) >= 4, "both workers start again"
+    for name, value in whole.network_weights_.items():
+        assert_array_equal(after.network_weights_[name], value, err_msg=name)
 
 
 def test_training_together_is_training(tmp_path):
