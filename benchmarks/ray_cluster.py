@@ -86,7 +86,7 @@ class Bench:
             people.iloc[index].to_parquet(self.people / f"part-{number:03d}.parquet", index=False)
 
     def committee(self):
-        return TimedCommittee(members=["logistic-regression", "knn"], n_jobs=1, random_state=0)
+        return Committee(members=["logistic-regression", "knn"], n_jobs=1, random_state=0)
 
     def score(self, workers: int, target: str, **options) -> pd.DataFrame:
         how = {"engine": "ray", "workers": workers} if workers else {}
