@@ -220,15 +220,15 @@ def parent(pid: int) -> int:
 
 
 class Killer(threading.Thread):
-    """Kills one worker at a random moment after the first of them has started."""
+    """Kills one worker at a random moment after the first of them has started, or what ``begun`` names."""
 
-    def __init__(self, name: str, chance: random.Random, within: float) -> None:
+    def __init__(self, name: str, chance: random.Random, within: float, begun: str) -> None:
         super().__init__(daemon=True)
-        self.kind, self.chance, self.wait = name, chance, chance.random() * within
+        self.kind, self.chance, self.wait, self.begun = name, chance, chance.random() * within, begun
         self.killed, self.over, self.began = 0, False, 0.0
 
     def run(self) -> None:
-        while not self.over and not workers_of(self.kind):
+        while not self.over and not workers_of(self.begun):
             time.sleep(0.01)
         self.began = time.perf_counter()
         time.sleep(self.wait)
@@ -238,11 +238,11 @@ class Killer(threading.Thread):
             self.killed = 1
 
 
-def kill_workers(name, work, kills, chance):
+def kill_workers(name, work, kills, chance, within=3.0, begun=None):
     """Do the work again and again, each time with a worker killed at a random moment; yield the results."""
-    within, killed = 3.0, 0
+    killed = 0
     while killed < kills:
-        killer = Killer(name, chance, within)
+        killer = Killer(name, chance, within, begun or name)
         killer.start()
         result = work()
         killer.over = True
@@ -308,9 +308,10 @@ def kill_student(bench, kills, chance):
     start(2)
     work = partial(bench.student, 2)
     whole = work().student_.network_weights_
+    after_kills = kill_workers("RayTrainWorker", work, kills, chance, 15.0, "RayTrainWorker.run_train_fn")
     found = [
         sum(int((value != whole[name]).sum()) for name, value in model.student_.network_weights_.items())
-        for model in kill_workers("RayTrainWorker", work, kills, chance)
+        for model in after_kills
     ]
     ray.shutdown()
     return {"rows": UNLABELLED, "different": sum(found)}
