@@ -1,7 +1,8 @@
 """Scoring and fits on a local Ray cluster, beside the same without Ray, and what killed workers and programs leave.
 
     python benchmarks/ray_cluster.py same      # here and with 1, 2 and 4 workers
-    python benchmarks/ray_cluster.py kills --victim scoring     # ten kills of workers; also TSVM, and program
+    python benchmarks/ray_cluster.py student --rows 20000       # the training of a student of so many rows alone
+    python benchmarks/ray_cluster.py kills --victim scoring     # ten kills of workers; also TSVM, student, and program
 
 Rows have 20 columns of numbers. Seconds are the clock's, since the work is done in other processes; ways take turns,
 and the median counts. On one machine Ray can only cost: what is measured is how much, and that the results are the
@@ -43,6 +44,7 @@ WORKERS = (0, 1, 2, 4)  # 0: without Ray
 VICTIMS = {
     "scoring": "a worker that scores",
     "TSVM": "a worker of a TSVM",
+    "student": "a worker that trains a student",
     "program": "the program that scores, then started again",
 }
 KILLED = """
@@ -51,6 +53,16 @@ from deepsep.scoring import score_file
 score_file(sys.argv[1], sys.argv[2], sys.argv[3], id="id", fast=True, batch_rows=500, engine="ray", workers=2,
            progress=lambda rows, share: print(rows, flush=True))
 """
+
+
+class TimedCommittee(Committee):
+    """A committee that knows how long the training of its student took."""
+
+    def _teach(self, *arguments):
+        began = time.perf_counter()
+        student = super()._teach(*arguments)
+        self.student_seconds_ = time.perf_counter() - began
+        return student
 
 
 class Bench:
@@ -92,7 +104,7 @@ class Bench:
     def student(self, workers: int):
         model = self.committee()
         with on_ray(model, workers=workers) if workers else nullcontext():
-            return model.fit(self.training, self.y).student_
+            return model.fit(self.training, self.y)
 
 
 def read(folder: Path) -> pd.DataFrame:
@@ -113,29 +125,49 @@ def same(a):
         ways = {
             "scoring": (lambda workers: bench.score(workers, "scored"), bench.rows),
             "TSVM": (lambda workers: bench.tsvm(workers, len(bench.X), shard_rows=a.shard_rows), len(bench.X)),
-            "student": (bench.student, UNLABELLED),
         }
         seconds, results, starts = {}, {}, {}
-        for number in range(a.repeats):
+        for _ in range(a.repeats):
             for workers in WORKERS:
                 if workers:
                     starts.setdefault(workers, []).append(start(workers))
                 for name, (way, _) in ways.items():
-                    if name == "student" and number:
-                        continue
                     began = time.perf_counter()
                     results[name, workers] = way(workers)
                     seconds.setdefault((name, workers), []).append(time.perf_counter() - began)
                     print(f"{name}, {workers} workers: {seconds[name, workers][-1]:.1f} s", flush=True)
                 ray.shutdown()
             sizes = {name: rows for name, (_, rows) in ways.items()}
-            write(same_lines(sizes, seconds, starts, results, bench.X), a.out / "ray.csv")
+            lines = same_lines(sizes, seconds, results, bench.X)
+            for workers, times in starts.items():
+                lines.append({"part": "start of Ray", "workers": workers, "seconds": round(float(np.median(times)), 1)})
+            write(lines, a.out / "ray.csv", lambda before: before["part"] == "student")
 
 
-def same_lines(sizes, seconds, starts, results, X) -> list[dict]:
+def student(a):
+    """Time the training of a student once, without the fits of its committee."""
+    rows, seconds, results = a.rows or UNLABELLED, {}, {}
+    X, codes = survey(LABELLED + rows, len(COLUMNS))
+    y = np.where(np.arange(len(X)) < LABELLED, codes, -1)
+    for workers in a.workers:
+        model = TimedCommittee(members=["logistic-regression"], n_jobs=1, random_state=0)
+        if workers:
+            start(workers)
+        with on_ray(model, workers=workers) if workers else nullcontext():
+            model.fit(X, y)
+        ray.shutdown()
+        results["student", workers], seconds["student", workers] = model.student_, [model.student_seconds_]
+        print(f"student of {rows} rows, {workers} workers: {model.student_seconds_:.1f} s", flush=True)
+        if workers:  # one after the other, since it takes long
+            lines = same_lines({"student": rows}, seconds, results, X)
+            others = lambda before: (before["part"] != "student") | (before["rows"] != rows)  # noqa: E731
+            write(lines, a.out / "ray.csv", others)
+
+
+def same_lines(sizes, seconds, results, X) -> list[dict]:
     lines = []
     for name, rows in sizes.items():
-        for workers in WORKERS:
+        for workers in [workers for part, workers in seconds if part == name]:
             median = float(np.median(seconds[name, workers]))
             lines.append(
                 {
@@ -147,8 +179,6 @@ def same_lines(sizes, seconds, starts, results, X) -> list[dict]:
                     **compare(name, results[name, 0], results[name, 1], results[name, workers], X),
                 }
             )
-    for workers, times in starts.items():
-        lines.append({"part": "start of Ray", "workers": workers, "seconds": round(float(np.median(times)), 1)})
     return lines
 
 
@@ -190,15 +220,15 @@ def parent(pid: int) -> int:
 
 
 class Killer(threading.Thread):
-    """Kills one worker at a random moment after the first of them has started."""
+    """Kills one worker at a random moment after the first of them has started, or what ``begun`` names."""
 
-    def __init__(self, name: str, chance: random.Random, within: float) -> None:
+    def __init__(self, name: str, chance: random.Random, within: float, begun: str) -> None:
         super().__init__(daemon=True)
-        self.kind, self.chance, self.wait = name, chance, chance.random() * within
+        self.kind, self.chance, self.wait, self.begun = name, chance, chance.random() * within, begun
         self.killed, self.over, self.began = 0, False, 0.0
 
     def run(self) -> None:
-        while not self.over and not workers_of(self.kind):
+        while not self.over and not workers_of(self.begun):
             time.sleep(0.01)
         self.began = time.perf_counter()
         time.sleep(self.wait)
@@ -208,11 +238,11 @@ class Killer(threading.Thread):
             self.killed = 1
 
 
-def kill_workers(name, work, kills, chance):
+def kill_workers(name, work, kills, chance, within=3.0, begun=None):
     """Do the work again and again, each time with a worker killed at a random moment; yield the results."""
-    within, killed = 3.0, 0
+    killed = 0
     while killed < kills:
-        killer = Killer(name, chance, within)
+        killer = Killer(name, chance, within, begun or name)
         killer.start()
         result = work()
         killer.over = True
@@ -241,7 +271,8 @@ def kills(a):
     chance = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder), a.rows or 100_000, 120 if a.victim == "program" else 40)
-        found = {"scoring": kill_scoring, "TSVM": kill_tsvm, "program": kill_program}[a.victim](bench, a.kills, chance)
+        ways = {"scoring": kill_scoring, "TSVM": kill_tsvm, "student": kill_student, "program": kill_program}
+        found = ways[a.victim](bench, a.kills, chance)
     frame = pd.DataFrame([{"killed": VICTIMS[a.victim], "rows": bench.rows, "kills": a.kills, **found}])
     place = a.out / "ray_kills.csv"
     if place.exists():
@@ -272,6 +303,20 @@ def kill_tsvm(bench, kills, chance):
     return {"different": sum(found)}
 
 
+def kill_student(bench, kills, chance):
+    """Compare weights of the network."""
+    start(2)
+    work = partial(bench.student, 2)
+    whole = work().student_.network_weights_
+    after_kills = kill_workers("RayTrainWorker", work, kills, chance, 15.0, "RayTrainWorker.run_train_fn")
+    found = [
+        sum(int((value != whole[name]).sum()) for name, value in model.student_.network_weights_.items())
+        for model in after_kills
+    ]
+    ray.shutdown()
+    return {"rows": UNLABELLED, "different": sum(found)}
+
+
 def kill_program(bench, kills, chance):
     whole, target = bench.score(0, "whole"), bench.folder / "scored"
     command = [*map(str, (sys.executable, "-c", KILLED, bench.model, bench.people, target))]
@@ -294,18 +339,28 @@ def done_before(folder: Path) -> int:
     return len(list(folder.glob(".scored.*/pieces/*-all.parquet")))
 
 
-def write(lines, place):
+def write(lines, place, kept=None):
+    """Write lines, beside those of the file that are kept."""
     frame = pd.DataFrame(lines).convert_dtypes()
     place.parent.mkdir(parents=True, exist_ok=True)
+    if kept is not None and place.exists():
+        before = pd.read_csv(place).convert_dtypes()
+        frame = pd.concat([before[kept(before)], frame])
+        order = {"scoring": 0, "TSVM": 1, "student": 2, "start of Ray": 3}
+        frame = frame.sort_values(["part", "rows"], key=lambda part: part.map(order) if part.name == "part" else part)
+        frame = frame.convert_dtypes()
     frame.to_csv(place, index=False)
     print(frame.to_string(index=False))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("same", "kills"))
+    parser.add_argument("part", choices=("same", "student", "kills"))
     parser.add_argument("--victim", choices=[*VICTIMS], default="scoring", help="of kills")
     parser.add_argument("--rows", type=int)
+    parser.add_argument(
+        "--workers", type=int, nargs="+", default=WORKERS, help="of student; 0, without Ray, and 1 first"
+    )
     parser.add_argument("--shard-rows", type=int, default=50_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kills", type=int, default=10)

@@ -2,6 +2,10 @@
 
 import os
 import signal
+import threading
+import time
+from contextlib import nullcontext, suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from typer.testing import CliRunner
 
-from deepsep import TSVM, Committee, DeepSep, for_table, method
+from deepsep import TSVM, Committee, DeepSep, for_table, load, method
 from deepsep.cli import app
 from deepsep.cluster import on_ray
 from deepsep.cluster.sharded_rows import ShardedRows, ShardedRowsMaker
@@ -217,6 +221,63 @@ def test_the_student_of_a_committee(ray):
     assert there.student_agreement_ == pytest.approx(here.student_agreement_, abs=0.01)
 
 
+def processes(kind):
+    """Return the processes of Ray workers of one kind that belong to this one."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, IndexError):
+            if (place / "cmdline").read_bytes().startswith(f"ray::{kind}".encode()):
+                raylet = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+                if int(Path(f"/proc/{raylet}/stat").read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                    found.add(int(place.name))
+    return found
+
+
+class KillInTraining(threading.Thread):
+    """Kills a worker that trains, once it has used some seconds of its processor, and sees who comes after it."""
+
+    def __init__(self, seconds):
+        super().__init__(daemon=True)
+        self.seconds, self.killed, self.seen, self.over = seconds, None, set(), False
+
+    def run(self):
+        began = {}
+        while not self.over:
+            self.seen |= processes("RayTrainWorker")
+            for pid in processes("RayTrainWorker.run_train_fn"):
+                began.setdefault(pid, self.used(pid))
+            for pid, before in began.items():
+                if self.killed is None and self.used(pid) > before + self.seconds:
+                    os.kill(pid, signal.SIGKILL)
+                    self.killed = pid
+            time.sleep(0.002)
+
+    @staticmethod
+    def used(pid):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+def test_a_worker_killed_in_the_training_of_a_student_changes_no_bit(ray):
+    X, y = table(1_000)
+    settings = {"members": ["logistic-regression"], "n_jobs": 1, "random_state": 0}
+    whole = fit_on_ray(Committee(**settings), X, y, workers=2).student_
+    killer = KillInTraining(seconds=3)
+    killer.start()
+    after = fit_on_ray(Committee(**settings), X, y, workers=2).student_
+    killer.over = True
+    killer.join()
+    assert killer.killed in killer.seen
+    assert len(killer.seen) >= 4, "both workers start again"
+    for name, value in whole.network_weights_.items():
+        assert_array_equal(after.network_weights_[name], value, err_msg=name)
+
+
 def test_training_together_is_training(tmp_path):
     """In a group of one process, the steps of NumpyNetwork, also with weights and a last batch of one row."""
     torch = pytest.importorskip("torch")
@@ -333,6 +394,23 @@ def test_options_that_do_not_go_together(tmp_path, command, options, message):
     assert result.exit_code == 2
     assert message in result.output
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("shard", "few"), [(None, True), (1_000, False)])
+@pytest.mark.parametrize("unlabelled", [(), ("--unlabelled", "1500"), ("--unlabelled", "all")])
+def test_too_few_rows_for_a_cluster_are_noted_and_all_are_read(tmp_path, monkeypatch, shard, few, unlabelled):
+    monkeypatch.setattr("deepsep.cluster.ray_fit.on_ray", lambda *_, **__: nullcontext())
+    monkeypatch.setattr("deepsep.cli.training.IN_MEMORY", 500)
+    if shard:
+        monkeypatch.setattr("deepsep.cluster.sharded_rows.SHARD_ROWS", shard)
+    X, y = table(2_000)
+    pd.DataFrame(X, columns=list("uvwxyz")).assign(segment=y).to_parquet(tmp_path / "table.parquet", index=False)
+    options = ["--label", "segment", "--method", "tsvm", "--no-report", "--engine", "ray", *unlabelled]
+    result = CliRunner().invoke(app, ["fit", str(tmp_path / "table.parquet"), *options, "-o", str(tmp_path / "model")])
+    assert result.exit_code == 0, result.output
+    n = 1_500 if "1500" in unlabelled else 1_940
+    assert (f"A cluster cannot help with {n:,} unlabelled rows" in result.stderr) == few
+    assert load(tmp_path / "model")[-1].n_unlabeled_ == n
 
 
 @pytest.mark.slow

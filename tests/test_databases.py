@@ -21,7 +21,7 @@ from deepsep import TSVM, Committee, for_table
 from deepsep.databases.addresses import Address
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
-from deepsep.scoring import remember_training, score_file, score_query
+from deepsep.scoring import remember_training, score_file, score_query, score_to_table
 from deepsep.table import Query, read_table
 
 try:
@@ -339,9 +339,9 @@ print("done", flush=True)
 """
 
 
-def score_and_kill(base: Base, model: Path, chance: random.Random) -> bool:
+def score_and_kill(base: Base, model: Path, chance: random.Random, program: str = CHILD, *arguments: object) -> bool:
     """Score in a process of its own and kill it at a random moment; return whether it was killed before its end."""
-    command = [sys.executable, "-c", CHILD, str(model), base.address]
+    command = [sys.executable, "-c", program, str(model), base.address, *map(str, arguments)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with child:
         batches = chance.randrange(1, ROWS // 50)
@@ -750,6 +750,158 @@ def test_two_runs_at_once_write_nothing_twice(postgresql: Base, model, expected)
     same(postgresql.scores(), expected)
 
 
+# -- from files to a table ---------------------------------------------------------------------------------------
+
+
+def write(table: pd.DataFrame, place: Path) -> Path:
+    """Write a file of the format that its name ends in."""
+    if place.suffix == ".csv":
+        table.to_csv(place, index=False)
+    elif place.suffix == ".xlsx":
+        table.to_excel(place, index=False)
+    else:
+        table.to_parquet(place, index=False)
+    return place
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_file_goes_to_a_table_like_a_query(base: Base, model, table, expected, suffix, tmp_path) -> None:
+    file = write(table, tmp_path / f"people.{suffix}")
+    done = score_to_table(model, file, "scores", database=base.address, id="customer", batch_rows=700)
+    assert (done["rows"], done["already"], done["last_key"]) == (ROWS, 0, table["customer"].iloc[-1])
+    same(base.scores(), expected)
+    record = base.get("select * from deepsep_scores").iloc[0]
+    assert (record["table_name"], record["rows"]) == ("scores", ROWS)
+    assert json.loads(record["drift"])["rows"] == ROWS
+    assert score_query(model, base.query(), "scores", id="customer")["rows"] == 0
+
+
+@pytest.mark.parametrize("base", ["sqlite"], indirect=True)
+def test_an_excel_file_goes_to_a_table(base: Base, model, table, expected, tmp_path) -> None:
+    file = write(table[:300], tmp_path / "people.xlsx")
+    where = {"database": base.address, "id": "customer", "batch_rows": 100}
+    with pytest.raises(DataError):
+        score_to_table(model, file, "scores", **where, progress=stop_after(100, DataError("Stop.")))
+    assert score_to_table(model, file, "scores", **where)["rows"] == 200
+    same(base.scores(), expected[expected["customer"].isin(table["customer"][:300])].reset_index(drop=True))
+
+
+def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp_path) -> None:
+    file = write(table, tmp_path / "people.parquet")
+    where = {"database": base.address, "id": "customer", "batch_rows": 500}
+    with pytest.raises(DataError) as failure:
+        score_to_table(model, file, "scores", **where, progress=stop_after(1_000, DataError("Stop.")))
+    last = int(table["customer"][999])
+    assert str(failure.value) == (
+        f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
+        "The same command goes on from there."
+    )
+    done = score_to_table(model, file, "scores", **where | {"batch_rows": 600})
+    assert (done["already"], done["rows"]) == (1_000, ROWS - 1_000)
+    assert (done["drift"]["rows"], done["drift"]["rows_before"]) == (ROWS - 1_000, 1_000)
+    same(base.scores(), expected)
+    assert score_to_table(model, file, "scores", **where)["rows"] == 0
+
+
+def test_a_query_begins_and_a_file_goes_on(base: Base, model, table, expected, tmp_path) -> None:
+    score_query(model, base.query(f"{PEOPLE} where customer < 3000"), "scores", id="customer")
+    done = score_to_table(model, write(table, tmp_path / "people.csv"), "scores", database=base.address, id="customer")
+    assert done["already"] + done["rows"] == ROWS
+    same(base.scores(), expected)
+
+
+@pytest.mark.parametrize("kind", ["text", "date"])
+def test_keys_of_other_types_in_a_file(base: Base, model, table, expected, kind, tmp_path) -> None:
+    days = pd.Timestamp("2000-01-01") + pd.to_timedelta(table["customer"], unit="D")
+    keys = [f"it's {key}" for key in table["customer"]] if kind == "text" else days.dt.date
+    file = write(table.assign(customer=keys), tmp_path / "people.parquet")
+    where = {"database": base.address, "id": "customer", "batch_rows": 500}
+    if kind == "date" and base.system == "sqlite":
+        with pytest.raises(DataError, match=r"the key 'customer' is of the type date32\[day\]; a key in .* or a text"):
+            score_to_table(model, file, "scores", **where)
+        return
+    with pytest.raises(DataError, match="Stop"):
+        score_to_table(model, file, "scores", **where, progress=stop_after(1_000, DataError("Stop.")))
+    assert score_to_table(model, file, "scores", **where)["rows"] == ROWS - 1_000
+    order = table.assign(key=keys).set_index("customer").loc[expected["customer"], "key"].astype(str)
+    found = base.scores().assign(customer=lambda frame: frame["customer"].astype(str).str[: len(order.iloc[0])])
+    wanted = expected.assign(customer=order.str[: len(order.iloc[0])].to_numpy())
+    found, wanted = (each.sort_values(list(each), ignore_index=True) for each in (found, wanted))
+    np.testing.assert_array_equal(found.iloc[:, 2], wanted.iloc[:, 2])
+
+
+@pytest.mark.parametrize("base", ["duckdb"], indirect=True)
+def test_several_files_go_to_a_table_and_a_damaged_one_later(base: Base, model, table, expected, tmp_path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    files = [write(table[i::3], folder / f"part-{i}.parquet") for i in range(3)]
+    content = files[1].read_bytes()
+    files[1].write_bytes(content[: len(content) // 2])
+    options = ("--id", "customer", "--database", base.address, "--to", "scores", "--json")
+    damaged = run("score", model, f"{folder}/*.parquet", *options)
+    assert damaged.exit_code == 4, damaged.output
+    assert list(json.loads(damaged.stdout)["failed"]) == ["part-1.parquet"]
+    files[1].write_bytes(content)
+    mended = run("score", model, *files, *options)
+    assert mended.exit_code == 0, mended.output
+    assert json.loads(mended.stdout)["rows"] == len(table[1::3])
+    assert "The comparison with the training table is about the new rows alone" in mended.stderr
+    same(base.scores(), expected)
+
+
+@pytest.mark.parametrize("base", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (lambda key: key.where(key != key[7]), r"1 of 3,000 rows have no 'customer'"),
+        (lambda key: key.where(key != key[7], key[8]), r"'customer' is not unique: 1 keys are repeated, such as \d+"),
+        (lambda key: key.astype(str).where(key != key[7], str(key[8])), r"not unique: 1 keys are repeated, such as '"),
+        (lambda key: key + 0.5, r"the key 'customer' is of the type double"),
+    ],
+)
+def test_bad_keys_of_a_file_are_found_before_anything_is_written(base, model, table, keys, message, tmp_path) -> None:
+    file = write(table.assign(customer=keys(table["customer"].astype("Int64"))), tmp_path / "people.parquet")
+    with pytest.raises(DataError, match=message):
+        score_to_table(model, file, "scores", database=base.address, id="customer", batch_rows=500)
+    assert not base.get("select count(*) as n from sqlite_master where name = 'scores'")["n"][0]
+
+
+@pytest.mark.parametrize("base", ["sqlite"], indirect=True)
+def test_a_file_never_replaces_another_table_or_that_of_another_model(base, model, table, tmp_path) -> None:
+    file = write(table, tmp_path / "people.parquet")
+    where = {"database": base.address, "id": "customer"}
+    with pytest.raises(DataError, match="the table people exists, and deepsep did not write it"):
+        score_to_table(model, file, "people", **where)
+    score_to_table(model, file, "scores", **where)
+    with pytest.raises(DataError, match="other settings: abstain"):
+        score_to_table(model, file, "scores", **where, abstain=0.9)
+    assert score_to_table(model, file, "scores", **where, abstain=0.9, replace=True)["rows"] == ROWS
+    words = write(table.assign(customer=table["customer"].astype(str) + "x"), tmp_path / "words.parquet")
+    with pytest.raises(DataError, match=r"the keys of the table scores are of the type integer, those of the file str"):
+        score_to_table(model, words, "scores", **where, abstain=0.9)
+
+
+FILE_CHILD = """
+import sys
+from deepsep.scoring import score_to_table
+score_to_table(sys.argv[1], sys.argv[3], "scores", database=sys.argv[2], id="customer", batch_rows=50,
+               progress=lambda rows, share: print(rows, flush=True))
+print("done", flush=True)
+"""
+
+
+def test_a_killed_run_of_a_file_leaves_whole_batches(base: Base, model, table, expected, tmp_path) -> None:
+    file, chance = write(table, tmp_path / "people.parquet"), random.Random(0)
+    while not score_and_kill(base, model, chance, FILE_CHILD, file):
+        base.do("drop table scores", "delete from deepsep_scores")
+    found = base.scores()
+    assert 0 < len(found) < ROWS
+    assert len(found) % 50 == 0
+    assert set(found["customer"]) == set(table["customer"][: len(found)])
+    score_to_table(model, file, "scores", database=base.address, id="customer")
+    same(base.scores(), expected)
+
+
 # -- the command line ------------------------------------------------------------------------------------------
 
 
@@ -762,7 +914,10 @@ def test_two_runs_at_once_write_nothing_twice(postgresql: Base, model, expected)
         (("--query", "q", "-o", "y.csv"), "--query needs a database"),
         (("t.csv",), "where should the predictions go?"),
         (("t.csv", "-o", "y.csv", "--to", "scores"), "where should the predictions go?"),
-        (("t.csv", "--to", "scores"), "--to names a table of the database in --from"),
+        (("t.csv", "--to", "scores"), "--to names a table of which database?"),
+        (("t.csv", "--database", "x", "-o", "y.csv"), "--database is for predictions of files in a table"),
+        (("--from", "x", "--query", "q", "--to", "scores", "--database", "x"), "Leave it out with --from"),
+        (("t.csv", "--database", "x", "--to", "scores"), "--to needs --id"),
         (("t.csv", "-o", "y.csv", "--replace"), "--replace belongs to --to"),
         (("--from", "x", "--query", "q", "--to", "scores", "--engine", "ray"), "--engine ray"),
         (("--from", "x", "--query", "q", "--to", "scores"), "--to needs --id"),

@@ -23,6 +23,7 @@ from deepsep.errors import DataError, ParameterError
 from deepsep.networks import interface
 from deepsep.scoring import score_frame
 from deepsep.table import Query, read_table, sampling
+from deepsep.table.encoder import TableEncoder
 from deepsep.table.sampling import NUMBER, choose_rows, open_tables, other_rows, read_rows
 
 N = 400
@@ -369,6 +370,18 @@ def test_all_rows_in_a_stream_give_the_model_of_all_rows_in_memory(
     assert stream.n_unlabeled_ == memory.n_unlabeled_
     # The encoding of one is fitted to 90 unlabelled rows, that of the other to all.
     assert np.corrcoef(stream.coef_.ravel(), memory.coef_.ravel())[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("unlabelled", ["75", "all"])
+def test_the_encoding_is_fitted_once(table: pd.DataFrame, unlabelled: str, tmp_path: Path, monkeypatch, few) -> None:
+    fits, fit_transform = [], TableEncoder.fit_transform
+    monkeypatch.setattr(
+        TableEncoder, "fit_transform", lambda self, X, y=None: fits.append(len(X)) or fit_transform(self, X, y)
+    )
+    table.to_parquet(tmp_path / "t.parquet", index=False)
+    options = ("--label", "kind", "--id", "user", *USED, "--unlabelled", unlabelled, "-o", tmp_path / "model")
+    assert run("fit", tmp_path / "t.parquet", *options).exit_code == 0
+    assert len(fits) == 1
 
 
 def test_rows_without_an_identifier_keep_their_numbers(table: pd.DataFrame, tmp_path: Path, few: None) -> None:

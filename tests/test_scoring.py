@@ -290,7 +290,7 @@ def test_differences_are_shown_before_anything_is_scored(fitted, table, tmp_path
         ({"id": "usr"}, "id column 'usr' not found; did you mean 'user'"),
         ({"batch_rows": 0}, "batch_rows=0"),
         ({"engine": "spark"}, "engine='spark'"),
-        ({"engine": "ray"}, "scores a folder of Parquet parts"),
+        ({"engine": "ray"}, "scores several files, such as a folder of Parquet parts, to a folder"),
     ],
 )
 def test_what_cannot_be_done_is_an_error(fitted, table, tmp_path, options, message):

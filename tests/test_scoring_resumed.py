@@ -57,7 +57,11 @@ def model(tmp_path_factory):
 
 def write_source(place: Path) -> Path:
     frame = rows()
-    if place.suffix == ".csv":
+    if place.name == "*.csv":
+        place.parent.mkdir()
+        for i in range(3):
+            frame[200 * i : 200 * i + 200].to_csv(place.with_name(f"{i}.csv"), index=False)
+    elif place.suffix == ".csv":
         frame.to_csv(place, index=False)
     elif place.suffix == ".parquet":
         frame.to_parquet(place, row_group_size=200)
@@ -89,6 +93,8 @@ def summary(done):
         ("parts", "out", 4, ""),
         ("parts", "out.parquet", 0, "key"),
         ("parts", "out.parquet", 7, ""),
+        ("texts/*.csv", "out.csv", 5, ""),
+        ("texts/*.csv", "out", 6, "key"),
     ],
 )
 def test_no_row_is_lost_or_repeated(model, tmp_path, monkeypatch, source, target, before, id):

@@ -50,24 +50,24 @@ def read_answers(out: Console, file: Path, reading: ReadingOptions, *, id: str |
 
 def _raw_cells(file: Path, how: dict[str, Any]) -> dict[str, pd.Series[Any]]:
     """Return the columns as text exactly as in the file; empty for formats that mark missing values themselves."""
+    import pandas as pd
+
     from deepsep.table.excel import read_cells
-    from deepsep.table.locations import kind_of
+    from deepsep.table.locations import files_of, same_kind, table_at
     from deepsep.table.text import TextFormat, load_bytes, read_text
 
-    kind = kind_of(file)
-    if kind == "text":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeepSepWarning)  # read_table has already issued them
-            form = TextFormat.of(file, how["encoding"], how["delimiter"], how["skip_rows"])
-        frame = read_text(form, load_bytes(file, math.inf) or b"").to_pandas()
-    elif kind == "excel":
-        frame = (
-            read_cells(file, how["sheet"], how["skip_rows"])
-            .map(lambda value: value if isinstance(value, str) else None)
-            .astype("str")
-        )
-    else:
-        return {}
+    files, frames = files_of(table_at(file)), []
+    kind = same_kind(files)
+    for each in files:
+        if kind == "text":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeepSepWarning)  # read_table has already issued them
+                form = TextFormat.of(each, how["encoding"], how["delimiter"], how["skip_rows"])
+            frames.append(read_text(form, load_bytes(each, math.inf) or b"").to_pandas())
+        elif kind == "excel":
+            cells = read_cells(each, how["sheet"], how["skip_rows"])
+            frames.append(cells.map(lambda value: value if isinstance(value, str) else None).astype("str"))
+    frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return {str(name): frame[name] for name in frame}
 
 

@@ -164,7 +164,7 @@ def _next(
     }
     words = [word for option, value in given.items() if value for word in (option, str(value))]
     words += [word for name, value in settings.get(best, {}).items() for word in ("--set", f"{name}={value}")]
-    return [*lines, f"Next: {shlex.join(['deepsep', 'fit', str(table), *words, '-o', 'model'])}"]
+    return [*lines, f"Next: {shlex.join(['deepsep', 'fit', *map(str, table), *words, '-o', 'model'])}"]
 
 
 def _write(comparison: Comparison, output: Path) -> None:

@@ -69,7 +69,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     )
     out.note("\n".join(f"     {name}" for name in sorted(story.aisle.unique())))
     out.note("   Where do the others go? Their aisles are known to us, but hidden from the model.")
-    options = TrainingOptions(table=folder / example.FOODS, labels=[folder / example.SORTED], on=example.ID)
+    options = TrainingOptions(table=[folder / example.FOODS], labels=[folder / example.SORTED], on=example.ID)
     data = read_training(Console(as_json=False, quiet=True), options)
     replay = f"deepsep fit {example.FOODS} --labels {example.SORTED} --on {example.ID} -o {example.MODEL}"
     out.note("3. The model.")

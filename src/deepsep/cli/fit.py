@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from deepsep.cli.training import Training
     from deepsep.scoring.decisions import Decisions
+    from deepsep.table.locations import Place
     from deepsep.table.queries import Query
 
 WIDE = 1_000  # columns from which a report takes minutes
@@ -132,6 +133,9 @@ def fit(
     folds early, once all members are fitted. Columns that are given for labelled rows only are not used, unless named
     in --keep.
 
+    TABLE may be several files, a pattern in quotes such as 'parts/*.csv', or a folder of Parquet parts: they are one
+    table, in the order in which they are named, and sorted by name in a pattern or a folder. All need the same columns.
+
     With --engine ray, a part of the fit is done on a Ray cluster: the rows of a TSVM and of DeepSep's boundaries are
     divided among its workers, and the student of a committee is trained by all of them. The result is the same.
 
@@ -143,7 +147,7 @@ def fit(
         from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder, describe_earlier
         from deepsep.scoring.to_label import GUESS
-        from deepsep.table.sampling import IN_MEMORY
+        from deepsep.table.queries import Query
         from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
@@ -162,11 +166,11 @@ def fit(
         chosen = with_effort(parse_settings(settings or []), method, effort)
         estimator = build(method, chosen, seed, weighted=weighted)
         place = _on_ray(estimator, address, workers) if engine is Engine.ray else nullcontext()
-        data = read_training(out, training, seed)
+        data = read_training(out, training, seed, in_memory=engine is Engine.ray)
         if data.large is not None and len(data.large.chosen.more):  # more rows than are in memory
             estimator.check_stream()
-            if engine is Engine.ray:
-                raise ParameterError(f"on Ray, all rows are in memory: pass --unlabelled {IN_MEMORY}, or fewer.")
+        if engine is Engine.ray:
+            _note_few_rows(out, estimator, data)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
         asked = _asked(estimator, data, sets, per_class, abstain, costs)
@@ -196,7 +200,7 @@ def fit(
                 place=place,
             )
             save_model(fitted.model, fitted.files, target)
-            if to is not None and not isinstance(source, Path) and training.id is not None:
+            if to is not None and isinstance(source, Query) and training.id is not None:
                 from deepsep.models import load
                 from deepsep.scoring.query_scores import write_scores
 
@@ -218,18 +222,30 @@ def _on_ray(estimator: Any, address: str | None, workers: int | None) -> Abstrac
     return on_ray(estimator, address=address, workers=workers)
 
 
-def _check_table(source: Path | Query, to: str | None, id: str | None, replace: bool) -> None:
+def _note_few_rows(out: Console, estimator: Any, data: Training) -> None:
+    """Say so if the rows are too few for a cluster."""
+    from deepsep.cluster.sharded_rows import SHARD_ROWS
+
+    n = int((~data.labelled).sum())
+    n = min(n, getattr(estimator, "n_unlabeled", None) or n)
+    if n <= SHARD_ROWS:
+        out.note(f"A cluster cannot help with {n:,} unlabelled rows: up to {SHARD_ROWS:,} are quicker without it.")
+
+
+def _check_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:
     """Raise before a long fit if the predictions cannot go to the table."""
     if to is None:
         if replace:
             raise ParameterError("--replace belongs to --to.")
         return
-    if isinstance(source, Path):
+    from deepsep.databases.opening import open_writer
+    from deepsep.scoring.scores_tables import ScoresTable
+    from deepsep.table.queries import Query
+
+    if not isinstance(source, Query):
         raise ParameterError("--to names a table of the database in --from. Leave it out: there is a file in --output.")
     if id is None:
         raise ParameterError("--to needs --id: the column that tells the rows apart.")
-    from deepsep.databases.opening import open_writer
-    from deepsep.scoring.scores_tables import ScoresTable
 
     with open_writer(source.database) as connection:
         if ScoresTable(connection, to, id).record is not None and not replace:
@@ -366,7 +382,7 @@ def fit_and_measure(
         out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")
     began = time.perf_counter()
     model = for_table(estimator, keep=keep)
-    weights = {} if data.weight is None else {f"{model.steps[-1][0]}__sample_weight": data.weight}
+    weights = {} if data.weight is None else {"sample_weight": data.weight}
     columns = model[0].fit_transform(data.X, data.labels)
     findings = check_fit(columns, data.labels, estimator, data.weight, model[0].left_out_)
     if data.large is not None:
@@ -374,17 +390,18 @@ def fit_and_measure(
     on_step: Callable[[int, int, str], object] | None = None
     with ExitStack() as stack:
         stack.enter_context(_silent_workers())
+        encoded = model[1:-1].fit_transform(columns, data.labels)
         if data.large is not None:
             from deepsep.cli.many_rows import learning_from_all, predict_all
 
-            stack.enter_context(learning_from_all(out, model, columns, data))
+            stack.enter_context(learning_from_all(out, model, encoded, data))
         if together:
             on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
             with place:
-                _fit_committee(out, model[1:], columns, data.labels, weights)
+                _fit_committee(out, model[-1], encoded, data.labels, weights)
         else:
             with place, watching(out, model[-1], method):
-                model[1:].fit(columns, data.labels, **weights)
+                model[-1].fit(encoded, data.labels, **weights)
             if report:
                 out.note("Evaluating it by cross-validation, next to other methods ...")
                 on_step = stack.enter_context(out.steps("Report"))
@@ -471,11 +488,11 @@ def _decide(out: Console, model: Any, asked: dict[str, Any]) -> Decisions:
     return Decisions.of(model, **asked)
 
 
-def _fit_committee(out: Console, pipeline: Any, columns: Any, labels: Any, weights: dict[str, Any]) -> None:
+def _fit_committee(out: Console, committee: Any, X: Any, labels: Any, weights: dict[str, Any]) -> None:
     """Fit a committee; if Ctrl-C ends the folds, it is kept with what is known by then."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", InterruptWarning)
-        pipeline.fit(columns, labels, **weights)
+        committee.fit(X, labels, **weights)
     if any(text.startswith("interrupted") for text in out.warnings):
         out.note("The model is written with what is known; Ctrl-C again ends without one.")
 

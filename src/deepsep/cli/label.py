@@ -61,7 +61,7 @@ def label(
         from deepsep.labelling.server import Server
         from deepsep.labelling.session import Session
 
-        if output.exists() and training.table.exists() and output.samefile(training.table):
+        if output.exists() and any(table.exists() and output.samefile(table) for table in training.table):
             raise DataError(f"the output {output} is the table. Name another file.")
         if output in (training.labels or ()):
             raise ParameterError(f"--labels {output}: the labels in the output count anyway. Leave out --labels.")
@@ -82,7 +82,7 @@ def label(
         labelled = sum(answer.label is not None for answer in answers.given.values())
         lines = [f"{labelled} labels and {len(answers.given) - labelled} times “not sure” are in {output}."]
         if labelled:
-            again = ["deepsep", "fit", str(training.table), "--label", data.label]
+            again = ["deepsep", "fit", *map(str, training.table), "--label", data.label]
             again += ["--id", training.id] if training.id else []
             again += ["--drop", training.drop] if training.drop else []
             again += [part for file in (*(training.labels or ()), output) for part in ("--labels", str(file))]
@@ -98,7 +98,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     from deepsep.table import read_table
     from deepsep.table.locations import closest, find_column
 
-    names = column_names(options.table, options)
+    names = column_names(options.source, options)
     if options.id is None and ROW in names:
         raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
     if options.labels or (options.label is not None and options.label in names):
@@ -106,14 +106,14 @@ def _read(out: Console, options: TrainingOptions) -> Training:
         return Training(data.X, data.y.reset_index(drop=True), None, data.ids, data.label)
     if options.label is None:
         raise ParameterError("which column will hold the labels? Name it with --label; the table need not have it.")
-    out.note(f"Reading {options.table} ...")
+    out.note(f"Reading {options.source} ...")
     alike = closest(options.label, names)
     if alike is not None:
         out.warn(
             f"the table has no column {options.label!r}, but {alike!r}. If its labels are there, end and use that."
         )
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
-    frame = read_table(options.table, id=options.id, **how)
+    frame = read_table(options.source, id=options.id, **how)
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
     X = frame.drop(columns=[name for name in (*dropped, options.id) if name in frame.columns])

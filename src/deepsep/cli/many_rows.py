@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from deepsep.cli.options import Format
 from deepsep.cli.training import ROW, LargeTable, Training, read_weights
@@ -24,18 +22,18 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def learning_from_all(out: Console, model: Any, columns: Any, data: Training) -> Iterator[None]:
+def learning_from_all(out: Console, model: Any, encoded: Any, data: Training) -> Iterator[None]:
     """Let a fit of the last step learn from the rows that are not in memory, in a ``with`` block.
 
-    The encoding is fitted to the rows in memory, and applied to the others batch by batch.
+    The other steps have been fitted to the rows in memory, which they have ``encoded``, and are applied to the others
+    batch by batch.
     """
     large = data.large
     if large is None or not len(large.chosen.more):
         yield
         return
-    steps = [(name, clone(step)) for name, step in model.steps[1:-1]]
-    first = np.asarray(Pipeline(steps).fit_transform(columns, data.labels), np.float32)
-    encoding = CompiledEncoding.of(Pipeline([model.steps[0], *steps, model.steps[-1]]))
+    first = np.asarray(encoded, np.float32)
+    encoding = CompiledEncoding.of(model)
     assert encoding is not None
     shape = (len(first) + len(large.chosen.more), encoding.n_features)
     out.note(f"Encoding {len(large.chosen.more):,} more rows, in a file of {4 * shape[0] * shape[1] / 1e9:,.1f} GB ...")

@@ -18,7 +18,8 @@ from deepsep.cli.options import (
     Quiet,
     ReadingOptions,
     Seed,
-    TableFile,
+    TableFiles,
+    source_of,
     takes_reading_options,
 )
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @takes_reading_options()
 def next_(
     model: ModelFolder,
-    table: TableFile,
+    table: TableFiles,
     output: Annotated[
         Path,
         typer.Option("--output", "-o", metavar="FILE", help="A .csv, .tsv or .xlsx file.", show_default=False),
@@ -69,14 +70,15 @@ def next_(
         label = label or label_of(fitted) or "label"
         _check_target(output, label)
         known = _known_labels(model)
-        names = column_names(table, reading)
+        source = source_of(table, None, None)
+        names = column_names(source, reading)
         if id is not None:
             find_column(names, id, "id column")
         elif known is not None and known.columns[0] in names:
             id = str(known.columns[0])
-        out.note(f"Reading {table} ...")
+        out.note(f"Reading {source} ...")
         types = {name: kind for name, kind in schema_of(fitted).items() if name in names}
-        frame = read_table(table, label=label if label in names else None, id=id, types=types, **reading.for_reader())
+        frame = read_table(source, label=label if label in names else None, id=id, types=types, **reading.for_reader())
         known_ids = _known_ids(known, id, fitted, len(frame))
         chosen = rows_to_label(
             fitted,
@@ -100,7 +102,7 @@ def next_(
         more = more_labels(getattr(fitted[-1], "learning_curve_", None))
         if more is not None:
             lines += ["", more["sentence"]]
-        again = ["deepsep", "fit", str(table), "--label", label, *(["--id", id] if id else [])]
+        again = ["deepsep", "fit", *map(str, table), "--label", label, *(["--id", id] if id else [])]
         if len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0):  # from other files
             again += ["--labels", str(model / LABELS)]
         again += ["--labels", str(output)]

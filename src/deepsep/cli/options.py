@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,25 +15,15 @@ import typer
 from deepsep.errors import ParameterError
 
 if TYPE_CHECKING:
+    from deepsep.table.locations import Place
     from deepsep.table.queries import Query
 
 COLUMNS = "separated by commas"
 
-TableFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE",
-        help="CSV, TSV, Parquet, Feather, Excel or SPSS file, or a folder of Parquet parts.",
-        show_default=False,
-    ),
-]
-MaybeTableFile = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="TABLE",
-        help="CSV, TSV, Parquet, Feather, Excel or SPSS file, or a folder of Parquet parts; or see --from.",
-        show_default=False,
-    ),
+FILES = "CSV, TSV, Parquet, Feather, Excel or SPSS file; several files, a pattern, or a folder of Parquet parts"
+TableFiles = Annotated[list[Path], typer.Argument(metavar="TABLE", help=f"{FILES}.", show_default=False)]
+MaybeTableFiles = Annotated[
+    list[Path] | None, typer.Argument(metavar="TABLE", help=f"{FILES}; or see --from.", show_default=False)
 ]
 Database = Annotated[
     str | None,
@@ -297,7 +287,7 @@ class ReadingOptions:
 class TrainingOptions(ReadingOptions):
     """Which rows and labels to use for a fit, and how to read their files."""
 
-    table: TableFile
+    table: TableFiles
     label: Label = None
     labels: Labels = None
     on: On = None
@@ -308,23 +298,23 @@ class TrainingOptions(ReadingOptions):
     drop: Drop = ""
     text: Text = ""
 
-    @property
-    def source(self) -> Path | Query:
+    @cached_property
+    def source(self) -> Place | Query:
         """The rows."""
-        return self.table
+        return source_of(self.table, None, None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(TrainingOptions):
     """The same, for rows in a file or in a database."""
 
-    table: MaybeTableFile = None  # type: ignore[assignment]
+    table: MaybeTableFiles = None  # type: ignore[assignment]
     database: Database = None
     query: Sql = None
     unlabelled: Unlabelled = None
 
-    @property
-    def source(self) -> Path | Query:
+    @cached_property
+    def source(self) -> Place | Query:
         """The rows."""
         return source_of(self.table, self.database, self.query)
 
@@ -342,15 +332,17 @@ class FitOptions(TrainingOptions):
         return int(digits)
 
 
-def source_of(table: Path | None, database: str | None, query: str | None) -> Path | Query:
-    """Return the file or the query that was named, or raise if it is not one of the two."""
-    if table is not None and database is None and query is None:
-        return table
-    if table is None and database is not None and query is not None:
+def source_of(table: Sequence[Path] | None, database: str | None, query: str | None) -> Place | Query:
+    """Return the files or the query that was named, or raise if it is not one of the two."""
+    if table and database is None and query is None:
+        from deepsep.table.locations import table_at
+
+        return table_at(table)
+    if not table and database is not None and query is not None:
         from deepsep.table.queries import Query
 
         return Query(database, query)
-    if table is not None:
+    if table:
         raise ParameterError("name either TABLE, or a database with --from and --query.")
     if database is None and query is None:
         raise ParameterError("which rows? Name a file as TABLE, or a database with --from and --query.")

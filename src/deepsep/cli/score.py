@@ -17,7 +17,7 @@ from deepsep.cli.options import (
     Engine,
     Id,
     Json,
-    MaybeTableFile,
+    MaybeTableFiles,
     ModelFolder,
     PerClass,
     Quiet,
@@ -35,14 +35,14 @@ from deepsep.cli.options import (
 @takes_reading_options()
 def score(
     model: ModelFolder,
-    table: MaybeTableFile = None,
+    table: MaybeTableFiles = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is a folder of parts.",
+            help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is several files.",
             show_default=False,
         ),
     ] = None,
@@ -53,8 +53,17 @@ def score(
         typer.Option(
             "--to",
             metavar="TABLE",
-            help="With --from: a table of the same database, or schema.table, in place of --output. Rows whose --id is "
-            "in it already are skipped.",
+            help="A table of the database of --from or --database, or schema.table, in place of --output. Rows whose "
+            "--id is in it already are skipped.",
+            show_default=False,
+        ),
+    ] = None,
+    target_database: Annotated[
+        str | None,
+        typer.Option(
+            "--database",
+            metavar="DATABASE",
+            help="With TABLE and --to: the database that gets the predictions, named as in --from.",
             show_default=False,
         ),
     ] = None,
@@ -82,7 +91,7 @@ def score(
             show_default=False,
         ),
     ] = None,
-    engine: Annotated[Engine, typer.Option(help="ray: score the parts of a folder on a Ray cluster.")] = Engine.local,
+    engine: Annotated[Engine, typer.Option(help="ray: score files to a folder on a Ray cluster.")] = Engine.local,
     address: Address = None,
     workers: Workers = None,
     fail_on_drift: Annotated[
@@ -104,15 +113,19 @@ def score(
     With --reasons every column is left out in turn, by values of the training table in its place, so that every row is
     predicted some eight times for each column: quick with --fast, slow with a committee.
 
-    A run that was killed goes on where it stopped, if it is started again. Parts of a folder that cannot be read are
-    named and left out, the others are scored, and the exit code is 4; once they have been written again, the same
+    TABLE may be several files, a pattern in quotes such as 'parts/*.csv', or a folder of Parquet parts: they are one
+    table, in the order in which they are named, and sorted by name in a pattern or a folder.
+
+    A run that was killed goes on where it stopped, if it is started again. Of several files, those that cannot be read
+    are named and left out, the others are scored, and the exit code is 4; once they have been written again, the same
     command scores only what is missing.
 
     The rows are compared with the training table, and a notice says in which columns they differ. A file beside the
     output, scored.drift.json for scored.parquet, has all figures and says which model scored.
 
     With --from, rows come from a database, and with --to they go back to it: a transaction per batch, so that after a
-    failure the same command goes on where it stopped. The figures about drift are then in the table deepsep_scores.
+    failure the same command goes on where it stopped. --database and --to write the rows of files to a database in the
+    same way. The figures about drift, of the rows of the last run, are then in the table deepsep_scores.
 
     Example: deepsep score model customers.csv --id customer -o scored.parquet
     """
@@ -122,22 +135,28 @@ def score(
         from deepsep.cli.decisions import decision_lines
         from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
-        from deepsep.scoring import score_file, score_query
+        from deepsep.scoring import score_file, score_query, score_to_table
         from deepsep.scoring.costs import read_costs
         from deepsep.scoring.remembered import profile_of, provenance_of
+        from deepsep.table.queries import Query
 
         if fast and exact:
             raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
         source = source_of(table, database, query)
         if (output is None) is (to is None):
             raise ParameterError("where should the predictions go? Name a file with --output, or a table with --to.")
-        if isinstance(source, Path) and to is not None:
-            raise ParameterError("--to names a table of the database in --from. Name a file with --output instead.")
+        if target_database is not None and (isinstance(source, Query) or to is None):
+            raise ParameterError(
+                "--database is for predictions of files in a table, which --to names. Leave it out with --from, whose "
+                "database has the table, and with --output."
+            )
+        if not isinstance(source, Query) and to is not None and target_database is None:
+            raise ParameterError("--to names a table of which database? Name it with --database, or a file with -o.")
         if replace and to is None:
             raise ParameterError("--replace belongs to --to: a file is always replaced.")
         check_engine(engine, address, workers)
         if engine is Engine.ray and to is not None:
-            raise ParameterError("--engine ray scores folders of Parquet files, not databases. Leave it out.")
+            raise ParameterError("--engine ray scores files to a folder, not to a database. Leave it out.")
         fitted = open_classifier(model, "score")
         if fail_on_drift and profile_of(fitted) is None:
             raise ParameterError(
@@ -162,15 +181,24 @@ def score(
         }
         began = time.perf_counter()
         with out.share("Scoring") as progress:
-            if isinstance(source, Path) or to is None:
+            if to is None:
                 how: dict[str, Any] = {"engine": engine.value, "address": address, "workers": workers}
                 how |= reading.for_reader()
                 done = score_file(fitted, source, output or "", **asked, **how, progress=progress)
-            else:
+            elif isinstance(source, Query):
                 done = score_query(fitted, source, to, **asked, replace=replace, progress=progress)
+            else:
+                where = {"database": target_database or "", "replace": replace, **reading.for_reader()}
+                done = score_to_table(fitted, source, to, **asked, **where, progress=progress)
         seconds = time.perf_counter() - began
         if done.get("already"):
-            out.note(f"The table had {done['already']:,} rows, which were skipped.")
+            compared = " The comparison with the training table is about the new rows alone." if done["rows"] else ""
+            out.note(f"The table had {done['already']:,} rows, which were skipped.{compared if done['drift'] else ''}")
+        if engine is Engine.ray and done["scored_by"] == "student" and not reasons:
+            from deepsep.cluster.sharded_rows import SHARD_ROWS
+
+            if done["rows"] <= SHARD_ROWS:
+                out.note(f"A cluster cannot help a student with {done['rows']:,} rows: so few are quicker without it.")
         if done["ignored"]:
             names, more = done["ignored"][:5], len(done["ignored"]) - 5
             out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")

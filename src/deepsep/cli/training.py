@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from deepsep.table.batches import TableFile
 from deepsep.table.columns import key_text
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import USUAL
-from deepsep.table.locations import find_column, kind_of, part_files
+from deepsep.table.locations import Place, files_of, find_column, kind_of
 from deepsep.table.queries import Query, QueryTable
 from deepsep.table.sampling import (
     ENOUGH,
@@ -51,7 +52,7 @@ class LargeTable:
 
     Attributes
     ----------
-    source : path or Query
+    source : path, SeveralFiles or Query
         The rows.
     id : str or None
         The column by which they are known in the outputs.
@@ -65,7 +66,7 @@ class LargeTable:
         Which rows are learned from, and which of them are in memory.
     """
 
-    source: Path | Query
+    source: Place | Query
     id: str | None
     order: str | None
     weight: str | None
@@ -150,10 +151,11 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     return values
 
 
-def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Training:
+def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, in_memory: bool = False) -> Training:
     """Read a table with labels in one of its columns, or in another table that is joined to it.
 
-    Of a large table with more unlabelled rows than are asked for, all labelled rows and some of the others are read.
+    Of a large table with more unlabelled rows than are asked for, all labelled rows and some of the others are read;
+    with ``in_memory`` all that are asked for, however many.
     """
     _check_together(options)
     source = options.source
@@ -162,14 +164,16 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
     label, id, on = options.label, options.id, _joined_on(options)
     order = on if options.labels else id
-    large = isinstance(options, FitOptions) and has_more_rows(source, min(most or IN_MEMORY, IN_MEMORY), **_files(how))
+    fits = None if in_memory else IN_MEMORY
+    fewest = min((n for n in (most, fits) if n is not None), default=None)
+    large = isinstance(options, FitOptions) and fewest is not None and has_more_rows(source, fewest, **_files(how))
     if isinstance(options, FitOptions) and isinstance(source, Query) and order in (None, ROW):
         large = large and options.unlabelled is not None  # its rows may come in another order each time
     if not options.labels:
-        chosen = _choose(source, id, label, None, most, seed, how) if large else None
+        chosen = _choose(source, id, label, None, most, fits, seed, how) if large else None
         frame = _read(source, chosen, label=label, id=id, **how)
     else:
-        frame, label, chosen = _with_labels(out, options, on, how, large, most, seed)
+        frame, label, chosen = _with_labels(out, options, on, how, large, most, fits, seed)
         id = id or (on if on != ROW or on in frame.columns else None)
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
@@ -204,20 +208,22 @@ def _files(how: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choose(
-    source: Path | Query,
+    source: Place | Query,
     id: str | None,
     label: str | None,
     is_known: Any,
     most: int | None,
+    fits: int | None,
     seed: int,
     how: dict[str, Any],
 ) -> ChosenRows | None:
     """Choose the rows of a large table to learn from; None: all of them, in memory."""
     with open_tables(source, id, **_files(how)) as tables:
-        return choose_rows(tables, label=label, is_known=is_known, n=most, in_memory=IN_MEMORY, seed=seed)
+        in_memory = sys.maxsize if fits is None else fits
+        return choose_rows(tables, label=label, is_known=is_known, n=most, in_memory=in_memory, seed=seed)
 
 
-def _read(source: Path | Query, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
+def _read(source: Place | Query, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
     return read_table(source, **how) if chosen is None else read_rows(source, chosen.read, **how)
 
 
@@ -245,6 +251,7 @@ def _with_labels(
     how: dict[str, Any],
     large: bool,
     most: int | None,
+    fits: int | None,
     seed: int,
 ) -> tuple[pd.DataFrame, str, ChosenRows | None]:
     """Return the table with the labels of other ones, beside its own if it has any, and the name of their column."""
@@ -259,7 +266,7 @@ def _with_labels(
         tables.append(read_table(file, label=label, id=find_column(names, on, f"{file}: id column"), sheet=sheet))
     if large:
         is_known = (None if by_number else on, _in_any([known[on] for known in tables]))
-        chosen = _choose(options.source, None if by_number else on, own_label, is_known, most, seed, how)
+        chosen = _choose(options.source, None if by_number else on, own_label, is_known, most, fits, seed, how)
     frame = _read(options.source, chosen, label=own_label, id=None if by_number else on, **how)
     if by_number:
         frame = frame.assign(**{ROW: number_rows(len(frame), chosen).to_numpy()})
@@ -298,13 +305,12 @@ def _only_label(file: Path, on: str, weight: str | None) -> str | None:
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
 
-def column_names(table: Path | Query, reading: ReadingOptions) -> list[str]:
+def column_names(table: Place | Query, reading: ReadingOptions) -> list[str]:
     """Return the names of the columns of a table."""
     if isinstance(table, Query):
         with open_reader(table.database) as connection:
             return QueryTable(connection, table.sql).names
-    parts = part_files(table) if kind_of(table) == "parts" else [table]
-    return list(TableFile(parts[0], **reading.for_reader()).names)
+    return list(TableFile(files_of(table)[0], **reading.for_reader()).names)
 
 
 def _what_was_added(file: Path, summary: dict[str, Any], options: TrainingOptions) -> str:

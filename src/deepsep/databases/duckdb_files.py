@@ -30,7 +30,7 @@ class DuckDB(Connection):
 
     types: ClassVar = {
         **{pa.string(): "varchar", pa.large_string(): "varchar", pa.float64(): "double"},
-        **{pa.int64(): "bigint", pa.bool_(): "boolean"},
+        **{pa.int64(): "bigint", pa.bool_(): "boolean", pa.date32(): "date"},
     }
     any_case = True
     mistakes: ClassVar = {

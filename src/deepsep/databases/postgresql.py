@@ -25,7 +25,7 @@ class PostgreSQL(AdbcConnection):
 
     types: ClassVar = {
         **{pa.string(): "text", pa.large_string(): "text", pa.float64(): "double precision"},
-        **{pa.int64(): "bigint", pa.bool_(): "boolean"},
+        **{pa.int64(): "bigint", pa.bool_(): "boolean", pa.date32(): "date"},
     }
     longest_name = 63
     mistakes: ClassVar = {

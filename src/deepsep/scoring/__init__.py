@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from deepsep.scoring.file_to_table import score_to_table
     from deepsep.scoring.files import score_file
     from deepsep.scoring.frame import score_frame
     from deepsep.scoring.leaving_out import reasons
@@ -22,6 +23,7 @@ __all__ = [
     "score_file",
     "score_frame",
     "score_query",
+    "score_to_table",
 ]
 
 _HOME = {
@@ -32,6 +34,7 @@ _HOME = {
     "score_file": "deepsep.scoring.files",
     "score_frame": "deepsep.scoring.frame",
     "score_query": "deepsep.scoring.query_scores",
+    "score_to_table": "deepsep.scoring.file_to_table",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

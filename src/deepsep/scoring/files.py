@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,7 @@ from deepsep.scoring.student import describe
 from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import ROWS, check_fits
-from deepsep.table.locations import kind_of, part_files
+from deepsep.table.locations import Named, Place, SeveralFiles, files_of, kind_of, table_at
 from deepsep.table.queries import Query, QueryTable
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
@@ -35,7 +36,7 @@ OTHERS = 50  # columns of a result beside the probabilities, at most
 
 def score_file(
     model: Any,
-    source: str | os.PathLike[str] | Query,
+    source: Named | Query,
     target: str | os.PathLike[str],
     *,
     id: str | None = None,
@@ -56,12 +57,12 @@ def score_file(
     dayfirst: bool | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Score a file of any size, batch by batch, or a folder of Parquet parts.
+    """Score a file of any size, or several of them, batch by batch.
 
     Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. Batches are
     scored on all cores. The target is written completely or not at all: it is written to a temporary place and moved at
     the end. If the process is killed, the next call with the same saved model, source, target and settings goes on
-    where it stopped. A part of a folder that cannot be read is left out, with a warning; once it has been written
+    where it stopped. Of several files, one that cannot be read is left out, with a warning; once it has been written
     again, the next call scores only what is missing.
 
     The rows are compared with the training table on the way, if the model has a profile of it, as those of ``deepsep
@@ -72,20 +73,22 @@ def score_file(
     ----------
     model : fitted classifier, or path
         The model, or the folder of a saved one.
-    source : str, path or Query
-        CSV, TSV, Parquet, Feather, Excel or SPSS, or a folder of Parquet parts; or a :class:`deepsep.table.Query` to a
-        database, whose rows are sorted by ``id``. After a kill, a query is scored from its first row.
+    source : str, path, sequence of them, or Query
+        CSV, TSV, Parquet, Feather, Excel or SPSS; a pattern such as ``"parts/*.csv"`` or a folder of Parquet parts,
+        whose files come in the order of their names; or several of these, in the order given. Or a
+        :class:`deepsep.table.Query` to a database, whose rows are sorted by ``id``. After a kill, a query is scored
+        from its first row.
     target : str or path
         A file that ends in ``.parquet``, ``.csv``, ``.tsv`` or ``.xlsx``; an existing one is replaced. CSV is UTF-8
-        with a byte order mark, from which Excel knows the encoding. For a folder of parts also a folder, which gets a
-        part of the same name for each; parts of an earlier scoring in it are replaced, and it must hold nothing else.
-        Source and target must not contain each other.
+        with a byte order mark, from which Excel knows the encoding. For several files also a folder, which gets a
+        Parquet file of the same name for each (``may.csv.parquet`` for ``may.csv``); parts of an earlier scoring in it
+        are replaced, and it must hold nothing else. Source and target must not contain each other.
     id : str, optional
         The column of identifiers, kept in the result. None: the row number.
     engine : {"local", "ray"}, default="local"
-        "ray" scores the parts of a folder on a Ray cluster, one model per worker, for when one machine is not enough.
-        All machines must reach source and target by the same paths. A worker that dies is replaced, and the rows are
-        the same.
+        "ray" scores several files to a folder on a Ray cluster, one model per worker, for when one machine is not
+        enough. All machines must reach source and target by the same paths. A worker that dies is replaced, and the
+        rows are the same.
     address : str, optional
         Address of the Ray cluster. None: one is started on this machine.
     workers : int, optional
@@ -153,14 +156,14 @@ def score_file(
         costs=costs,
         reasons=reasons,
     )
-    place, goal = source if isinstance(source, Query) else Path(source), Path(target)
-    folder = isinstance(place, Path) and kind_of(place) == "parts"
-    to_folder = folder and goal.suffix.lower() not in FORMATS
+    place, goal = source if isinstance(source, Query) else table_at(source), Path(target)
+    several = not isinstance(place, Query) and kind_of(place) == "parts"
+    to_folder = several and goal.suffix.lower() not in FORMATS
     if not to_folder and goal.suffix.lower() not in FORMATS:
-        raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if folder else ''}.")
+        raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if several else ''}.")
     if engine == "ray" and not to_folder:
         raise ParameterError(
-            "{ray} scores a folder of Parquet parts to a folder; use {local} for a file.",
+            "{ray} scores several files, such as a folder of Parquet parts, to a folder; use {local} for a file.",
             ray=Setting("engine", "ray"),
             local=Setting("engine", "local"),
         )
@@ -186,9 +189,9 @@ def score_file(
             rows = QueryTable(stack.enter_context(open_reader(place.database)), place.sql, id=id)
             n_files, parts = 1, [scoring.part(rows, "the query", target=Path(goal.name))]
         else:
-            files = part_files(place) if folder else [place]
+            files = files_of(place)
             n_files = len(files)
-            parts, failed = _plan(scoring, place, files, None if to_folder else Path(goal.name), reading)
+            parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), reading)
         if goal.suffix.lower() == ".xlsx" and not to_folder:
             _check_sheet(parts, len(scoring.model.classes_))
         scoring.choose(parts)
@@ -197,7 +200,7 @@ def score_file(
             "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
             "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, reading]),
         }
-        resume = scoring.provenance["sha256"] is not None and isinstance(place, Path)  # a query may give other rows
+        resume = scoring.provenance["sha256"] is not None and not isinstance(place, Query)  # it may give other rows
         journal = Journal.open(goal, key, resume=resume)
         scoring.options["journal"] = journal.folder
         parts = [replace(part, target=journal.folder / "out" / part.target) for part in parts]
@@ -232,13 +235,18 @@ def score_file(
     }
     _write_beside(beside, {"deepsep": "drift", "source": str(place), **done})
     warn_of_drift(done["drift"])
+    warn_of_failed(failed, n_files)
+    return done
+
+
+def warn_of_failed(failed: Mapping[str, str], n_files: int) -> None:
+    """Warn if parts could not be read."""
     if failed:
         reasons_why = "".join(f"\n  {name}: {why}" for name, why in failed.items())
         warn(
             f"{len(failed)} of {n_files} parts could not be read, and the result lacks their rows:{reasons_why}\n"
             "Write them again and score again: only what is missing is then scored."
         )
-    return done
 
 
 def _check_beside(place: Path) -> None:
@@ -270,17 +278,20 @@ def _name(file: Path, first_row: int | None) -> str:
     return hashlib.sha256(stamp.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def _plan(
-    scoring: Scoring, place: Path, files: list[Path], target: Path | None, reading: dict[str, Any]
+def plan_parts(
+    scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: dict[str, Any]
 ) -> tuple[list[Part], dict[str, str]]:
     """Return the parts to score and those that cannot be read; ``target`` is None if each goes to a file of its own."""
     id, alone = scoring.id, len(files) == 1
     parts, first = [], 0
     failed: dict[str, str] = {}
+    base = _folder(place)
     for file in files:
-        relative = file.relative_to(place) if file != place else Path(file.name)
+        relative = Path(os.path.relpath(file, base))
         try:
             table = TableFile(file, id=id, **reading)
+            if not alone:
+                table.count_rows()
         except DataError as error:
             if alone:
                 raise
@@ -290,7 +301,7 @@ def _plan(
             scoring.part(
                 table,
                 file,
-                target=target or relative,
+                target=target or _as_parquet(relative),
                 first_row=first,
                 name=_name(file, first if id is None else None),
                 relative=relative.as_posix(),
@@ -303,19 +314,37 @@ def _plan(
     return parts, failed
 
 
+def _folder(place: Place) -> Path:
+    """Return the folder that all files of a table are in."""
+    if isinstance(place, SeveralFiles):
+        return Path(os.path.commonpath([file.absolute().parent for file in place.files]))
+    return place if place.is_dir() else place.parent
+
+
+def _as_parquet(name: Path) -> Path:
+    return name if name.suffix == ".parquet" else name.with_name(f"{name.name}.parquet")
+
+
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
     """Raise if the rows do not fit on an Excel sheet, before they are scored."""
     sizes = [part.n_rows or (ROWS + 1) * part.source.has_more_rows(ROWS) for part in parts]
     check_fits(sum(sizes), n_classes + OTHERS, "the result", INSTEAD)
 
 
-def _check_target(source: Path | Query, goal: Path, to_folder: bool) -> None:
+def _check_target(source: Place | Query, goal: Path, to_folder: bool) -> None:
     """Raise if the result would overwrite anything but an earlier result."""
-    here, there = Path(source.database if isinstance(source, Query) else source).resolve(), goal.resolve()
-    if here == there:
-        raise DataError(f"source and target are both {goal}. Name another target.")
-    if here in there.parents or there in here.parents:
-        raise DataError(f"the source {source} and the target {goal} contain one another. Name a target elsewhere.")
+    there = goal.resolve()
+    if isinstance(source, SeveralFiles):
+        sources = list(source.files)
+    else:
+        sources = [Path(source.database) if isinstance(source, Query) else source]
+    for here in (each.resolve() for each in sources):
+        if here == there and len(sources) == 1:
+            raise DataError(f"source and target are both {goal}. Name another target.")
+        if here == there:
+            raise DataError(f"the target {goal} is one of the files of {source}. Name another target, elsewhere.")
+        if here in there.parents or there in here.parents:
+            raise DataError(f"the source {source} and the target {goal} contain one another. Name a target elsewhere.")
     if not goal.exists():
         return
     if goal.is_dir() is not to_folder:

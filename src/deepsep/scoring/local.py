@@ -30,6 +30,7 @@ from deepsep.scoring.leaving_out import LeavingOut
 from deepsep.scoring.parts import Part, Report, UnreadablePart
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
 from deepsep.scoring.writing import MARK, Writer
+from deepsep.table.batches import TableFile, same_identifiers
 from deepsep.table.compiled import CompiledEncoding
 
 PIECE = 20.0  # seconds of work that a killed run may lose
@@ -74,6 +75,9 @@ def id_type(parts: Sequence[Part], id: str | None) -> dict[str, Any]:
     """Return the Arrow type of the column of identifiers."""
     types = {}
     if id is not None:
+        if len(parts) > 1:
+            sources = [getattr(part.source, "table", part.source) for part in parts]
+            same_identifiers([source for source in sources if isinstance(source, TableFile)], id)
         schemas = [pa.schema({id: part.source.id_type(id)}) for part in parts]
         try:
             types[id] = pa.unify_schemas(schemas, promote_options="permissive").field(id).type
@@ -130,25 +134,30 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
     return total(tallies, counts())
 
 
-def score_to_table(
+def score_to_database(
     model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report, *, table: ScoresTable
 ) -> list[Tally]:
-    """Score the only part to a table of a database, a transaction per batch, and return what it holds."""
-    (part,) = parts
+    """Score the parts to a table of a database, a transaction per batch, and return what each holds."""
     types = label_type(model, options["decisions"], options["leaving_out"]) | id_type(parts, options["id"])
-    profile, row, whole = options["profile"], part.first_row, Tally()
-    drift = None if profile is None else Counts(profile, options["every"])
+    profile, tallies = options["profile"], []
     writer = TableWriter(table, types)
-    for scored, share in scored_batches(model, part, options, 0):
-        writer.write(scored.frame)
-        if drift is not None:
-            scored.count(drift, row)
-        whole += scored.tally
-        row += len(scored.frame)
-        report(len(scored.frame), share)
+    for part in parts:
+        row, whole, error = part.first_row, Tally(), None
+        drift = None if profile is None else Counts(profile, options["every"])
+        try:
+            for scored, share in scored_batches(model, part, options, 0):
+                writer.write(scored.frame)
+                if drift is not None:
+                    scored.count(drift, row)
+                whole += scored.tally
+                row += len(scored.frame)
+                report(len(scored.frame), share)
+        except UnreadablePart as reason:  # what was read of it stays
+            error = str(reason)
+        tallies.append(replace(whole, drift=drift, error=error))
     if writer.empty:
-        writer.write(_no_rows(model, part, options))
-    return [replace(whole, drift=drift)]
+        writer.write(_no_rows(model, parts[0], options))
+    return tallies
 
 
 def _no_rows(model: Any, part: Part, options: Mapping[str, Any]) -> pd.DataFrame:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deepsep.scoring.new_rows import NewRows
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
 from deepsep.table.queries import QueryTable
 from deepsep.table.sampling import OtherRows
 
-Source = TableFile | QueryTable | OtherRows
+Source = TableFile | QueryTable | OtherRows | NewRows
 
 Report = Callable[[int, float], None]  # rows just scored, and the share of the source read so far
 

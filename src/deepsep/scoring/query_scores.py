@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from deepsep.databases.opening import open_reader, open_writer
-from deepsep.errors import DeepSepError, ParameterError, Setting
 from deepsep.scoring.costs import Costs
-from deepsep.scoring.local import label_type, score_to_table
-from deepsep.scoring.run import Progress, Scoring, warn_of_drift
+from deepsep.scoring.into_tables import check_key_given, score_into, settings_of
+from deepsep.scoring.local import label_type
+from deepsep.scoring.run import Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
-from deepsep.scoring.student import describe
 from deepsep.table.queries import Query, QueryTable
 
 BATCH = 20_000
@@ -45,7 +43,7 @@ def score_query(
 
     The table has the columns of a scored file, with ``id`` as the primary key. A second table in the same schema,
     ``deepsep_scores``, has a row for each table of predictions: the model, the settings, the number of rows, the last
-    key, and how the rows of the last call differ from the training table.
+    key, and how the rows of the last call, not those of earlier ones, differ from the training table.
 
     Parameters
     ----------
@@ -71,8 +69,8 @@ def score_query(
     Returns
     -------
     dict
-        As :func:`score_file`, about the rows that this call has scored; ``already`` is the number of rows that the
-        table had, ``last_key`` the last key written.
+        As :func:`score_file`, about the rows that this call has scored, ``drift`` included; ``already`` is the number
+        of rows that the table had, which ``drift`` has as ``rows_before``; ``last_key`` is the last key written.
 
     Raises
     ------
@@ -81,12 +79,7 @@ def score_query(
     DatabaseError
         If the database cannot be reached or written. Both messages say what is in the table.
     """
-    if id is None:
-        raise ParameterError(
-            "{to} needs {id}: the column that tells the rows apart, by which scoring goes on after a failure.",
-            to=Setting("to"),
-            id=Setting("id"),
-        )
+    check_key_given(id)
     scoring = Scoring(
         model,
         id=id,
@@ -100,37 +93,11 @@ def score_query(
     )
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
-        record = None if replace else table.record
-        if record is not None and scoring.fast is None:
-            scoring.fast = record.settings["scored_by"] == "student"
+        goes_on = table.record is not None and not replace
         with open_reader(query.database, beside_writer=True) as reader:
-            rows = QueryTable(reader, query.sql, id=id, besides=None if record is None else table.place, unique=True)
-            parts = [scoring.part(rows, "the query")]
-            scoring.choose(parts)
-            settings = _settings(scoring)
-            if record is not None:
-                table.check_same(scoring.provenance, settings)
-            already = table.begin(rows, scoring.provenance, settings, replace=replace)
-            try:
-                tallies = scoring.score(partial(score_to_table, table=table), parts, progress)
-            except DeepSepError as error:
-                gap = " " if error.text.endswith(".") else "\n"
-                raise type(error)(f"{error.text}{gap}{_written(table, already)}", **error.settings) from error
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"Interrupted. {_written(table, already)}") from None
-        done = {
-            **scoring.result(tallies),
-            "parts": 1,
-            "failed": {},
-            "target": f"table {to} of {query.database}",
-            "already": already,
-            "last_key": table.last_key,
-            "drift_file": None,
-        }
-        if done["rows"]:
-            table.finish(done["drift"])
-    warn_of_drift(done["drift"])
-    return done
+            rows = QueryTable(reader, query.sql, id=id, besides=table.place if goes_on else None, unique=True)
+            table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
+            return score_into(scoring, table, [scoring.part(rows, "the query")], progress)
 
 
 def write_scores(
@@ -144,35 +111,11 @@ def write_scores(
         with open_reader(query.database, beside_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id)
             scoring.choose([scoring.part(rows, "the query")])
-            table.begin(rows, scoring.provenance, _settings(scoring), replace=replace)
+            table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
+            table.describe(scoring.provenance, settings_of(scoring))
             types = label_type(model, scoring.decisions) | {id: rows.id_type(id)}
         writer = TableWriter(table, types)
         for frame in frames:
             for start in range(0, max(len(frame), 1), BATCH):
                 writer.write(frame[start : start + BATCH])
     return table.rows
-
-
-def _settings(scoring: Scoring) -> dict[str, Any]:
-    """Return all that decides what a row gets, beside the model."""
-    sets, costs = scoring.decisions.sets, scoring.decisions.costs
-    return {
-        "id": scoring.id,
-        "sets": sets and sets.coverage,
-        "per_class": bool(sets and sets.per_class),
-        "abstain": scoring.decisions.abstain,
-        "costs": None if costs is None else costs.tolist(),
-        "reasons": scoring.reasons,
-        "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
-    }
-
-
-def _written(table: ScoresTable, already: int) -> str:
-    """Return what a table has after a failure, and how to go on."""
-    before = f"{already:,} rows from before" if already else ""
-    if not table.rows:
-        return f"Nothing was written{f'; the table {table.name} has {before}' if already else ''}."
-    return (
-        f"The table {table.name} has all rows up to the key {table.last_key!r}: {table.rows:,} in whole batches"
-        f"{f', and {before}' if already else ''}. The same command goes on from there."
-    )

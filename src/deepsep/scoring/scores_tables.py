@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from deepsep.databases.connections import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
 from deepsep.scoring.writing import result_schema
-from deepsep.table.queries import QueryTable
 
 RECORDS = "deepsep_scores"  # a table beside the tables of predictions, with a row about each
 SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
+ASKED = 1_000  # keys that a query asks about at a time
 SAME = ("sha256", "training_data", "method", "deepsep")  # of the provenance of a model
 
 
@@ -62,6 +64,7 @@ class ScoresTable:
         self.place = ".".join(map(quoted, self.path))
         self.rows = 0
         self.last_key: Any = None
+        self._replace = False
         self._records = (*self.path[:-1], RECORDS)
         self._about = f"table_name = {literal(self.path[-1])}"
         self._schema: Any = None
@@ -86,9 +89,15 @@ class ScoresTable:
         model, settings = found[0]
         return Record(json.loads(model), json.loads(settings))
 
-    def check_same(self, model: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-        """Raise if the table was written by another model, or with other settings."""
-        if self.record is None:
+    @property
+    def goes_on(self) -> bool:
+        """Whether rows are added to those that the table has."""
+        return self.record is not None and not self._replace
+
+    def describe(self, model: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        """Say who writes; raise if the table was written by another model, or with other settings."""
+        self._model, self._settings = json.dumps(model), json.dumps(settings)
+        if self.record is None or self._replace:
             return
         what = None
         if any(self.record.model.get(key) != model.get(key) for key in SAME):
@@ -104,17 +113,27 @@ class ScoresTable:
                 replace=Setting("replace", True),
             )
 
-    def begin(self, source: QueryTable, model: Mapping[str, Any], settings: Mapping[str, Any], *, replace: bool) -> int:
-        """Say what will be written: rows of a query, by a model. Return how many rows there are already.
+    def begin(self, key: str, *, replace: bool) -> None:
+        """Say what the type of the keys is, as the system calls it, and whether to begin anew. Writes nothing yet."""
+        self._key, self._replace = key, replace
 
-        Nothing is written yet.
-        """
-        self._key = source.connection.key_type(source.sql, self.id)[0]
-        self._model, self._settings, self._replace = json.dumps(model), json.dumps(settings), replace
-        if self.record is None or replace:
+    def count(self) -> int:
+        """Return how many rows there are already, of those that stay."""
+        if not self.goes_on:
             return 0
-        count: int = source.connection.fetch(f"select count(*) from {self.place}")[0][0]
+        count: int = self.connection.fetch(f"select count(*) from {self.place}")[0][0]
+        self.connection.commit()
         return count
+
+    def are_known(self, keys: Sequence[Any]) -> NDArray[np.bool_]:
+        """Return which of these keys the table has."""
+        name, known = quoted(self.id), set()
+        for start in range(0, len(keys), ASKED):
+            some = ", ".join(str(key) if isinstance(key, int) else literal(str(key)) for key in keys[start:][:ASKED])
+            found = self.connection.fetch(f"select cast({name} as text) from {self.place} where {name} in ({some})")
+            known |= {key for (key,) in found}
+        self.connection.commit()
+        return np.array([str(key) in known for key in keys], bool)
 
     def write(self, table: Any) -> None:
         """Write rows, sorted by their keys, in one transaction: all of them or none."""

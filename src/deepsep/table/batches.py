@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.column_types import WHOLE, ColumnType, trimmed
 from deepsep.table.dates import DateColumn
-from deepsep.table.locations import Kind, kind_of, readable
+from deepsep.table.locations import Kind, check_columns, kind_of, readable, same_kind
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading import damaged, read_table, text_frame, typed_table
-from deepsep.table.text import TextFormat, check_unique, has_more_lines, stream_text
+from deepsep.table.text import TextFormat, check_delimiters, check_unique, count_lines, stream_text
 
 PIECE = 100_000  # most rows examined at a time
 CELLS = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
@@ -31,7 +31,7 @@ class TableFile:
     names : list of str
         The columns.
     n_rows : int or None
-        None for a text file, whose rows cannot be counted without reading it.
+        None for a text file, whose rows cannot be counted without reading it: see ``count_rows``.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class TableFile:
         self.dayfirst = dayfirst
         self.kind: Kind = kind_of(path)
         self.n_rows: int | None = None
-        self._form: TextFormat | None = None
+        self.form: TextFormat | None = None
         self._frame: pd.DataFrame | None = None
         self._schema: Any = None
         self._integers: dict[str, bool] = {}
@@ -57,8 +57,8 @@ class TableFile:
         with readable(path):
             try:
                 if self.kind == "text":
-                    self._form = TextFormat.of(path, encoding, delimiter, skip_rows)
-                    self.names = self._form.names
+                    self.form = TextFormat.of(path, encoding, delimiter, skip_rows)
+                    self.names = self.form.names
                 elif self.kind == "parquet":
                     with pq.ParquetFile(path) as file:
                         self._schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
@@ -73,6 +73,12 @@ class TableFile:
             except pa.ArrowException as error:
                 raise damaged(path, error) from error
         check_unique(path, self.names)
+
+    def count_rows(self) -> None:
+        """Count the rows, if they are not known: a pass over a text file."""
+        if self.n_rows is None:
+            with readable(self.path):
+                self.n_rows = sum(map(len, self._pieces(self.names[:1])))
 
     def batches(
         self, rows: int, columns: Sequence[str], types: Mapping[str, ColumnType], id: str | None = None
@@ -98,8 +104,8 @@ class TableFile:
         self, cells: Any, types: Mapping[str, ColumnType], unconverted: Sequence[str | None]
     ) -> pd.DataFrame:
         """Return cells of a text file as a DataFrame of typed columns."""
-        assert self._form is not None
-        return text_frame(cells, self._form.delimiter, types, unconverted, self.dayfirst)
+        assert self.form is not None
+        return text_frame(cells, self.form.delimiter, types, unconverted, self.dayfirst)
 
     def tables(
         self,
@@ -118,8 +124,8 @@ class TableFile:
                 known = self._examine({name: types[name] for name in columns if name in types and name != id})
                 done = 0
                 for table, share in self._tables(rows, columns, dictionaries):
-                    if self._form is not None:
-                        table = typed_table(table, self._form.delimiter, types, (id,), self.dayfirst, known=known)
+                    if self.form is not None:
+                        table = typed_table(table, self.form.delimiter, types, (id,), self.dayfirst, known=known)
                         if id is not None:
                             table = self._with_identifiers(table, id)
                     done += len(table)
@@ -129,24 +135,32 @@ class TableFile:
 
     def _with_identifiers(self, table: Any, id: str) -> Any:
         """Return a table of a text file with plain integers among its identifiers as integers."""
-        if not self._plain_integers(id):
+        if not self.plain_integers(id):
             return table
         integers = pc.cast(pc.utf8_trim_whitespace(table[id]), pa.int64())
         return table.set_column(table.column_names.index(id), id, integers)
 
     def has_more_rows(self, rows: int) -> bool:
         """Whether there are more rows than this; of a text file, the lines below the header are counted so far."""
-        return self.n_rows > rows if self.n_rows is not None else has_more_lines(self.path, rows + 1)
+        return self.rows_up_to(rows) > rows
+
+    def rows_up_to(self, most: int) -> int:
+        """Return the number of rows; some number above ``most`` if there are more, and lines of a text file."""
+        return self.n_rows if self.n_rows is not None else count_lines(self.path, most + 1) - 1
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers, which holds for the whole file, not only its first rows."""
-        if self._form is not None:
-            return pa.int64() if self._plain_integers(name) else pa.string()
+        if self.form is not None:
+            return pa.int64() if self.plain_integers(name) else pa.string()
         if self._frame is not None:
             return pa.Schema.from_pandas(self._frame[[name]]).field(name).type
         return without_dictionary(self._schema.empty_table()[name]).type
 
-    def _plain_integers(self, name: str) -> bool:
+    def keep_text(self, name: str) -> None:
+        """Read the identifiers of a text file as text."""
+        self._integers[name] = False
+
+    def plain_integers(self, name: str) -> bool:
         """Whether every cell of a column of a text file is a plain integer, so that all batches have the same type."""
         if name not in self._integers:
             self._integers[name] = all(
@@ -157,9 +171,9 @@ class TableFile:
 
     def _examine(self, types: Mapping[str, ColumnType]) -> dict[str, NumberStyle | DateColumn]:
         """Return how each column of numbers or dates in a text file is read, after a pass over all rows."""
-        if self._form is None:
+        if self.form is None:
             return {}
-        numbers = {name: NumberStyle(name, self._form.delimiter) for name in types if types[name] == "number"}
+        numbers = {name: NumberStyle(name, self.form.delimiter) for name in types if types[name] == "number"}
         dates = {name: DateColumn(name, self.dayfirst) for name in types if types[name] == "date"}
         doubtful: list[str] = []
         self._counted = 0
@@ -180,14 +194,14 @@ class TableFile:
 
     def _pieces(self, columns: list[str]) -> Iterator[Any]:
         """Yield some columns of a text file, a piece at a time."""
-        if columns and self._form is not None:
+        if columns and self.form is not None:
             rows = max(min(PIECE, CELLS // len(columns)), 1)
-            yield from stream_text(self._form, rows, columns, lambda done: None)
+            yield from stream_text(self.form, rows, columns, lambda done: None)
 
     def _tables(self, rows: int, columns: Sequence[str], dictionaries: Sequence[str]) -> Iterator[tuple[Any, float]]:
-        if self._form is not None:
+        if self.form is not None:
             size, read = max(self.path.stat().st_size, 1), [0]
-            for table in stream_text(self._form, rows, columns, lambda done: read.append(done)):
+            for table in stream_text(self.form, rows, columns, lambda done: read.append(done)):
                 yield table, min(read[-1] / size, 1.0)
                 del read[:-1]
             return
@@ -212,6 +226,23 @@ class TableFile:
                     table = pa.Table.from_batches([file.get_batch(i)]).select(columns)
                     for start in range(0, len(table), rows):
                         yield table.slice(start, rows)
+
+
+def open_files(files: Sequence[Path], **how: Any) -> list[TableFile]:
+    """Open the files of one table, or raise unless they have the same format and columns."""
+    same_kind(files)
+    tables = [TableFile(file, **how) for file in files]
+    check_columns(files, [table.names for table in tables])
+    check_delimiters([table.form for table in tables if table.form is not None])
+    return tables
+
+
+def same_identifiers(tables: Sequence[TableFile], id: str) -> None:
+    """Let text files have identifiers of one type: integers if they are plain integers in all of them."""
+    tables = [table for table in tables if table.form is not None and id in table.names]
+    if not all(table.plain_integers(id) for table in tables):
+        for table in tables:
+            table.keep_text(id)
 
 
 def _is_text(kind: Any) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import bz2
 import difflib
+import glob
 import gzip
 import lzma
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
@@ -27,6 +29,10 @@ NAMED = {
 TABLES: dict[bytes, Kind] = {
     **{b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"},
     **{b"$FL2": "spss", b"$FL3": "spss"},
+}
+FORMATS: dict[Kind, str] = {
+    **{"text": "a text file", "excel": "an Excel file", "spss": "an SPSS file"},
+    **{"parquet": "a Parquet or Feather file", "feather": "a Parquet or Feather file"},
 }
 READABLE = "deepsep reads CSV, TSV, Parquet, Feather, Excel (.xlsx) and SPSS (.sav)"
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -52,8 +58,86 @@ LONGEST_NAME = 200  # characters of a name in a message
 LIMIT = "DEEPSEP_MAX_BYTES"
 
 
-def kind_of(path: Path) -> Kind:
+@dataclass(frozen=True)
+class SeveralFiles:
+    """Files whose rows are one table, in this order.
+
+    Parameters
+    ----------
+    name : str
+        What they are called in messages.
+    files : tuple of Path
+    """
+
+    name: str
+    files: tuple[Path, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Place = Path | SeveralFiles
+Named = str | os.PathLike[str] | SeveralFiles | Sequence[str | os.PathLike[str]]
+
+
+def table_at(named: Named) -> Place:
+    """Return the table that a path, a pattern such as ``parts/*.csv``, or several of them name.
+
+    Files come in the order in which they are named; those of a pattern or of a folder are sorted by name.
+    """
+    if isinstance(named, SeveralFiles):
+        return named
+    words = [named] if isinstance(named, str | os.PathLike) else list(named)
+    found = [path for word in words for path in _matches(Path(word))]
+    if not found:
+        raise DataError("no file is named. Name at least one.")
+    if len(found) == 1:
+        return found[0]
+    for path in found:
+        if not path.exists():
+            raise DataError(f"{path} does not exist{_similar(path)}")
+    files = [file for path in found for file in (part_files(path) if path.is_dir() else [path])]
+    known: set[Path] = set()
+    for file in files:
+        if file.resolve() in known:
+            raise DataError(f"{file} is named twice. Name every file once.")
+        known.add(file.resolve())
+    name = str(words[0]) if len(words) == 1 else f"{files[0]} and {len(files) - 1} more files"
+    return SeveralFiles(name, tuple(files))
+
+
+def files_of(place: Place) -> list[Path]:
+    """Return the files of a table, in the order of their rows."""
+    if isinstance(place, SeveralFiles):
+        return list(place.files)
+    return part_files(place) if kind_of(place) == "parts" else [place]
+
+
+def same_kind(files: Sequence[Path]) -> Kind:
+    """Return the kind of all files of a table, or raise if it is not the same; Parquet and Feather go together."""
+    kind = kind_of(files[0])
+    for file in files:
+        if FORMATS[other := kind_of(file)] != FORMATS[kind]:
+            raise DataError(
+                f"{file} is {FORMATS[other]}, and {files[0].name} is {FORMATS[kind]}. All files of a table need the "
+                "same format."
+            )
+    return kind
+
+
+def check_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None:
+    """Raise unless all files of a table have the same columns, in whatever order."""
+    for file, own in zip(files, names, strict=True):
+        if differ := sorted(set(own) ^ set(names[0])):
+            raise DataError(
+                f"{file} and {files[0].name} have different columns: {differ[:5]}. All files of a table need the same."
+            )
+
+
+def kind_of(path: Place) -> Kind:
     """Return the kind of table at a path, or raise an error that says what is there instead."""
+    if isinstance(path, SeveralFiles):
+        return "parts"
     if not path.exists():
         raise DataError(f"{path} does not exist{_similar(path)}")
     with readable(path):
@@ -90,9 +174,10 @@ def part_files(folder: Path) -> list[Path]:
         return parts
     if (folder / "manifest.json").exists():
         raise DataError(f"{folder} is a saved model, not a table. Name the file that holds the rows.")
-    names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
-    has = f"it has {', '.join(names[:5])}{' ...' if len(names) > 5 else ''}" if names else "it is empty"
-    raise DataError(f"{folder} is a folder without Parquet files ({has}). Name a file, or a folder of .parquet files.")
+    raise DataError(
+        f"{folder} is a folder without Parquet files (it has {_names(folder)}). Name a file, a pattern such as "
+        f"'{folder}/*.csv', or a folder of .parquet files."
+    )
 
 
 def compression_of(path: Path) -> str | None:
@@ -191,6 +276,24 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, sett
     raise DataError(
         f"{{setting}}: {role} {wanted!r} not found{hint}", setting=Setting(setting), skip=Setting("skip_rows", 1)
     )
+
+
+def _matches(path: Path) -> list[Path]:
+    """Return the files that a pattern matches, sorted by name; the path itself if it is none."""
+    if not glob.has_magic(str(path)) or os.path.lexists(path):
+        return [path]
+    if found := sorted(map(Path, glob.glob(str(path), recursive=True))):
+        return found
+    folder = next(parent for parent in path.parents if not glob.has_magic(str(parent)))
+    if not folder.is_dir():
+        raise DataError(f"no file matches {path}: the folder {folder} does not exist. Check the path.")
+    raise DataError(f"no file matches {path}: the folder {folder} has {_names(folder)}. Check the pattern.")
+
+
+def _names(folder: Path) -> str:
+    """Return the first names in a folder, for messages."""
+    names = sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
+    return f"{', '.join(names[:5])}{' ...' if len(names) > 5 else ''}" if names else "no files"
 
 
 def _similar(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,17 +16,29 @@ from deepsep.table.column_types import ColumnType, identifiers_of, labels_of, tr
 from deepsep.table.columns import convert, cut_long_cells
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells
-from deepsep.table.locations import GROWTH, check_memory, find_column, kind_of, part_files, readable
+from deepsep.table.locations import (
+    GROWTH,
+    Named,
+    Place,
+    check_columns,
+    check_memory,
+    files_of,
+    find_column,
+    kind_of,
+    readable,
+    same_kind,
+    table_at,
+)
 from deepsep.table.numbers import DECIMAL_COMMA, NumberStyle
 from deepsep.table.queries import Query, read_query
 from deepsep.table.spss import read_spss
-from deepsep.table.text import TextFormat, check_unique, load_bytes, read_text
+from deepsep.table.text import TextFormat, check_delimiters, check_unique, load_bytes, read_text
 
 TYPES = ("number", "boolean", "date", "text")
 
 
 def read_table(
-    path: str | os.PathLike[str] | Query,
+    path: Named | Query,
     *,
     label: str | None = None,
     id: str | None = None,
@@ -39,7 +50,7 @@ def read_table(
     dayfirst: bool | None = None,
     max_bytes: int | None = None,
 ) -> pd.DataFrame:
-    r"""Read a table from a CSV, TSV, Parquet, Feather, Excel or SPSS file, a folder of Parquet parts, or a database.
+    r"""Read a table from a CSV, TSV, Parquet, Feather, Excel or SPSS file, from several of one format, or a database.
 
     The content decides what a file is, not its name. Text files may be compressed (gzip, bz2, xz, zstd, zip); their
     encoding (UTF-8, UTF-16, cp1252) and delimiter (comma, semicolon, tab, bar) are detected. A column of a text file
@@ -53,8 +64,9 @@ def read_table(
 
     Parameters
     ----------
-    path : str, path or Query
-        The file, or a folder of ``.parquet`` files, which are read in the order of their names; or the rows of a
+    path : str, path, sequence of them, or Query
+        The file; a pattern such as ``"parts/*.csv"``, or a folder of ``.parquet`` files, which are read in the order of
+        their names; or several of these, in the order given. All files need the same columns. Or the rows of a
         :class:`deepsep.table.Query` to a database, sorted by ``id``.
     label : str, optional
         The column of labels.
@@ -106,24 +118,29 @@ def read_table(
     0  01234    10.5      NA
     1  98765     NaN     NaN
     """
-    place = path if isinstance(path, Query) else Path(path)
+    place = path if isinstance(path, Query) else table_at(path)
     types = check_types(types)
     if not (isinstance(skip_rows, int) and skip_rows >= 0):
         raise DataError("{skip}; pass an integer of at least 0.", skip=Setting("skip_rows", skip_rows))
-    kind = "query" if isinstance(place, Query) else kind_of(place)
+    files = [] if isinstance(place, Query) else files_of(place)
+    kind = same_kind(files) if files else "query"
     with readable(place):
         if isinstance(place, Query):
             frame = read_query(place, id, max_bytes)
         elif kind == "text":
-            form = TextFormat.of(place, encoding, delimiter, skip_rows)
-            frame = _read_text(form, label, id, types, dayfirst, max_bytes)
+            forms = [TextFormat.of(file, encoding, delimiter, skip_rows) for file in files]
+            frame = _read_text(forms, label, id, types, dayfirst, max_bytes)
         elif kind == "excel":
-            frame = _read_excel(read_cells(place, sheet, skip_rows, max_bytes), label, id, types, dayfirst)
+            sheets = [read_cells(file, sheet, skip_rows, max_bytes) for file in files]
+            check_columns(files, [list(map(str, cells)) for cells in sheets])
+            frame = _read_excel(pd.concat(sheets, ignore_index=True), label, id, types, dayfirst)
         elif kind == "spss":
-            check_memory(place, place.stat().st_size * GROWTH["spss"], max_bytes)
-            frame = read_spss(place)
+            if len(files) > 1:
+                raise DataError(f"{place}: SPSS files are read one by one. Write them to one file, or as Parquet.")
+            check_memory(place, files[0].stat().st_size * GROWTH["spss"], max_bytes)
+            frame = read_spss(files[0])
         else:
-            frame = _read_arrow(place, kind, id, max_bytes)
+            frame = _read_arrow(place, files, id, max_bytes)
         check_unique(place, frame.columns.astype(str).tolist())
         if not len(frame):
             raise DataError(f"{place} has {frame.shape[1]} columns but no rows. Write the table again.")
@@ -169,26 +186,32 @@ def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]
 
 
 def _read_text(
-    form: TextFormat,
+    forms: Sequence[TextFormat],
     label: str | None,
     id: str | None,
     types: dict[str, ColumnType],
     dayfirst: bool | None,
     max_bytes: int | None,
 ) -> pd.DataFrame:
-    path = form.path
-    allowed = check_memory(path, path.stat().st_size * GROWTH["text"], max_bytes)
-    data = load_bytes(path, allowed / GROWTH["text"])
-    if data is None:  # a large compressed file
-        check_memory(path, allowed * 1.01, max_bytes)
+    files, form = [form.path for form in forms], forms[0]
+    check_columns(files, [form.names for form in forms])
+    check_delimiters(forms)
+    place = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
+    allowed = check_memory(place, sum(file.stat().st_size for file in files) * GROWTH["text"], max_bytes)
     for name, role in ((label, "label column"), (id, "id column")):
         if name is not None:
             find_column(form.names, name, role)
     for name in types:
         find_column(form.names, name, setting="types")
-    table = read_text(form, data or b"")
-    del data
-    return text_frame(table, form.delimiter, types, (label, id), dayfirst)
+    tables, left = [], allowed / GROWTH["text"]
+    for each in forms:
+        data = load_bytes(each.path, left)
+        if data is None:  # a large compressed file
+            check_memory(each.path, allowed * 1.01, max_bytes)
+        tables.append(read_text(each, data or b"").select(form.names))
+        left -= len(data or b"")
+        del data
+    return text_frame(pa.concat_tables(tables), form.delimiter, types, (label, id), dayfirst)
 
 
 def text_frame(
@@ -270,30 +293,42 @@ def _as_text(name: str, column: pd.Series[Any]) -> list[str | None]:
 # -- Parquet and Feather ---------------------------------------------------------------------------------------
 
 
-def _read_arrow(path: Path, kind: str, id: str | None, max_bytes: int | None) -> pd.DataFrame:
+def _read_arrow(place: Place, files: Sequence[Path], id: str | None, max_bytes: int | None) -> pd.DataFrame:
+    check_memory(place, sum(map(_bytes_needed, files)), max_bytes)
+    tables = [_read_arrow_file(file) for file in files]
+    check_columns(files, [table.column_names for table in tables])
     try:
-        if kind == "feather":
-            check_memory(path, path.stat().st_size * GROWTH["feather"], max_bytes)
-            with pa.memory_map(str(path)) as file:
-                table = pa.ipc.open_file(file).read_all()
-        else:
-            files = part_files(path) if kind == "parts" else [path]
-            sizes = [pq.read_metadata(file) for file in files]
-            needed = sum(meta.row_group(i).total_byte_size for meta in sizes for i in range(meta.num_row_groups))
-            check_memory(path, 3.0 * needed, max_bytes)
-            tables = [pq.read_table(file, partitioning=None) for file in files]
-            for file, part in zip(files, tables, strict=True):
-                if part.column_names != tables[0].column_names:
-                    differ = sorted(set(part.column_names) ^ set(tables[0].column_names))[:5]
-                    raise DataError(
-                        f"{file} and {files[0].name} have different columns: {differ}. All parts of a table need the "
-                        "same ones."
-                    )
-            table = pa.concat_tables(tables, promote_options="permissive")
+        parts = [table.select(tables[0].column_names) for table in tables]
+        whole = pa.concat_tables(parts, promote_options="permissive")
     except pa.ArrowException as error:
-        raise damaged(path, error) from error
-    check_unique(path, table.column_names)
-    return to_frame(table, id)
+        raise DataError(
+            f"the files of {place} do not go together ({str(error).splitlines()[0][:200]}). Use one type for a column "
+            "in all files."
+        ) from error
+    return to_frame(whole, id)
+
+
+def _bytes_needed(file: Path) -> float:
+    if kind_of(file) == "feather":
+        return file.stat().st_size * GROWTH["feather"]
+    try:
+        meta = pq.read_metadata(file)
+    except pa.ArrowException as error:
+        raise damaged(file, error) from error
+    return 3.0 * float(sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)))
+
+
+def _read_arrow_file(file: Path) -> Any:
+    try:
+        if kind_of(file) == "feather":
+            with pa.memory_map(str(file)) as source:
+                table = pa.ipc.open_file(source).read_all()
+        else:
+            table = pq.read_table(file, partitioning=None)
+    except pa.ArrowException as error:
+        raise damaged(file, error) from error
+    check_unique(file, table.column_names)
+    return table
 
 
 def damaged(path: Path, error: Exception) -> DataError:

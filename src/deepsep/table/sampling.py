@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,9 @@ from deepsep.core.labels import given_labels
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
-from deepsep.table.batches import TableFile
+from deepsep.table.batches import TableFile, open_files
 from deepsep.table.column_types import ColumnType, labels_of
-from deepsep.table.locations import check_memory, find_column, kind_of, part_files
+from deepsep.table.locations import Named, Place, check_memory, files_of, find_column, same_kind, table_at
 from deepsep.table.queries import Query, QueryTable
 from deepsep.table.reading import check_types, read_table, tidied
 
@@ -69,8 +67,8 @@ class ChosenRows:
 
 
 @contextmanager
-def open_tables(source: Path | Query, id: str | None = None, **reading: Any) -> Iterator[list[Table]]:
-    """Open a file, the parts of a folder in the order of their names, or a query; rows are read on request.
+def open_tables(source: Place | Query, id: str | None = None, **reading: Any) -> Iterator[Sequence[Table]]:
+    """Open a file, several files in their order, or a query; rows are read on request.
 
     The rows of a query are read several times, and must come in the same order each time: it needs an ``id`` by which
     they are sorted.
@@ -85,27 +83,22 @@ def open_tables(source: Path | Query, id: str | None = None, **reading: Any) -> 
                 )
             yield [QueryTable(connection, source.sql, id=id, unique=True)]
         return
-    parts = part_files(source) if kind_of(source) == "parts" else [source]
-    tables: list[Table] = [TableFile(part, id=id, **reading) for part in parts]
-    for part, table in zip(parts, tables, strict=True):
-        if sorted(table.names) != sorted(tables[0].names):
-            differ = sorted(set(table.names) ^ set(tables[0].names))[:5]
-            raise DataError(f"{part} and {parts[0].name} have different columns: {differ}. All parts need the same.")
-    yield tables
+    yield open_files(files_of(source), id=id, **reading)
 
 
-def has_more_rows(source: Path | Query, rows: int, **reading: Any) -> bool:
+def has_more_rows(source: Place | Query, rows: int, **reading: Any) -> bool:
     """Whether a table has more rows than this, and can be read batch by batch: Excel and SPSS files cannot."""
     if isinstance(source, Query):
         with open_reader(source.database) as connection:
             return QueryTable(connection, source.sql).n_rows > rows
-    if kind_of(source) in ("excel", "spss"):
+    if same_kind(files_of(source)) in ("excel", "spss"):
         return False
     with open_tables(source, **reading) as tables:
-        known = [table.n_rows for table in tables]
-        return sum(n or 0 for n in known) > rows or any(
-            table.has_more_rows(rows) for table, n in zip(tables, known, strict=True) if n is None
-        )
+        for table in tables:
+            rows -= table.rows_up_to(rows)
+            if rows < 0:
+                return True
+    return False
 
 
 def choose_rows(
@@ -180,7 +173,7 @@ def _have_label(name: str, cells: list[Any], *, typed: bool) -> Array:
 
 
 def read_rows(
-    source: Path | Query,
+    source: Place | Query,
     rows: Array,
     *,
     label: str | None = None,
@@ -195,11 +188,7 @@ def read_rows(
     """
     types = check_types(types)
     with open_tables(source, id, **reading) as tables:
-        taken = [
-            piece.take(at).select(tables[0].names)
-            for table, first in zip(tables, _first_rows(tables), strict=True)
-            for piece, at in _pieces_of(table, first, rows)
-        ]
+        taken = [piece.take(at).select(tables[0].names) for piece, at in _pieces_of(tables, rows)]
         whole = pa.concat_tables(taken, promote_options="permissive")
         check_memory(source, GROWTH * whole.nbytes, max_bytes)
         first_table = tables[0]
@@ -209,7 +198,7 @@ def read_rows(
 
 
 def read_sample(
-    source: str | os.PathLike[str] | Query,
+    source: Named | Query,
     *,
     label: str,
     unlabelled: int = ENOUGH,
@@ -224,9 +213,9 @@ def read_sample(
 
     Parameters
     ----------
-    source : str, path or Query
-        A CSV, TSV, Parquet or Feather file, a folder of ``.parquet`` files, or a :class:`deepsep.table.Query` to a
-        database. It is read twice: first the column of labels, then all columns.
+    source : str, path, sequence of them, or Query
+        A CSV, TSV, Parquet or Feather file, several of them as in :func:`read_table`, or a
+        :class:`deepsep.table.Query` to a database. It is read twice: first the column of labels, then all columns.
     label : str
         The column of labels.
     unlabelled : int, default=20_000
@@ -256,9 +245,9 @@ def read_sample(
     """
     if not is_integer(unlabelled, 1):
         raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("unlabelled", unlabelled))
-    place = source if isinstance(source, Query) else Path(source)
+    place = source if isinstance(source, Query) else table_at(source)
     files = {name: value for name, value in reading.items() if name not in ("types", "max_bytes")}
-    if not isinstance(place, Query) and kind_of(place) in ("excel", "spss"):
+    if not isinstance(place, Query) and same_kind(files_of(place)) in ("excel", "spss"):
         raise DataError(f"{place} is no file that can be read in part. Read it with read_table.")
     with open_tables(place, id, **files) as tables:
         chosen = choose_rows(tables, label=label, n=unlabelled, in_memory=unlabelled, seed=seed)
@@ -267,21 +256,15 @@ def read_sample(
     return read_rows(place, chosen.read, label=label, id=id, **reading).set_index(chosen.read)
 
 
-def _first_rows(tables: Sequence[Table]) -> Iterator[int]:
-    """Yield the number of the first row of each table."""
+def _pieces_of(tables: Sequence[Table], rows: Array) -> Iterator[tuple[Any, Array]]:
+    """Yield the pieces of tables that have some of the rows, with the places of these."""
     first = 0
     for table in tables:
-        yield first
-        first += table.n_rows or 0  # a text file has no others beside it
-
-
-def _pieces_of(table: Table, first: int, rows: Array) -> Iterator[tuple[Any, Array]]:
-    """Yield the pieces of a table that have some of the rows, with the places of these."""
-    for piece in table.pieces(BATCH, table.names):
-        low, high = np.searchsorted(rows, (first, first + len(piece)))
-        if high > low:
-            yield piece, rows[low:high] - first
-        first += len(piece)
+        for piece in table.pieces(BATCH, table.names):
+            low, high = np.searchsorted(rows, (first, first + len(piece)))
+            if high > low:
+                yield piece, rows[low:high] - first
+            first += len(piece)
 
 
 class OtherRows:
@@ -335,4 +318,10 @@ class OtherRows:
 
 def other_rows(tables: Sequence[Table], without: Array) -> list[OtherRows]:
     """Return the tables without some of their rows."""
-    return [OtherRows(table, first, without) for table, first in zip(tables, _first_rows(tables), strict=True)]
+    others, first = [], 0
+    for table in tables:
+        if len(tables) > 1 and isinstance(table, TableFile):
+            table.count_rows()
+        others.append(OtherRows(table, first, without))
+        first += table.n_rows or 0
+    return others

@@ -99,6 +99,17 @@ class TextFormat:
         return pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=note)
 
 
+def check_delimiters(forms: Sequence[TextFormat]) -> None:
+    """Raise unless the files of a table have the same delimiter, which also tells how their numbers are written."""
+    for form in forms:
+        first = forms[0]
+        if form.delimiter != first.delimiter:
+            raise DataError(
+                f"{form.path} has {form.delimiter!r} between its columns, and {first.path.name} has "
+                f"{first.delimiter!r}. All files of a table need the same."
+            )
+
+
 def read_text(form: TextFormat, data: bytes) -> pa.Table:
     """Return all rows, every cell as text."""
     bad: list[int] = []
@@ -382,14 +393,15 @@ def _unparsed(form: TextFormat, error: Exception) -> DataError:
     )
 
 
-def has_more_lines(path: Path, lines: int) -> bool:
-    """Whether a text file has more lines than this: it is read no further than that, and quotes are not heeded."""
+def count_lines(path: Path, most: int) -> int:
+    """Return the lines of a text file; if there are more than ``most``, it is read no further. Quotes do not matter."""
+    lines = 0
     with readable(path):
         for chunk in _chunks(path):
-            lines -= chunk.count(b"\n")
-            if lines < 0:
-                return True
-    return False
+            lines += chunk.count(b"\n")
+            if lines > most:
+                break
+    return lines
 
 
 def load_bytes(path: Path, most: float) -> bytes | None:

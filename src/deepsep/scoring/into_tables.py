@@ -1,0 +1,80 @@
+"""What scorings into a table of a database have in common, wherever their rows come from."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from deepsep.errors import DeepSepError, ParameterError, Setting
+from deepsep.scoring.local import score_to_database
+from deepsep.scoring.parts import Part
+from deepsep.scoring.run import Progress, Scoring, warn_of_drift
+from deepsep.scoring.scores_tables import ScoresTable
+from deepsep.scoring.student import describe
+
+
+def check_key_given(id: str | None) -> None:
+    """Raise if no column tells the rows apart."""
+    if id is None:
+        raise ParameterError(
+            "{to} needs {id}: the column that tells the rows apart, by which scoring goes on after a failure.",
+            to=Setting("to"),
+            id=Setting("id"),
+        )
+
+
+def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress: Progress | None) -> dict[str, Any]:
+    """Score the rows that a table lacks into it, and return what came of it, as ``score_query`` does."""
+    if table.goes_on and table.record is not None and scoring.fast is None:
+        scoring.fast = table.record.settings["scored_by"] == "student"
+    scoring.choose(parts)
+    table.describe(scoring.provenance, settings_of(scoring))
+    already = table.count()
+    try:
+        tallies = scoring.score(partial(score_to_database, table=table), parts, progress)
+    except DeepSepError as error:
+        gap = " " if error.text.endswith(".") else "\n"
+        raise type(error)(f"{error.text}{gap}{_written(table, already)}", **error.settings) from error
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"Interrupted. {_written(table, already)}") from None
+    failed = {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
+    done = {
+        **scoring.result(tallies),
+        "parts": len(parts) - len(failed),
+        "failed": failed,
+        "target": f"table {table.name} of {table.connection.place}",
+        "already": already,
+        "last_key": table.last_key,
+        "drift_file": None,
+    }
+    if done["drift"] is not None:
+        done["drift"]["rows_before"] = already
+    if done["rows"]:
+        table.finish(done["drift"])
+    warn_of_drift(done["drift"])
+    return done
+
+
+def settings_of(scoring: Scoring) -> dict[str, Any]:
+    """Return all that decides what a row gets, beside the model."""
+    sets, costs = scoring.decisions.sets, scoring.decisions.costs
+    return {
+        "id": scoring.id,
+        "sets": sets and sets.coverage,
+        "per_class": bool(sets and sets.per_class),
+        "abstain": scoring.decisions.abstain,
+        "costs": None if costs is None else costs.tolist(),
+        "reasons": scoring.reasons,
+        "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
+    }
+
+
+def _written(table: ScoresTable, already: int) -> str:
+    """Return what a table has after a failure, and how to go on."""
+    before = f"{already:,} rows from before" if already else ""
+    if not table.rows:
+        return f"Nothing was written{f'; the table {table.name} has {before}' if already else ''}."
+    return (
+        f"The table {table.name} has all rows up to the key {table.last_key!r}: {table.rows:,} in whole batches"
+        f"{f', and {before}' if already else ''}. The same command goes on from there."
+    )
