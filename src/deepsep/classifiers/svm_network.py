@@ -167,8 +167,8 @@ def squared_hinge(scores: Tensor, codes: Tensor) -> Tensor:
     return torch.relu(1 - sign * scores).square().sum(-1).mean()
 
 
-def fit_slope(scores: Array, codes: Array, weight: Array) -> float:
-    """Return the slope for which the softmax of slope times scores has the lowest log loss on these rows.
+def fit_slope(scores: Array, codes: Array, weight: Array, offset: Array | float = 0.0) -> float:
+    """Return the slope for which the softmax of slope times scores plus offset has the lowest log loss on these rows.
 
     As in Platt's sigmoid, targets are a little less than sure: with n rows, the own class is (n + 1) / (n + c).
     Without that, a few rows that happen to be all right would ask for certainty.
@@ -177,7 +177,7 @@ def fit_slope(scores: Array, codes: Array, weight: Array) -> float:
     targets = (np.eye(c)[codes] * mass + 1) / (mass + c)
 
     def loss(log_slope: float) -> float:
-        return float(-(weight @ (targets * log_softmax(np.exp(log_slope) * scores, axis=1)).sum(axis=1)))
+        return float(-(weight @ (targets * log_softmax(np.exp(log_slope) * scores + offset, axis=1)).sum(axis=1)))
 
     low, high = np.log(SLOPES)
     return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))
