@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.special import softmax
 from deepsep import networks
 from deepsep.classifiers.base import settings
 from deepsep.classifiers.network_method import NetworkMethod
-from deepsep.classifiers.svm_network import fit_slope
+from deepsep.classifiers.svm_network import draw_folds, fit_slope
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.training_rows import TrainingRows
@@ -41,8 +42,8 @@ class DeepKernel(NetworkMethod):
     an embedding is good if every unlabelled row lies close to some labelled ones. The paper is about regression.
 
     Targets are predicted with a mean :math:`m_k` and a variance :math:`s^2`. The probability of class k is
-    proportional to its share times :math:`e^{\beta m_k / s}`, where β is the best for predictions of each labelled row
-    by the process without that row, which have a closed form. Far from all labels the shares remain.
+    proportional to its share times :math:`e^{\beta m_k / s}`, where β is the best for labelled rows that the model has
+    not seen: ``folds`` further networks are trained for it. Far from all labels the shares remain.
 
     Parameters
     ----------
@@ -51,13 +52,17 @@ class DeepKernel(NetworkMethod):
     max_labeled : int, default=1000
         The most labelled rows that predictions rest on; of more, so many are drawn at random. Predicting a row
         takes the square of this.
+    folds : int, default=3
+        Parts of the labelled rows, each hidden once, for β. 0: no further networks; each labelled row is predicted by
+        the Gaussian process without it, which has a closed form, but on an embedding that has seen its label. That
+        is cheap, and much too sure. So it is, too, where no class has two labelled rows.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
         Dropout rate.
     l2 : float, default=1e-3
         Penalty on the squared weights.
-    steps : int, default=1000
+    steps : int, default=500
         Steps of Adam.
     learning_rate : float, default=1e-3
         Of Adam.
@@ -99,15 +104,40 @@ class DeepKernel(NetworkMethod):
 
     alpha: float = 1.0
     max_labeled: int = 1000
-    steps: int = 1000
+    folds: int = 3
+    steps: int = 500
     batch_size: int = 128
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
         require(self, "alpha", is_number(self.alpha) and self.alpha >= 0, "a number of at least 0")
         require(self, "max_labeled", is_integer(self.max_labeled, 2), "an integer of at least 2")
+        holds = is_integer(self.folds, 0) and self.folds != 1
+        require(self, "folds", holds, "0, or an integer of at least 2")
+
+    @property
+    def _all_steps(self) -> int:
+        return (1 + self.folds) * self.steps
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        hidden = [np.empty((0, rows.n_classes))], [np.empty(0, int)]
+        fold = draw_folds(rows, self.folds, rng) if self.folds else np.full(len(rows.codes), -1)
+        for k in range(fold.max(initial=-1) + 1):
+            held = np.flatnonzero(fold == k)
+            known = rows.codes.copy()
+            known[held] = -1
+            self._fit_process(replace(rows, codes=known), rng)
+            hidden[0].append(self._scores(rows.X[held]))
+            hidden[1].append(held)
+        at, targets = self._fit_process(rows, rng)
+        scores, held = np.concatenate(hidden[0]), np.concatenate(hidden[1])
+        if not len(held):
+            mean, variance = self._process.leave_one_out(targets)
+            scores, held = mean / np.sqrt(variance)[:, None], at
+        self.slope_ = fit_slope(scores, rows.codes[held], rows.weight[held], self._log_shares)
+
+    def _fit_process(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Train a network and its Gaussian process; return the rows that this rests on, and their targets."""
         network, X = self._begin(rows, rng)
         encoder = network.module["encoder"]
         kernel = networks.KernelHead(self.hidden[-1]).to(network.device)
@@ -129,17 +159,18 @@ class DeepKernel(NetworkMethod):
             self._embed(rows.X[at]), targets[at], rows.weight[at], self.length_, self.variance_, self.noise_
         )
         self._log_shares = np.log(shares)
-        mean, variance = self._process.leave_one_out(targets[at])
-        scores = mean / np.sqrt(variance)[:, None]
-        self.slope_ = fit_slope(scores, rows.codes[at], rows.weight[at], self._log_shares)
+        return at, targets[at]
 
     def _embed(self, X: Array) -> Array:
         return evaluate(self.network_weights_, self._scaling.apply(X), head=False)
 
-    def _probabilities(self, X: Array) -> Array:
+    def _scores(self, X: Array) -> Array:
+        """Return the mean of each target over its deviation."""
         mean, variance = self._process.predict(self._embed(X))
-        scores = self.slope_ * mean / np.sqrt(variance)[:, None] + self._log_shares
-        return np.asarray(softmax(scores, axis=1))
+        return np.asarray(mean / np.sqrt(variance)[:, None])
+
+    def _probabilities(self, X: Array) -> Array:
+        return np.asarray(softmax(self.slope_ * self._scores(X) + self._log_shares, axis=1))
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state, arrays = super()._parts()

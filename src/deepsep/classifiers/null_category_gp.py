@@ -54,8 +54,10 @@ class NullCategoryGP(Classifier):
         Of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`, as in scikit-learn's SVC.
     variance : float, default=4.0
         :math:`\sigma^2`, the variance of f: the larger, the surer the model may be.
-    unlabeled_weight : float, default=1.0
-        How much an unlabelled row counts beside a labelled one. 0: the labelled rows alone, and ``balance``.
+    unlabeled_weight : float, default=0.1
+        How much an unlabelled row counts beside a labelled one. 1, as in the paper, where classes are clusters or
+        curved bands with a gap between them; where they overlap, unlabelled rows then drown the labels. 0: the
+        labelled rows alone, and ``balance``.
     n_inducing : int, default=200
         The most inducing points: rows drawn at random, up to half of them labelled ones.
     balance : bool, default=True
@@ -82,6 +84,8 @@ class NullCategoryGP(Classifier):
     elbo_path_ : list of arrays
         For each class, the bound on the log likelihood that is raised, after each round with all rows at full weight.
         Without ``balance`` it rises, but for what rounding and the limits on precisions take.
+    n_iter_ : int
+        The most rounds of a class at full weight.
     converged_ : array (c,) or (1,) of bool
         Whether the last round moved no mean of f by more than a hundredth.
 
@@ -111,7 +115,7 @@ class NullCategoryGP(Classifier):
     width: float = 1.0
     gamma: float | Literal["scale", "auto"] = "scale"
     variance: float = 4.0
-    unlabeled_weight: float = 1.0
+    unlabeled_weight: float = 0.1
     n_inducing: int = 200
     balance: bool = True
     priors: Mapping[Any, float] | None = None
@@ -171,6 +175,7 @@ class NullCategoryGP(Classifier):
         self._posteriors = [solution.posterior for solution in solutions]
         self.offset_ = np.array([posterior.offset for posterior in self._posteriors])
         self.elbo_path_ = [np.array(solution.elbo_path) for solution in solutions]
+        self.n_iter_ = max(map(len, self.elbo_path_))
         self.converged_ = np.array([solution.converged for solution in solutions])
         self._forget("prior_shift_")
         if self.priors is not None:
@@ -243,5 +248,6 @@ class NullCategoryGP(Classifier):
         rounds = checked_array(arrays, "elbo_rounds", (problems,), "i")
         path = checked_array(arrays, "elbo_path_", (int(rounds.sum()),), "f")
         self.elbo_path_ = np.split(path, np.cumsum(rounds)[:-1])
+        self.n_iter_ = max(map(len, self.elbo_path_))
         if "prior_shift_" in arrays:
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
