@@ -1,5 +1,7 @@
 """The null-category Gaussian process and deep kernels: beside integrals, general-purpose solvers and scikit-learn."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -7,11 +9,13 @@ from rows import blobs, moons
 from scipy.integrate import quad
 from scipy.linalg import cholesky
 from scipy.optimize import minimize
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, softmax
 from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import StandardScaler
+from torch import nn
 
 from deepsep import load, save
 from deepsep.classifiers import DeepKernel, NullCategoryGP
@@ -132,9 +136,8 @@ def test_unlabelled_rows_end_close_below_the_optimum_of_a_general_solver():
     X, y, _ = moons(30, 3)
     Z, sign = kernel_features(X, gamma=2.0), np.where(y < 0, 0.0, 2.0 * y - 1)
     found = fit_null_category(Z, np.zeros(30), sign, np.ones(30), width=1.0, plan=LONG)
-    best, mean = general_optimum(Z, np.zeros(30), sign, 1.0, found.posterior)
+    best, _ = general_optimum(Z, np.zeros(30), sign, 1.0, found.posterior)
     assert best - 0.5 < found.elbo_path[-1] <= best + 1e-9
-    assert (np.sign(Z @ mean) == np.sign(Z @ found.posterior.mean)).all()
     mu, variance = found.posterior.moments(Z, np.zeros(30))
     slope = expected_log_likelihood(mu, variance, sign, 1.0).in_mean
     np.testing.assert_allclose(found.posterior.mean, Z.T @ slope, atol=1e-6)  # where no other mean is better
@@ -317,3 +320,94 @@ def test_targets_have_mean_0_and_mean_square_1():
     np.testing.assert_allclose(weight[lab] @ targets[lab], 0, atol=1e-12)
     assert np.average(np.square(targets[lab]).mean(axis=1), weights=weight[lab]) == pytest.approx(1)
     assert not targets[y < 0].any()
+
+
+QUICK = {"steps": 20, "hidden": (16, 8), "batch_size": 8, "unlabeled_batch": 16, "dropout": 0.0, "l2": 0.0, "folds": 0}
+
+
+class Watched(DeepKernel):
+    """Notes what its training is given: the start, the batches, and their losses."""
+
+    def _train(self, network, rows, loss_of, rng, *, beside):
+        self.network, self.kernel = network, beside
+        self.start, self.batches, self.losses = copy.deepcopy(nn.ModuleList([network.module, beside])), [], []
+
+        def noted(batch):
+            self.batches.append([part.clone() for part in batch[:2]])
+            loss = loss_of(batch)
+            self.losses.append(loss.item())
+            return loss
+
+        return super()._train(network, rows, noted, rng, beside=beside)
+
+
+def scaled(X):
+    return torch.from_numpy(StandardScaler().fit_transform(X).astype(np.float32))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 2.5])
+def test_a_step_sees_likelihood_and_variance(alpha):
+    X, y, _ = blobs()
+    model = Watched(alpha=alpha, random_state=0, **QUICK).fit(X, y)
+    module, kernel = model.start.train()
+    labelled, unlabelled = model.batches[0]
+    with torch.no_grad():
+        e = module["encoder"](scaled(X)[torch.cat([labelled, unlabelled])]).double().numpy()
+        length, variance, noise = (value.item() for value in kernel.settings())
+    targets = centred_targets(TrainingRows(X, y, np.ones(len(y)), 3))[1][labelled]
+    process = ConstantKernel(variance) * RBF(length) + WhiteKernel(noise)
+    twin = GaussianProcessRegressor(process, optimizer=None, alpha=0.0).fit(e[:8], targets)
+    spread = np.square(twin.predict(e[8:], return_std=True)[1][:, 0]).mean() - noise
+    by_hand = -twin.log_marginal_likelihood_value_ / targets.size + alpha * spread
+    assert model.losses[0] == pytest.approx(by_hand, abs=1e-5)
+
+
+def test_without_alpha_it_is_supervised_deep_kernel_learning():
+    """A loop of its own, with torch's multivariate normal, ends at the same network and kernel."""
+    X, y, _ = blobs()
+    model = Watched(alpha=0.0, random_state=0, **QUICK).fit(X, y)
+    twin = model.start.train()
+    module, kernel = twin
+    adam = torch.optim.Adam(list(twin.parameters()), lr=1e-3)
+    targets = torch.from_numpy(centred_targets(TrainingRows(X, y, np.ones(len(y)), 3))[1])
+    rows = scaled(X)
+    for labelled, unlabelled in model.batches:
+        e = module["encoder"](rows[torch.cat([labelled, unlabelled])])[: len(labelled)].double()
+        length, variance, noise = kernel.settings()
+        distance = (e[:, None] - e).square().sum(-1) / length**2
+        covariance = variance * (-0.5 * distance).exp() + noise * torch.eye(len(e), dtype=torch.float64)
+        normal = torch.distributions.MultivariateNormal(torch.zeros(len(e), dtype=torch.float64), covariance)
+        adam.zero_grad()
+        (-normal.log_prob(targets[labelled].T).sum() / (3 * len(e))).backward()
+        adam.step()
+    for name, value in module.state_dict().items():
+        np.testing.assert_allclose(model.network_weights_[name], value.numpy(), atol=1e-4, err_msg=name)
+    assert model.length_ == pytest.approx(kernel.settings()[0].item(), abs=1e-4)
+
+
+def test_probabilities_are_the_softmax_of_means_over_deviations(tmp_path):
+    X, y, truth = blobs()
+    model = DeepKernel(**{**QUICK, "steps": 60, "learning_rate": 0.02, "folds": 2}, random_state=0).fit(X, y)
+    assert (model.transduction_ == truth).mean() > 0.8
+    saved = dict(model.network_weights_)
+    layers = [saved[f"encoder.{i}.weight"] for i in (0, 4)], [saved[f"encoder.{i}.bias"] for i in (0, 4)]
+    h = np.tanh(scaled(X).numpy() @ layers[0][0].T + layers[1][0])
+    h = (h - saved["encoder.2.running_mean"]) / np.sqrt(saved["encoder.2.running_var"] + 1e-5)
+    e = np.tanh((h * saved["encoder.2.weight"] + saved["encoder.2.bias"]) @ layers[0][1].T + layers[1][1])
+    lab = y >= 0
+    shares, targets = centred_targets(TrainingRows(X, y, np.ones(len(y)), 3))
+    process = ConstantKernel(model.variance_) * RBF(model.length_) + WhiteKernel(model.noise_)
+    twin = GaussianProcessRegressor(process, optimizer=None, alpha=0.0).fit(e[lab], targets[lab])
+    mean, deviation = twin.predict(e, return_std=True)
+    by_hand = softmax(model.slope_ * mean / deviation + np.log(shares), axis=1)
+    np.testing.assert_allclose(model.predict_proba(X), by_hand, atol=1e-3)
+    save(model, tmp_path / "model")
+    assert load(tmp_path / "model").slope_ == model.slope_
+
+
+def test_predictions_rest_on_a_limited_number_of_labels():
+    X, y, _ = blobs(150, 30)
+    model = DeepKernel(**QUICK, max_labeled=20, random_state=0).fit(X, y)
+    few = DeepKernel(**QUICK, random_state=0).fit(X, y)
+    assert model.predict_proba(X).shape == (150, 3)
+    assert (model.predict_proba(X) != few.predict_proba(X)).any()
