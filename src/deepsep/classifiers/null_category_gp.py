@@ -44,7 +44,8 @@ class NullCategoryGP(Classifier):
     inducing points.
 
     With ``balance=True``, a constant is added to f such that the mean probability of each class over the unlabelled
-    rows is its share among the labelled rows, or in ``priors``. This keeps a class from swallowing the others.
+    rows is its share among the labelled rows, or in ``priors``. This keeps a class from swallowing the others, which
+    with ``unlabeled_weight=1`` may happen.
 
     Parameters
     ----------
@@ -57,11 +58,12 @@ class NullCategoryGP(Classifier):
     unlabeled_weight : float, default=0.1
         How much an unlabelled row counts beside a labelled one. 1, as in the paper, where classes are clusters or
         curved bands with a gap between them; where they overlap, unlabelled rows then drown the labels. 0: the
-        labelled rows alone, and ``balance``.
+        labelled rows alone.
     n_inducing : int, default=200
         The most inducing points: rows drawn at random, up to half of them labelled ones.
-    balance : bool, default=True
-        Whether the mean probability of a class over the unlabelled rows is fixed.
+    balance : bool, default=False
+        Whether the mean probability of a class over the unlabelled rows is fixed. Set it where the labelled rows are a
+        random sample of all, or with ``priors``; if labels fill quotas, their shares mislead.
     priors : dict {class: share}, optional
         Class shares in the population, of which the unlabelled rows are a sample, where they are known to differ from
         those of the labelled rows. They sum to one. Probabilities are corrected for them, whether ``balance`` is on or
@@ -83,7 +85,7 @@ class NullCategoryGP(Classifier):
         What is added to f of each class.
     elbo_path_ : list of arrays
         For each class, the bound on the log likelihood that is raised, after each round with all rows at full weight.
-        Without ``balance`` it rises, but for what rounding and the limits on precisions take.
+        Without ``balance`` it rises, but for what the limits on precisions take.
     n_iter_ : int
         The most rounds of a class at full weight.
     converged_ : array (c,) or (1,) of bool
@@ -117,7 +119,7 @@ class NullCategoryGP(Classifier):
     variance: float = 4.0
     unlabeled_weight: float = 0.1
     n_inducing: int = 200
-    balance: bool = True
+    balance: bool = False
     priors: Mapping[Any, float] | None = None
     max_iter: int = 50
     standardize: bool = True
