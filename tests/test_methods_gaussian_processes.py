@@ -202,7 +202,7 @@ def test_inducing_features_explain_the_kernel_at_their_points():
 
 def test_it_follows_the_moons():
     X, y, truth = moons(400, 2, seed=2)
-    model = NullCategoryGP(gamma=5.0, unlabeled_weight=1.0, balance=True, random_state=0).fit(X, y)
+    model = NullCategoryGP(gamma=5.0, unlabeled_weight=1.0, balance="labels", random_state=0).fit(X, y)
     assert (model.transduction_ == truth).mean() > 0.97
     alone = NullCategoryGP(gamma=5.0, unlabeled_weight=0.0, random_state=0).fit(X, y)
     assert (alone.transduction_ == truth).mean() < 0.95
@@ -211,9 +211,9 @@ def test_it_follows_the_moons():
 def test_shares_are_as_asked():
     X, y, _ = moons(200, 5)
     free = y < 0
-    model = NullCategoryGP(balance=True, random_state=0).fit(X, y)
+    model = NullCategoryGP(balance="labels", random_state=0).fit(X, y)
     assert model.label_distributions_[free, 1].mean() == pytest.approx(0.5, abs=1e-6)
-    for balance in (False, True):
+    for balance in (None, "predicted", "labels"):
         model = NullCategoryGP(priors={0: 0.7, 1: 0.3}, balance=balance, random_state=0).fit(X, y)
         assert model.label_distributions_[free, 1].mean() == pytest.approx(0.3, abs=1e-5)
     X, y, _ = blobs()

@@ -43,9 +43,8 @@ class NullCategoryGP(Classifier):
     from the labelled rows first, while the unlabelled ones gain weight. Time is linear in the rows and cubic in the
     inducing points.
 
-    With ``balance=True``, a constant is added to f such that the mean probability of each class over the unlabelled
-    rows is its share among the labelled rows, or in ``priors``. This keeps a class from swallowing the others, which
-    with ``unlabeled_weight=1`` may happen.
+    With ``balance``, a constant is added to f such that the mean probability of each class over the unlabelled rows is
+    a given share. This keeps a class from swallowing the others, as with few labels it would.
 
     Parameters
     ----------
@@ -61,13 +60,14 @@ class NullCategoryGP(Classifier):
         labelled rows alone.
     n_inducing : int, default=200
         The most inducing points: rows drawn at random, up to half of them labelled ones.
-    balance : bool, default=False
-        Whether the mean probability of a class over the unlabelled rows is fixed. Set it where the labelled rows are a
-        random sample of all, or with ``priors``; if labels fill quotas, their shares mislead.
+    balance : {"predicted", "labels"} or None, default="predicted"
+        The share at which the mean probability of a class over the unlabelled rows is fixed, unless ``priors`` say it:
+        "predicted": what the labelled rows alone predict; "labels": the share among the labelled rows, for labels that
+        are a random sample of all rows rather than quotas; None: nothing is fixed.
     priors : dict {class: share}, optional
         Class shares in the population, of which the unlabelled rows are a sample, where they are known to differ from
-        those of the labelled rows. They sum to one. Probabilities are corrected for them, whether ``balance`` is on or
-        off.
+        those of the labelled rows. They sum to one. Probabilities are corrected for them, with ``balance`` or
+        without.
     max_iter : int, default=50
         The most rounds with all rows at their full weight.
     standardize : bool, default=True
@@ -119,7 +119,7 @@ class NullCategoryGP(Classifier):
     variance: float = 4.0
     unlabeled_weight: float = 0.1
     n_inducing: int = 200
-    balance: bool = False
+    balance: Literal["predicted", "labels"] | None = "predicted"
     priors: Mapping[Any, float] | None = None
     max_iter: int = 50
     standardize: bool = True
@@ -136,6 +136,7 @@ class NullCategoryGP(Classifier):
             ),
             ("variance", is_number(self.variance) and self.variance > 0, "a positive number"),
             ("unlabeled_weight", is_number(weight) and weight >= 0, "a number of at least 0"),
+            ("balance", self.balance in ("predicted", "labels", None), '"predicted", "labels" or None'),
             ("n_inducing", is_integer(self.n_inducing, 2), "an integer of at least 2"),
             ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
         ):
@@ -156,23 +157,23 @@ class NullCategoryGP(Classifier):
         features = InducingFeatures.of(X[at].astype(np.float64), float(self.variance), self._kernel())
         Z, residual = features(X)
         free = np.arange(len(used)) >= len(labelled)
-        if self.balance and free.any():
+        codes, plan = rows.codes[used], replace(PLAN, max_iter=self.max_iter)
+        classes = range(rows.n_classes) if rows.n_classes > 2 else (1,)
+        signs = [np.where(free, 0.0, np.where(codes == k, 1.0, -1.0)) for k in classes]
+        fit = partial(fit_null_category, width=float(self.width), strength=float(self.unlabeled_weight), plan=plan)
+        shares = None
+        if self.balance is not None and free.any():
+            shares = self._given_shares(rows)
+            if shares is None:
+                lab = ~free
+                alone = [fit(Z[lab], residual[lab], sign[lab], weight[lab]).posterior for sign in signs]
+                shares = weight[free] @ _distributions(alone, Z[free], residual[free]) / weight[free].sum()
             features = features.centred(Z[free], weight[free])
             Z -= features.centre
         self._features, self.inducing_points_ = features, features.points
-        codes, shares, plan = rows.codes[used], self._shares(rows), replace(PLAN, max_iter=self.max_iter)
         solutions = [
-            fit_null_category(
-                Z,
-                residual,
-                np.where(free, 0.0, np.where(codes == k, 1.0, -1.0)),
-                weight,
-                width=float(self.width),
-                strength=float(self.unlabeled_weight),
-                share=float(shares[k]) if self.balance else None,
-                plan=plan,
-            )
-            for k in (range(rows.n_classes) if rows.n_classes > 2 else (1,))
+            fit(Z, residual, sign, weight, share=None if shares is None else float(shares[k]))
+            for k, sign in zip(classes, signs, strict=True)
         ]
         self._posteriors = [solution.posterior for solution in solutions]
         self.offset_ = np.array([posterior.offset for posterior in self._posteriors])
@@ -181,31 +182,26 @@ class NullCategoryGP(Classifier):
         self.converged_ = np.array([solution.converged for solution in solutions])
         self._forget("prior_shift_")
         if self.priors is not None:
-            log_p = np.log(np.maximum(self._before_shift(Z[free], residual[free]), 1e-30))
-            self.prior_shift_ = prior_shift(shares, log_p, weight[free], codes[~free], weight[~free])
+            wanted = check_priors(self.priors, self.classes_)
+            log_p = np.log(np.maximum(_distributions(self._posteriors, Z[free], residual[free]), TINY))
+            self.prior_shift_ = prior_shift(wanted, log_p, weight[free], codes[~free], weight[~free])
 
     def _kernel(self) -> Kernel:
         return partial(rbf_kernel, gamma=self.gamma_)
 
-    def _shares(self, rows: TrainingRows) -> Array:
+    def _given_shares(self, rows: TrainingRows) -> Array | None:
         if self.priors is not None:
             return check_priors(self.priors, self.classes_)
+        if self.balance == "predicted":
+            return None
         among = np.bincount(rows.codes[rows.labelled], rows.weight[rows.labelled])
         return np.asarray(among / among.sum())
-
-    def _before_shift(self, Z: Array, residual: Array) -> Array:
-        """Return the probabilities of rows with these features, not yet corrected for priors."""
-        P = np.column_stack([posterior.probabilities(Z, residual) for posterior in self._posteriors])
-        if P.shape[1] == 1:
-            return np.column_stack([1 - P, P])
-        P = np.maximum(P, TINY)
-        return np.asarray(P / P.sum(axis=1, keepdims=True))
 
     def _probabilities(self, X: Array) -> Array:
         P = np.empty((len(X), len(self.classes_)))
         for start in range(0, len(X), CHUNK):
             part = slice(start, start + CHUNK)
-            P[part] = self._before_shift(*self._features(self._scaling.apply(X[part])))
+            P[part] = _distributions(self._posteriors, *self._features(self._scaling.apply(X[part])))
         return shifted(P, self.prior_shift_) if hasattr(self, "prior_shift_") else P
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -253,3 +249,12 @@ class NullCategoryGP(Classifier):
         self.n_iter_ = max(map(len, self.elbo_path_))
         if "prior_shift_" in arrays:
             self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+
+
+def _distributions(posteriors: list[NullCategory], Z: Array, residual: Array) -> Array:
+    """Return the class distributions of rows with these features: one class against the rest, normalised."""
+    P = np.column_stack([posterior.probabilities(Z, residual) for posterior in posteriors])
+    if P.shape[1] == 1:
+        return np.column_stack([1 - P, P])
+    P = np.maximum(P, TINY)
+    return np.asarray(P / P.sum(axis=1, keepdims=True))
