@@ -17,6 +17,7 @@ from deepsep.networks.interface import Array
 
 EMBEDDING_BITS = 22  # numbers from -1 to 1: products of two, summed over up to 500, have 53 bits
 ROWS = 2_048  # at a time
+LEAST_NOISE = 1e-8  # of a row of great weight, beside the variance: keeps rows with equal embeddings apart
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class FrozenKernel:
         """Condition on targets; a row of weight w stands for w rows, each with noise of its own."""
         known = on_steps(known)
         covariance = variance * _gaussian(known, known, length)
-        covariance[np.diag_indices_from(covariance)] += noise / weight
+        covariance[np.diag_indices_from(covariance)] += np.maximum(noise / weight, LEAST_NOISE * variance)
         inverse_root = np.tril(solve_triangular(cholesky(covariance, lower=True), np.eye(len(known)), lower=True))
         return cls(known, inverse_root.T @ (inverse_root @ targets), inverse_root, length, variance, noise)
 
