@@ -149,12 +149,12 @@ def fit_null_category(
     slope, precision = np.zeros(n), np.zeros(n)
     q = NullCategory(np.zeros(m), np.eye(m), 0.0, float(width))
     mu, variance = q.moments(Z, residual)
+    expected = expected_log_likelihood(mu, variance, sign, width)
     elbo_path: list[float] = []
     converged = False
     parts = np.concatenate([np.zeros(plan.rounds), np.arange(1, plan.rounds + 1) / plan.rounds, np.ones(plan.max_iter)])
     for part in parts if free.any() else parts[parts == 1]:
         counted = weight * np.where(free, strength * part, 1.0)
-        expected = expected_log_likelihood(mu, variance, sign, width)
         target = counted * np.maximum(0.0, -2 * expected.in_variance)
         slope += plan.damping * (counted * expected.in_mean + target * (mu - q.offset) - slope)
         precision += plan.damping * (target - precision)
@@ -163,9 +163,9 @@ def fit_null_category(
         if share is not None and free.any():
             q = replace(q, offset=offset_for(share, mu[free], variance[free], weight[free], width))
             mu = mu + q.offset
+        expected = expected_log_likelihood(mu, variance, sign, width)
         if part == 1:
-            value = expected_log_likelihood(mu, variance, sign, width).value
-            elbo_path.append(float(counted @ value) - q.divergence())
+            elbo_path.append(float(counted @ expected.value) - q.divergence())
             converged = bool(np.abs(mu - before).max() < plan.tol)
             if converged:
                 break
@@ -174,7 +174,8 @@ def fit_null_category(
 
 def given_sites(Z: Array, slope: Array, precision: Array) -> tuple[Array, Array]:
     """Return the mean of v, and the R for which its covariance is Rᵀ R, given a Gaussian site for each row."""
-    P = dsyrk(1.0, Z * np.sqrt(precision)[:, None], trans=1, lower=1)
+    felt = precision > 0  # before the unlabelled rows come in, only the labelled ones
+    P = dsyrk(1.0, Z[felt] * np.sqrt(precision[felt])[:, None], trans=1, lower=1)
     P[np.diag_indices_from(P)] += 1.0
     root = np.tril(solve_triangular(cholesky(P, lower=True), np.eye(len(P)), lower=True))
     return root.T @ (root @ (Z.T @ slope)), root
