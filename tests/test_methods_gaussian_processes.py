@@ -29,6 +29,7 @@ from deepsep.solvers.null_category import (
     Plan,
     expected_log_likelihood,
     fit_null_category,
+    given_sites,
     log_likelihood,
     offset_for,
     share_of_positive,
@@ -167,6 +168,12 @@ def test_without_width_and_unlabelled_rows_it_is_the_probit_process():
     # The prior's precision times the mean is the slope of the expected log likelihood.
     slope = expected_log_likelihood(mu[lab], variance[lab], sign[lab], 0.0).in_mean
     np.testing.assert_allclose(with_them.mean, Z[lab].T @ slope, atol=1e-5)
+
+
+def test_sites_that_say_nothing_leave_the_prior():
+    mean, root = given_sites(np.ones((3, 2)), np.zeros(3), np.zeros(3))
+    np.testing.assert_array_equal(mean, 0)
+    np.testing.assert_array_equal(root, np.eye(2))
 
 
 def test_mirrored_labels_mirror_the_process():

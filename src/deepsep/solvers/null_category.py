@@ -174,9 +174,9 @@ def fit_null_category(
 
 def given_sites(Z: Array, slope: Array, precision: Array) -> tuple[Array, Array]:
     """Return the mean of v, and the R for which its covariance is Rᵀ R, given a Gaussian site for each row."""
-    felt = precision > 0  # before the unlabelled rows come in, only the labelled ones
-    P = dsyrk(1.0, Z[felt] * np.sqrt(precision[felt])[:, None], trans=1, lower=1)
-    P[np.diag_indices_from(P)] += 1.0
+    P, felt = np.eye(Z.shape[1]), precision > 0  # before the unlabelled rows come in, only the labelled ones
+    if felt.any():
+        P += dsyrk(1.0, Z[felt] * np.sqrt(precision[felt])[:, None], trans=1, lower=1)
     root = np.tril(solve_triangular(cholesky(P, lower=True), np.eye(len(P)), lower=True))
     return root.T @ (root @ (Z.T @ slope)), root
 
