@@ -26,7 +26,7 @@ PAIRS_LIMIT = 8e9  # bytes of one dense matrix of all pairs; scikit-learn holds 
 PROGRAMS = ("LabelSpreading", "LabelPropagation", "scikit-learn knn", "scikit-learn rbf")
 OTHERS = (
     *("LaplacianSVM", "ClusterKernel", "SpectralTransform", "InformationRegularization"),
-    *("TriTraining", "CoTraining", "VirtualAdversarial"),
+    *("TriTraining", "CoTraining", "VirtualAdversarial", "NullCategoryGP", "DeepKernel"),
 )
 
 

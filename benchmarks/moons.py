@@ -32,6 +32,8 @@ TUNED = {
     "information-regularization": {"n_neighbors": 6},
     "tri-training": {"estimator": KNeighborsClassifier(1)},
     "co-training": {"estimator": "logistic-regression"},
+    "null-category-gp": {"gamma": 5.0, "unlabeled_weight": 1.0, "balance": "labels"},
+    "deep-kernel": {"dropout": 0.0, "l2": 0.0, "alpha": 10.0},
     "virtual-adversarial": {"epsilon": 0.2, "dropout": 0.0, "l2": 0.0},
 }
 

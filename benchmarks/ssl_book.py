@@ -30,6 +30,8 @@ SETTINGS = {  # the defaults first
     "spectral-transform": [{}, {"n_neighbors": 10}],
     "information-regularization": [{}, {"n_neighbors": 25}],
     "label-spreading": [{}],
+    "null-category-gp": [{}, {"unlabeled_weight": 1.0, "balance": "labels"}],
+    "deep-kernel": [{}, {"alpha": 0.0}],  # the last is supervised
 }
 COLUMNS = ["set", "labels", "method", "settings", "splits", "error"]
 

@@ -142,7 +142,7 @@ class LowDensitySVM(Classifier):
             return self.kernel
         if self.kernel == "linear":
             return None
-        self.gamma_ = _gamma(self.gamma, rows.X, rows.weight)
+        self.gamma_ = rbf_gamma(self.gamma, rows.X, rows.weight)
         return partial(rbf_kernel, gamma=self.gamma_)
 
     def _keep(self, boundaries: Boundaries) -> None:
@@ -330,7 +330,8 @@ def _scores_of(model: LowDensitySVM, X: Any) -> Array:
     return class_scores(model._separator, X)
 
 
-def _gamma(gamma: float | str, X: Any, weight: Array) -> float:
+def rbf_gamma(gamma: float | str, X: Any, weight: Array) -> float:
+    """Return gamma of the RBF kernel as a number: "auto" and "scale" as in scikit-learn, rows counted by weight."""
     if gamma == "auto":
         return float(1 / X.shape[1])
     if gamma == "scale":  # the variance of all entries, rows counted as often as they weigh

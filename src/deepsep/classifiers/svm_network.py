@@ -125,7 +125,7 @@ class SVMNetwork(NetworkMethod):
         """Return scores of labelled rows from networks that did not know their labels, their codes and weights."""
         import torch
 
-        fold = self._draw_folds(rows, rng)
+        fold = draw_folds(rows, self.folds, rng)
         parts = []
         for k in range(fold.max(initial=-1) + 1):
             held = np.flatnonzero(fold == k)
@@ -139,17 +139,6 @@ class SVMNetwork(NetworkMethod):
         held = np.concatenate([part[0] for part in parts])
         return np.concatenate([part[1] for part in parts]), rows.codes[held], rows.weight[held]
 
-    def _draw_folds(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
-        """Return the fold of each row, -1 for rows that are in none: unlabelled, or alone in their class."""
-        fold = np.full(len(rows.codes), -1)
-        start = 0
-        for k in range(rows.n_classes):
-            members = rng.permutation(rows.labelled[rows.codes[rows.labelled] == k])
-            if len(members) > 1:
-                fold[members] = (start + np.arange(len(members))) % self.folds
-                start += len(members)
-        return fold
-
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state, arrays = super()._parts()
         return {**state, "slope_": self.slope_}, arrays
@@ -157,6 +146,18 @@ class SVMNetwork(NetworkMethod):
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
         self.slope_ = float(state["slope_"])
+
+
+def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Array:
+    """Return the fold of each row, -1 for rows that are in none: unlabelled, or alone in their class."""
+    fold = np.full(len(rows.codes), -1)
+    start = 0
+    for k in range(rows.n_classes):
+        members = rng.permutation(rows.labelled[rows.codes[rows.labelled] == k])
+        if len(members) > 1:
+            fold[members] = (start + np.arange(len(members))) % folds
+            start += len(members)
+    return fold
 
 
 def squared_hinge(scores: Tensor, codes: Tensor) -> Tensor:
@@ -167,8 +168,8 @@ def squared_hinge(scores: Tensor, codes: Tensor) -> Tensor:
     return torch.relu(1 - sign * scores).square().sum(-1).mean()
 
 
-def fit_slope(scores: Array, codes: Array, weight: Array) -> float:
-    """Return the slope for which the softmax of slope times scores has the lowest log loss on these rows.
+def fit_slope(scores: Array, codes: Array, weight: Array, offset: Array | float = 0.0) -> float:
+    """Return the slope for which the softmax of slope times scores plus offset has the lowest log loss on these rows.
 
     As in Platt's sigmoid, targets are a little less than sure: with n rows, the own class is (n + 1) / (n + c).
     Without that, a few rows that happen to be all right would ask for certainty.
@@ -177,7 +178,7 @@ def fit_slope(scores: Array, codes: Array, weight: Array) -> float:
     targets = (np.eye(c)[codes] * mass + 1) / (mass + c)
 
     def loss(log_slope: float) -> float:
-        return float(-(weight @ (targets * log_softmax(np.exp(log_slope) * scores, axis=1)).sum(axis=1)))
+        return float(-(weight @ (targets * log_softmax(np.exp(log_slope) * scores + offset, axis=1)).sum(axis=1)))
 
     low, high = np.log(SLOPES)
     return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deepsep.networks.autoencoder import pretrain
     from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member, pool
     from deepsep.networks.data_parallel import TrainingPhase, train_together
+    from deepsep.networks.kernel_head import KernelHead
     from deepsep.networks.ladder_network import Ladder, denoising_costs
     from deepsep.networks.loop import tensor
     from deepsep.networks.mixed_batches import Batch, OnStep, train_steps
@@ -35,6 +36,7 @@ __all__ = [
     "Committee",
     "ConditionalVAE",
     "ContextView",
+    "KernelHead",
     "Ladder",
     "Loss",
     "Member",
@@ -69,6 +71,7 @@ _HOME = {
     "Batch": "deepsep.networks.mixed_batches",
     "ConditionalVAE": "deepsep.networks.variational",
     "ContextView": "deepsep.networks.context_view",
+    "KernelHead": "deepsep.networks.kernel_head",
     "Ladder": "deepsep.networks.ladder_network",
     "Member": "deepsep.networks.context_view",
     "OnStep": "deepsep.networks.mixed_batches",

@@ -128,7 +128,7 @@ def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None
         share[:] = 1 / n
     to_mean = gram @ share
     mean_square = share @ to_mean
-    coordinates, pivots, triangle = _pivoted_cholesky(gram - to_mean[:, None] - to_mean + mean_square)
+    coordinates, pivots, triangle = pivoted_cholesky(gram - to_mean[:, None] - to_mean + mean_square)
 
     def separator(w: Array, b: Array) -> Separator:
         on_rows = np.zeros((len(w), n))
@@ -147,12 +147,8 @@ def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None
 
 def _nystroem_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel, rng: np.random.Generator) -> Space:
     n = rows.shape[0]
-    # The labels are what we know best: at most half of the landmarks are labelled rows.
-    from_labelled = rng.choice(n_labelled, min(n_labelled, LANDMARKS // 2), replace=False)
-    others = np.setdiff1d(np.arange(n), from_labelled)
-    chosen = np.concatenate([from_labelled, rng.choice(others, LANDMARKS - len(from_labelled), replace=False)])
-    landmarks = rows[np.sort(chosen)]
-    _, pivots, triangle = _pivoted_cholesky(np.array(kernel(landmarks, landmarks), dtype=np.float64))
+    landmarks = rows[draw_landmarks(n, n_labelled, LANDMARKS, rng)]
+    _, pivots, triangle = pivoted_cholesky(np.array(kernel(landmarks, landmarks), dtype=np.float64))
     landmarks = landmarks[pivots]
     coordinates = np.empty((n, len(pivots)), np.float32)  # the map is the approximation, not its rounding
     for start in range(0, n, CHUNK):
@@ -168,7 +164,16 @@ def _nystroem_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel, r
     return Space("Nyström", inner.labelled, inner.unlabelled, None, separator)
 
 
-def _pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
+def draw_landmarks(n: int, n_labelled: int, count: int, rng: np.random.Generator) -> Array:
+    """Return the indices of landmarks among n > count rows, of which the labelled ones come first."""
+    # The labels are what we know best: at most half of the landmarks are labelled rows.
+    from_labelled = rng.choice(n_labelled, min(n_labelled, count // 2), replace=False)
+    others = np.setdiff1d(np.arange(n), from_labelled)
+    chosen = np.concatenate([from_labelled, rng.choice(others, count - len(from_labelled), replace=False)])
+    return np.sort(chosen)
+
+
+def pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
     """Return coordinates Z with Z Z' = gram up to rounding, the pivot rows, and their triangle of Z."""
     packed, order, rank, _ = linalg.lapack.dpstrf(gram, lower=1)
     rank = max(int(rank), 1)

@@ -1,0 +1,59 @@
+"""A kernel seen from inducing points: features whose inner products approximate it, and the variance that they miss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from deepsep.solvers.spaces import CHUNK, Kernel, pivoted_cholesky
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class InducingFeatures:
+    """Features z(x) for which z(x) · z(x') is the part of the kernel that the inducing points explain.
+
+    Attributes
+    ----------
+    points : array (m, d)
+        The inducing points.
+    triangle : array (m, m)
+        The Cholesky factor of their kernel.
+    centre : array (m,)
+        Subtracted from the features.
+    variance : float
+        k(x, x) for all x, by which the kernel is multiplied.
+    kernel : callable
+        With k(x, x) = 1.
+    """
+
+    points: Array
+    triangle: Array
+    centre: Array
+    variance: float
+    kernel: Kernel
+
+    @classmethod
+    def of(cls, points: Array, variance: float, kernel: Kernel) -> Self:
+        """Return the features of points, of which those that others explain are left out."""
+        _, pivots, triangle = pivoted_cholesky(np.array(kernel(points, points), dtype=np.float64))
+        return cls(points[pivots], triangle, np.zeros(len(pivots)), variance, kernel)
+
+    def centred(self, Z: Array, weight: Array) -> Self:
+        """Return features of which these rows have mean 0."""
+        return replace(self, centre=self.centre + weight @ Z / weight.sum())
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """Return the features of rows (n, m), and the variance that they miss (n,)."""
+        Z, residual = np.empty((len(X), len(self.points))), np.empty(len(X))
+        for start in range(0, len(X), CHUNK):
+            part = slice(start, start + CHUNK)
+            seen = self.kernel(X[part].astype(np.float64), self.points)
+            Z[part] = solve_triangular(self.triangle, seen.T, lower=True).T
+            residual[part] = self.variance * np.maximum(0.0, 1 - np.square(Z[part]).sum(axis=1))
+        return np.sqrt(self.variance) * Z - self.centre, residual
