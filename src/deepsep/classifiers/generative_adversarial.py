@@ -16,7 +16,6 @@ from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.training_rows import TrainingRows
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor, nn
 
     from deepsep.networks import Batch, Generator, TorchNetwork
@@ -39,7 +38,9 @@ class GenerativeAdversarial(NetworkMethod):
     """
 
     latent: int = 16
-    noise: float = 0.3
+    steps: int = 1000
+    l2: float = 1e-2
+    noise: float = 0.5
     decay: float = 0.98
 
     def _check_parameters(self) -> None:
@@ -60,10 +61,12 @@ class GenerativeAdversarial(NetworkMethod):
         back = tuple(reversed(self.hidden))
         return networks.Generator(present, latent=self.latent, hidden=back, n_classes=n_classes, rng=rng)
 
-    def _latent(self, n: int, device: torch.device) -> Tensor:
+    def _draw(self, batch: Batch) -> Tensor:
+        """Return noise for as many rows as there are real ones to tell them from."""
         import torch
 
-        return torch.randn(max(n, 2), self.latent, device=device)  # batch norm needs two rows
+        n = max(len(real_rows(batch)), 2)  # batch norm needs two rows
+        return torch.randn(n, self.latent, device=batch.labelled.device)
 
     def _disturb(self, x: Tensor) -> Tensor:
         """Return rows with noise on their features."""
@@ -109,6 +112,11 @@ class GenerativeAdversarial(NetworkMethod):
 
         self._train(network, rows, loss_of, rng, after_step=after_step)
         self._keep(average.state())
+
+
+def real_rows(batch: Batch) -> Tensor:
+    """Return the unlabelled rows of a batch; where there are none, the labelled ones."""
+    return batch.unlabelled if len(batch.unlabelled) else batch.labelled
 
 
 def real_loss(scores: Tensor) -> Tensor:

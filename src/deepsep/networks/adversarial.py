@@ -88,4 +88,4 @@ class PairJudge(nn.Sequential):
 def _levels(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the least and the largest value of each column, and whether it has no other."""
     low, high = X.amin(0), X.amax(0)
-    return low, high, ((X == low) | (X == high)).all(0)
+    return low, high, ((low == X) | (high == X)).all(0)
