@@ -38,8 +38,8 @@ class TripleGAN(GenerativeAdversarial):
     ----------
     alpha : float, default=0.5
         α.
-    adversarial : float, default=1.0
-        β; 1 in the paper.
+    adversarial : float, default=0.1
+        β. The paper has 1; the judge, which has seen few labelled rows, is then believed too much.
     pseudo : float, default=0.1
         γ.
     warm_up : float, default=0.25
@@ -95,7 +95,7 @@ class TripleGAN(GenerativeAdversarial):
     method_name = "triple-gan"
 
     alpha: float = 0.5
-    adversarial: float = 1.0
+    adversarial: float = 0.1
     pseudo: float = 0.1
     warm_up: float = 0.25
 
