@@ -384,3 +384,15 @@ def test_a_row_of_weight_zero_might_as_well_not_be_there(data, kind):
 def test_settings_that_make_no_sense(data, model, name):
     with pytest.raises(ParameterError, match=f"{name}="):
         model.fit(*data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", METHODS)
+def test_follows_two_moons_with_ten_labels_each(kind):
+    X, truth = make_moons(400, noise=0.08, random_state=0)
+    r = rng(0)
+    known = np.concatenate([r.choice(np.flatnonzero(truth == k), 10, replace=False) for k in range(2)])
+    y = np.full(400, -1)
+    y[known] = truth[known]
+    model = kind(noise=0.1, dropout=0.0, l2=1e-4, random_state=0, device="cpu").fit(X, y)
+    assert (model.transduction_ == truth)[y < 0].mean() > 0.9

@@ -240,6 +240,22 @@ class MoreMethods(Methods):
         return markdown(["method", *map(str, SIZES), "mean", "calibration error"], rows)
 
 
+class AdversarialNetworks(MoreMethods):
+    """Generative adversarial networks on the first draw of labels, beside other networks and two forests."""
+
+    BESIDE = (
+        *("random-forest", "lightgbm-few-labels", "mean-teacher", "deepsep", "pseudo-label", "entropy-network"),
+        *("svm-network", "vae-m1", "vae-m2", "ladder"),
+    )
+    GANS = ("feature-matching-gan", "complement-gan", "triple-gan")
+
+    def best(self, tables: Sequence[str] | None = None) -> float:
+        return max(self.mean(name, tables) for name in self.GANS)
+
+    def worst(self, tables: Sequence[str] | None = None) -> float:
+        return min(self.mean(name, tables) for name in self.GANS)
+
+
 class BookErrors(Results):
     """Test errors on the sets of the SSL book: benchmarks/ssl_book.py."""
 
@@ -1130,6 +1146,7 @@ READERS = {
     "methods": Methods,
     "deepsep_one_network": Methods,
     "methods_more": MoreMethods,
+    "methods_gan": AdversarialNetworks,
     "ssl_book": BookErrors,
     "deepsep_accuracy": Refinement,
     "tsvm_draws": Draws,
