@@ -394,5 +394,5 @@ def test_follows_two_moons_with_ten_labels_each(kind):
     known = np.concatenate([r.choice(np.flatnonzero(truth == k), 10, replace=False) for k in range(2)])
     y = np.full(400, -1)
     y[known] = truth[known]
-    model = kind(noise=0.1, dropout=0.0, l2=1e-4, random_state=0, device="cpu").fit(X, y)
+    model = kind(noise=0.1, dropout=0.0, l2=1e-5, learning_rate=1e-2, random_state=0, device="cpu").fit(X, y)
     assert (model.transduction_ == truth)[y < 0].mean() > 0.9
