@@ -249,11 +249,14 @@ class AdversarialNetworks(MoreMethods):
     )
     GANS = ("feature-matching-gan", "complement-gan", "triple-gan")
 
-    def best(self, tables: Sequence[str] | None = None) -> float:
-        return max(self.mean(name, tables) for name in self.GANS)
+    @cached_property
+    def done(self) -> list[str]:
+        """The tables on which all of them were run with every number of labels."""
+        cells = [(name, labels) for name in self.GANS for labels in SIZES]
+        return [table for table in self.tables if all((*cell, table) in self.cells for cell in cells)]
 
-    def worst(self, tables: Sequence[str] | None = None) -> float:
-        return min(self.mean(name, tables) for name in self.GANS)
+    def means(self) -> list[float]:
+        return [self.mean(name, self.done) for name in self.GANS]
 
 
 class BookErrors(Results):
