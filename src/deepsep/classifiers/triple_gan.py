@@ -39,7 +39,7 @@ class TripleGAN(GenerativeAdversarial):
     alpha : float, default=0.5
         α.
     adversarial : float, default=0.1
-        β. The paper has 1; the judge, which has seen few labelled rows, is then believed too much.
+        β. The paper has 1, which did worse with 35 to 125 labels: the judge has seen too few pairs.
     pseudo : float, default=0.1
         γ.
     warm_up : float, default=0.25
