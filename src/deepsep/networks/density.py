@@ -43,8 +43,9 @@ class Density:
         return self._log_density(squares, self.bandwidth, len(self._rows))
 
     def _log_density(self, squares: Tensor, h: float, n: int) -> Tensor:
-        total: Tensor = torch.logsumexp(-squares / (2 * h**2), 1)
-        return total - math.log(n) - self._rows.shape[1] * math.log(h * math.sqrt(2 * math.pi))
+        constant = math.log(n) + self._rows.shape[1] * math.log(h * math.sqrt(2 * math.pi))
+        total: Tensor = torch.logsumexp(-squares / (2 * h**2), 1) - constant
+        return total
 
 
 def _square_distances(a: Tensor, b: Tensor) -> Tensor:
