@@ -107,7 +107,7 @@ class TripleGAN(GenerativeAdversarial):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
-        from torch.nn.functional import cross_entropy, one_hot
+        from torch.nn.functional import cross_entropy
 
         network, X = self._begin(rows, rng)
         generator = self._make_generator(rows, X, rng, rows.n_classes)
@@ -115,8 +115,7 @@ class TripleGAN(GenerativeAdversarial):
         judge = networks.PairJudge(d, c, hidden=tuple(self.hidden), dropout=self.dropout, rng=rng).to(X.device)
         codes = torch.from_numpy(rows.codes).to(X.device)
 
-        def certain(y: Tensor) -> Tensor:
-            return one_hot(y, c).to(X.dtype)
+        certain = torch.eye(c, device=X.device)  # certain[y]: of class y without a doubt
 
         def make(batch: Batch) -> tuple[Tensor, Tensor]:
             noise, given = self._draw(batch), codes[batch.labelled]
@@ -146,11 +145,11 @@ class TripleGAN(GenerativeAdversarial):
                 made, y = make(batch)
             verdicts = judge(self._disturb(torch.cat([X[given], X[real], made])))
             first, second, third = verdicts.split([len(given), len(real), len(made)])
-            return judge_loss_of((certain(codes[given]), first), (p, second), (certain(y), third), self.alpha)
+            return judge_loss_of((certain[codes[given]], first), (p, second), (certain[y], third), self.alpha)
 
         def generator_loss(batch: Batch) -> Tensor:
             made, y = make(batch)
-            return -mean_log_real(certain(y), judge(self._disturb(made)))
+            return -mean_log_real(certain[y], judge(self._disturb(made)))
 
         opponents = [(judge, judge_loss), (generator, generator_loss)] if self.adversarial or self.pseudo else []
         self._play(network, rows, X, classifier_loss, opponents, rng)

@@ -56,7 +56,7 @@ class Generator(nn.Module):
     def forward(self, noise: Tensor, codes: Tensor | None = None) -> Tensor:
         """Return a row for each row of noise (m, latent), of the class that ``codes`` (m,) say where there are any."""
         if codes is not None:
-            noise = torch.cat([noise, nn.functional.one_hot(codes, self.n_classes).to(noise.dtype)], 1)
+            noise = torch.cat([noise, torch.eye(self.n_classes, dtype=noise.dtype, device=noise.device)[codes]], 1)
         h: Tensor = self.layers(noise)
         return torch.where(self.two_valued, self.low + (self.high - self.low) * torch.sigmoid(h), h)
 
