@@ -27,6 +27,7 @@ PROGRAMS = ("LabelSpreading", "LabelPropagation", "scikit-learn knn", "scikit-le
 OTHERS = (
     *("LaplacianSVM", "ClusterKernel", "SpectralTransform", "InformationRegularization"),
     *("TriTraining", "CoTraining", "VirtualAdversarial", "NullCategoryGP", "DeepKernel"),
+    *("MeanTeacher", "FeatureMatchingGAN", "ComplementGAN", "TripleGAN"),
 )
 
 

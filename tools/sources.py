@@ -240,6 +240,36 @@ class MoreMethods(Methods):
         return markdown(["method", *map(str, SIZES), "mean", "calibration error"], rows)
 
 
+class AdversarialNetworks(MoreMethods):
+    """Generative adversarial networks on the first draw of labels, beside other networks and two forests."""
+
+    BESIDE = (
+        *("random-forest", "lightgbm-few-labels", "mean-teacher", "deepsep", "pseudo-label", "entropy-network"),
+        *("svm-network", "vae-m1", "vae-m2", "ladder"),
+    )
+    GANS = ("feature-matching-gan", "complement-gan", "triple-gan")
+
+    @cached_property
+    def done(self) -> list[str]:
+        """The tables on which all of them were run with every number of labels."""
+        cells = [(name, labels) for name in self.GANS for labels in SIZES]
+        return [table for table in self.tables if all((*cell, table) in self.cells for cell in cells)]
+
+    def added(self, method: str, other: Results, *tables: str) -> list[float]:
+        """Return how many points a method is ahead of the network without made-up rows, by the number of labels."""
+        tables = tables or tuple(dict.fromkeys(other.frame["table"]))
+        none = [100 * mean(other.value("accuracy", labels=size, table=name) for name in tables) for size in SIZES]
+        return [mine - without for mine, without in zip(self.accuracies(method, tables), none, strict=True)]
+
+    def beside_none(self, other: Results) -> str:
+        """Return accuracies on the tables of another file, which has those without made-up rows."""
+        tables = list(dict.fromkeys(other.frame["table"]))
+        names = (*self.GANS, "svm-network", "mean-teacher")
+        rows = [[name, *(f"{value:.1f}" for value in self.accuracies(name, tables))] for name in names]
+        none = [f"{100 * mean(other.values('accuracy', labels=size)):.1f}" for size in SIZES]
+        return markdown(["method", *map(str, SIZES)], [*rows, ["no made-up rows, all else the same", *none]])
+
+
 class BookErrors(Results):
     """Test errors on the sets of the SSL book: benchmarks/ssl_book.py."""
 
@@ -1131,6 +1161,7 @@ READERS = {
     "deepsep_one_network": Methods,
     "methods_more": MoreMethods,
     "methods_gp": MoreMethods,
+    "methods_gan": AdversarialNetworks,
     "ssl_book": BookErrors,
     "ssl_book_gp": BookErrors,
     "deepsep_accuracy": Refinement,

@@ -1,0 +1,91 @@
+"""The opponents of a classifier in adversarial training: a generator of rows, and a judge of rows with classes.
+
+Noise is an argument everywhere, never drawn here, so that they are functions like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deepsep.networks.torch_network import linear_layer
+
+SLOPE = 0.2  # of the judge's units below zero
+
+
+class Generator(nn.Module):
+    """Rows of a table, made of noise, and of a class where there are classes.
+
+    Parameters
+    ----------
+    X : tensor (n, d)
+        Rows to be like. A column of two values in them, such as a level of a category, stays between the two, and
+        tends towards either; all others may take any value.
+    latent : int
+        How many numbers a row is made of.
+    hidden : sequence of int
+        Widths of the layers, from the noise to the row. Each is linear, then batch norm, then max(0, ·).
+    n_classes : int
+        Number of classes; 0: rows are made of noise alone.
+    rng : numpy.random.Generator
+        Source of the initial weights.
+    """
+
+    def __init__(
+        self, X: Tensor, *, latent: int, hidden: Sequence[int], n_classes: int = 0, rng: np.random.Generator
+    ) -> None:
+        super().__init__()
+        self.latent, self.n_classes = latent, n_classes
+        self.low: Tensor
+        self.high: Tensor
+        self.two_valued: Tensor
+        for name, value in zip(("low", "high", "two_valued"), _levels(X), strict=True):
+            self.register_buffer(name, value)
+        widths = (latent + n_classes, *hidden)
+        layers: list[nn.Module] = []
+        for n_in, n_out in pairwise(widths):
+            norm = nn.BatchNorm1d(n_out, track_running_stats=False, dtype=torch.float32)
+            layers += [linear_layer(rng, n_in, n_out), norm, nn.ReLU()]
+        self.layers = nn.Sequential(*layers, linear_layer(rng, widths[-1], X.shape[1]))
+        self.to(X.device)
+
+    def forward(self, noise: Tensor, codes: Tensor | None = None) -> Tensor:
+        """Return a row for each row of noise (m, latent), of the class that ``codes`` (m,) say where there are any."""
+        if codes is not None:
+            noise = torch.cat([noise, torch.eye(self.n_classes, dtype=noise.dtype, device=noise.device)[codes]], 1)
+        h: Tensor = self.layers(noise)
+        return torch.where(self.two_valued, self.low + (self.high - self.low) * torch.sigmoid(h), h)
+
+
+class PairJudge(nn.Sequential):
+    """The scores of each row together with every class: the log-odds that the pair is from the data, (rows, c).
+
+    Parameters
+    ----------
+    n_features, n_classes : int
+        Width of the rows and number of classes.
+    hidden : sequence of int
+        Widths of the layers, each followed by a leaky max(0, ·) and dropout.
+    dropout : float
+        Dropout rate.
+    rng : numpy.random.Generator
+        Source of the initial weights.
+    """
+
+    def __init__(
+        self, n_features: int, n_classes: int, *, hidden: Sequence[int], dropout: float, rng: np.random.Generator
+    ) -> None:
+        layers: list[nn.Module] = []
+        for n_in, n_out in pairwise((n_features, *hidden)):
+            layers += [linear_layer(rng, n_in, n_out), nn.LeakyReLU(SLOPE), nn.Dropout(dropout)]
+        super().__init__(*layers, linear_layer(rng, hidden[-1], n_classes))
+
+
+def _levels(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the least and the largest value of each column, and whether it has no other."""
+    low, high = X.amin(0), X.amax(0)
+    return low, high, ((low == X) | (high == X)).all(0)
