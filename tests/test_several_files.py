@@ -11,6 +11,7 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, for_table
+from deepsep.cli import training
 from deepsep.errors import DataError, DeepSepWarning
 from deepsep.scoring import remember_training, score_file
 from deepsep.table import read_sample, read_table, sampling
@@ -194,8 +195,8 @@ def options(folder: Path) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("unlabelled", [(), ("--unlabelled", "60"), ("--unlabelled", "all")])
 def test_a_fit_of_several_files_is_that_of_one(table, unlabelled, tmp_path: Path, monkeypatch) -> None:
-    for module in ("deepsep.table.sampling", "deepsep.cli.training", "deepsep.cli.fit"):
-        monkeypatch.setattr(f"{module}.IN_MEMORY", 80, raising=False)
+    for module in (sampling, training):
+        monkeypatch.setattr(module, "IN_MEMORY", 80)
     files = split(table, tmp_path / "parts", "csv")
     whole = write(table, tmp_path / "whole.csv")
     run("fit", whole, *options(tmp_path / "one"), *unlabelled)
