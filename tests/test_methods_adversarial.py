@@ -308,7 +308,7 @@ def test_predictions_are_of_the_average_of_the_weights_with_its_own_moments(data
     np.testing.assert_allclose(model.network_weights_["encoder.2.running_mean"], hidden.mean(axis=0), atol=0.15)
 
 
-def test_losses_of_unlabelled_rows_by_hand(data):
+def test_losses_of_unlabelled_rows(data):
     X, y = data
     settings = {**STILL, "noise": 0.0, "steps": 1}
     plain, model, surer = (

@@ -419,3 +419,9 @@ def test_predictions_rest_on_a_limited_number_of_labels():
     few = DeepKernel(**QUICK, random_state=0).fit(X, y)
     assert model.predict_proba(X).shape == (150, 3)
     assert (model.predict_proba(X) != few.predict_proba(X)).any()
+
+
+def test_rounds_are_limited():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(np.arange(60) < 20, np.arange(60) % 2, -1)
+    assert NullCategoryGP(max_iter=2, random_state=0).fit(X, y).n_iter_ <= 2

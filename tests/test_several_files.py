@@ -189,6 +189,24 @@ def test_the_target_is_no_source(table: pd.DataFrame, model: Path, tmp_path: Pat
         score_file(model, files, tmp_path / "parts", id="user")
 
 
+def test_two_files_never_become_one(table: pd.DataFrame, model: Path, tmp_path: Path) -> None:
+    files = [write(table[:100], tmp_path / "may.csv"), write(table[100:200], tmp_path / "z.csv")]
+    files.append(write(table[200:], tmp_path / "may.csv.parquet"))
+    with pytest.raises(DataError, match=r"may.csv.parquet and .*may.csv would both become may.csv.parquet"):
+        score_file(model, files, tmp_path / "scores", id="user")
+
+
+def test_a_pattern_with_one_match_goes_to_a_folder(table: pd.DataFrame, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    write(table, tmp_path / "parts" / "monday.csv")
+    pattern = f"{tmp_path}/parts/*.csv"
+    assert score_file(model, pattern, tmp_path / "scores", id="user")["rows"] == ROWS
+    assert score_file(model, pattern, tmp_path / "scores.parquet", id="user")["rows"] == ROWS
+    one, other = (pd.read_parquet(tmp_path / name) for name in ("scores/monday.csv.parquet", "scores.parquet"))
+    pd.testing.assert_frame_equal(one, other)
+    assert len(read_table(pattern, label="segment")) == ROWS
+
+
 def options(folder: Path) -> tuple[str, ...]:
     return ("--label", "segment", "--id", "user", "--method", "tsvm", "--no-report", "-o", str(folder))
 

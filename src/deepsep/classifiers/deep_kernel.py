@@ -43,7 +43,8 @@ class DeepKernel(NetworkMethod):
 
     Targets are predicted with a mean :math:`m_k` and a variance :math:`s^2`. The probability of class k is
     proportional to its share times :math:`e^{\beta m_k / s}`, where β is the best for labelled rows that the model has
-    not seen: ``folds`` further networks are trained for it. Far from all labels the shares remain.
+    not seen: ``folds`` further networks are trained for it. Where an embedding is far from those of all labelled
+    rows, the shares remain.
 
     Parameters
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self
@@ -102,8 +101,8 @@ class DeepSep(TransformerMixin, Classifier):
         Epochs of a round on the unlabelled rows (mean squared error to the TSVMs' probabilities) and then on the
         labelled ones (KL divergence), at a tenth of ``learning_rate``. Each phase has a fresh Adam.
     propensity_rows : int or None, default=15_000
-        Most rows that a round's epochs on the unlabelled rows meet, all epochs together: with more, there are fewer
-        epochs, and of more than that, so many rows are drawn in each round. None: all rows in each epoch.
+        The most unlabelled rows that a round trains on, counted over all its epochs. A larger table gets fewer epochs;
+        if one epoch would be more than that, each round draws so many rows at random. None: all rows in every epoch.
     learning_rate : float, default=1e-3
         Of Adam.
     batch_size : int, default=32
@@ -392,9 +391,9 @@ class DeepSep(TransformerMixin, Classifier):
 
     def _plan(self, rows: TrainingRows) -> Plan:
         epochs, most = self.propensity_epochs, self.propensity_rows
-        if epochs and rows.unlabelled.size:
-            visits = most or (VISITS if self._more_rows is not None else math.inf)
-            epochs = int(max(1, min(epochs, visits // len(rows.unlabelled))))
+        visits = VISITS if most is None and self._more_rows is not None else most
+        if visits is not None and epochs and rows.unlabelled.size:
+            epochs = max(1, min(epochs, visits // len(rows.unlabelled)))
         slow = partial(Phase, learning_rate=self.learning_rate / 10, batch_size=self.batch_size)
         labels = slow("labels", False, "kl", self.label_epochs)
         return Plan(

@@ -49,7 +49,8 @@ class NullCategoryGP(Classifier):
     Parameters
     ----------
     width : float, default=1.0
-        w, the width of the null category, in units of the noise. 0: unlabelled rows say nothing.
+        w, the width of the null category, in units of the noise. 0: unlabelled rows say nothing, but for
+        ``balance``.
     gamma : float, "scale" or "auto", default="scale"
         Of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`, as in scikit-learn's SVC.
     variance : float, default=4.0
@@ -57,7 +58,7 @@ class NullCategoryGP(Classifier):
     unlabeled_weight : float, default=0.1
         How much an unlabelled row counts beside a labelled one. 1, as in the paper, where classes are clusters or
         curved bands with a gap between them; where they overlap, unlabelled rows then drown the labels. 0: the
-        labelled rows alone.
+        labelled rows alone, but for ``balance``.
     n_inducing : int, default=200
         The most inducing points: rows drawn at random, up to half of them labelled ones.
     balance : {"predicted", "labels"} or None, default="predicted"

@@ -60,8 +60,9 @@ def label(
         from deepsep.labelling.background import Background
         from deepsep.labelling.server import Server
         from deepsep.labelling.session import Session
+        from deepsep.table.locations import files_of
 
-        if output.exists() and any(table.exists() and output.samefile(table) for table in training.table):
+        if output.exists() and any(output.samefile(file) for file in files_of(training.source)):
             raise DataError(f"the output {output} is the table. Name another file.")
         if output in (training.labels or ()):
             raise ParameterError(f"--labels {output}: the labels in the output count anyway. Leave out --labels.")

@@ -63,7 +63,7 @@ def score(
         typer.Option(
             "--database",
             metavar="DATABASE",
-            help="With TABLE and --to: the database that gets the predictions, named as in --from.",
+            help="With TABLE and --to: the database that gets the predictions, named as in --from; it must exist.",
             show_default=False,
         ),
     ] = None,

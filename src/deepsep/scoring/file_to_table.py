@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from deepsep.databases.connections import Connection
@@ -69,6 +70,7 @@ def score_to_table(
         Name of the table, or "schema.table"; see :func:`score_query`.
     database : str
         ``postgresql://user@host/database`` without a password, or the path of an SQLite or DuckDB file.
+        It must exist.
     id : str
         The column that tells the rows apart: integers, text, or dates (not in SQLite), without gaps and duplicates.
     replace, batch_rows, fast
@@ -201,7 +203,11 @@ def _refuse_repeated(parts: Sequence[Part], id: str, hashes: NDArray[np.uint64])
 
 def _pieces(part: Part, id: str) -> Iterator[Any]:
     for batch, _ in part.source.tables(PIECE, [id], {}, id):
-        yield keys_of(batch, id)
+        keys = keys_of(batch, id)
+        if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
+            blank = pc.equal(pc.utf8_trim_whitespace(keys), "")
+            keys = pc.if_else(blank, pa.scalar(None, keys.type), keys)
+        yield keys
 
 
 def _hashes(keys: Any) -> NDArray[np.uint64]:

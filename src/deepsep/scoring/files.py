@@ -285,9 +285,14 @@ def plan_parts(
     id, alone = scoring.id, len(files) == 1
     parts, first = [], 0
     failed: dict[str, str] = {}
-    base = _folder(place)
+    base, goals = _folder(place), dict[Path, Path]()
     for file in files:
         relative = Path(os.path.relpath(file, base))
+        goal = target or _as_parquet(relative)
+        if target is None and goals.setdefault(goal, file) != file:
+            raise DataError(
+                f"{file} and {goals[goal]} would both become {goal}. Rename one, or name a file as the target."
+            )
         try:
             table = TableFile(file, id=id, **reading)
             if not alone:
@@ -301,7 +306,7 @@ def plan_parts(
             scoring.part(
                 table,
                 file,
-                target=target or _as_parquet(relative),
+                target=goal,
                 first_row=first,
                 name=_name(file, first if id is None else None),
                 relative=relative.as_posix(),
@@ -317,7 +322,10 @@ def plan_parts(
 def _folder(place: Place) -> Path:
     """Return the folder that all files of a table are in."""
     if isinstance(place, SeveralFiles):
-        return Path(os.path.commonpath([file.absolute().parent for file in place.files]))
+        try:
+            return Path(os.path.commonpath([file.absolute().parent for file in place.files]))
+        except ValueError:
+            raise DataError(f"the files of {place} are on several drives. Score those of each drive alone.") from None
     return place if place.is_dir() else place.parent
 
 

@@ -222,5 +222,14 @@ class TableWriter:
         if self.empty:
             schema = result_schema(table.schema, self.types)
             self._schema = pa.schema([(each.name, SMALL.get(each.type, each.type)) for each in schema])
-        self.table.write(table.cast(self._schema))
+        try:
+            table = table.cast(self._schema)
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"the rows do not fit into the columns of the table {self.table.name}: {error}. Name another table "
+                "with {to}, or replace it with {replace}.",
+                to=Setting("to"),
+                replace=Setting("replace", True),
+            ) from None
+        self.table.write(table)
         self.empty = False

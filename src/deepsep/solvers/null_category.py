@@ -152,7 +152,7 @@ def fit_null_category(
     expected = expected_log_likelihood(mu, variance, sign, width)
     elbo_path: list[float] = []
     converged = False
-    parts = np.concatenate([np.zeros(plan.rounds), np.arange(1, plan.rounds + 1) / plan.rounds, np.ones(plan.max_iter)])
+    parts = np.concatenate([np.zeros(plan.rounds), np.arange(1, plan.rounds) / plan.rounds, np.ones(plan.max_iter)])
     for part in parts if free.any() else parts[parts == 1]:
         counted = weight * np.where(free, strength * part, 1.0)
         target = counted * np.maximum(0.0, -2 * expected.in_variance)

@@ -83,7 +83,8 @@ Named = str | os.PathLike[str] | SeveralFiles | Sequence[str | os.PathLike[str]]
 def table_at(named: Named) -> Place:
     """Return the table that a path, a pattern such as ``parts/*.csv``, or several of them name.
 
-    Files come in the order in which they are named; those of a pattern or of a folder are sorted by name.
+    Files come in the order in which they are named; those of a pattern or of a folder are sorted by name. What a
+    pattern names are several files, even where it matches one.
     """
     if isinstance(named, SeveralFiles):
         return named
@@ -91,7 +92,7 @@ def table_at(named: Named) -> Place:
     found = [path for word in words for path in _matches(Path(word))]
     if not found:
         raise DataError("no file is named. Name at least one.")
-    if len(found) == 1:
+    if len(found) == 1 and (found[0].is_dir() or found[0] in map(Path, words)):
         return found[0]
     for path in found:
         if not path.exists():
