@@ -60,9 +60,9 @@ def label(
         from deepsep.labelling.background import Background
         from deepsep.labelling.server import Server
         from deepsep.labelling.session import Session
-        from deepsep.table.locations import files_of
+        from deepsep.table.locations import files_of, table_at
 
-        if output.exists() and any(output.samefile(file) for file in files_of(training.source)):
+        if output.exists() and any(output.samefile(file) for file in files_of(table_at(training.table))):
             raise DataError(f"the output {output} is the table. Name another file.")
         if output in (training.labels or ()):
             raise ParameterError(f"--labels {output}: the labels in the output count anyway. Leave out --labels.")
