@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KernelDensity
-from test_methods_networks import STEPS, STILL, same_bits, scaled, train_twin, twin_of, watched
+from test_methods_networks import STEPS, STILL, reached_by, same_bits, scaled, train_twin, twin_of, watched
 
 from deepsep.classifiers import ComplementGAN, FeatureMatchingGAN, TripleGAN
 from deepsep.classifiers.generative_adversarial import (
@@ -281,16 +281,7 @@ def test_steps_of_the_opponents_leave_the_classifier_as_it_is(data, kind):
 def test_gradients_of_the_classifier_reach_it_alone(data, kind):
     X, y = data
     model = watched(kind, **{**STILL, "steps": 3}).fit(X, y)
-    seen, reached, queue = set(), set(), [model.losses[-1].grad_fn]
-    while queue:
-        node = queue.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if hasattr(node, "variable"):
-            reached.add(node.variable)
-        queue += [parent for parent, _ in node.next_functions]
-    assert reached == set(model.network.module.parameters())
+    assert reached_by(model.losses[-1]) == set(model.network.module.parameters())
 
 
 @pytest.mark.parametrize("kind", METHODS)
