@@ -72,7 +72,7 @@ def refuse_password(text: str) -> None:
 def _file(path: Path) -> Address:
     """Return the database in a file, by its first bytes."""
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
+        what = "is a folder" if path.is_dir() else "does not exist, and none is made"
         raise DataError(f"the database {path} {what}. Name {EXAMPLES}.")
     try:
         with open(path, "rb") as file:
