@@ -100,7 +100,9 @@ class Student(Classifier):
         student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
         student.n_held_out_ = min(int(HELD_OUT * n), MOST_HELD_OUT)
         held_out, pool = np.split(rng.permutation(rows.unlabelled), [student.n_held_out_])
-        student._train(rows, pool[:MOST_ROWS] if n_described is None else pool, p, rng, make_network)
+        # Rows in a file are learned from in its order, which the network shuffles in windows: it is read in stretches.
+        pool = pool[:MOST_ROWS] if n_described is None else np.sort(pool)
+        student._train(rows, pool, p, rng, make_network)
         codes = student._probabilities(rows.X[:n_described]).argmax(axis=1)
         given = rows.codes[:n_described]
         student._set_transduction(np.where(given >= 0, given, codes))
@@ -115,25 +117,24 @@ class Student(Classifier):
         l2 = L2 * min(1.0, L2_ROWS / len(pool))
         network = make_network(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
 
-        # A labelled row counts as its class is frequent, which the teacher knows: labels may fill quotas.
-        mass, labelled = rows.weight / rows.weight.max(), rows.labelled
-        shares = np.average(p[pool], axis=0, weights=mass[pool])
-        given = np.bincount(rows.codes[labelled], weights=mass[labelled], minlength=rows.n_classes)
-        mass[labelled] *= (shares / given * given.sum())[rows.codes[labelled]]
-        targets = p.copy()
-        targets[labelled] = smooth_labels(rows.codes[labelled], rows.n_classes, min(SMOOTHING, 0.1 / rows.n_classes))
+        # The labelled rows first. One counts as its class is frequent, which the teacher knows: labels may fill quotas.
+        labelled = rows.labelled
+        m, codes = len(labelled), rows.codes[labelled]
+        index = np.concatenate([labelled, pool])
+        mass = rows.weight[index] / rows.weight.max()
+        shares = _mean(p, pool, mass[m:])
+        given = np.bincount(codes, weights=mass[:m], minlength=rows.n_classes)
+        mass[:m] *= (shares / given * given.sum())[codes]
+        targets = np.empty((len(index), rows.n_classes), np.float32)
+        targets[:m] = smooth_labels(codes, rows.n_classes, min(SMOOTHING, 0.1 / rows.n_classes))
+        for at in _parts_of(pool):
+            targets[m:][at] = p[pool[at]]
 
-        def train(index: Array, epochs: int, rate: float) -> None:
-            X: Any = ScaledRows(rows.X, self._scaling, index)
+        def train(first: int, epochs: int, rate: float) -> None:
+            X: Any = ScaledRows(rows.X, self._scaling, index[first:])
+            weight = mass[first:] / mass[first:].max()
             network.train(
-                X,
-                targets[index],
-                loss="kl",
-                epochs=epochs,
-                lr=rate,
-                batch_size=BATCH,
-                rng=rng,
-                weight=mass[index] / mass[index].max(),
+                X, targets[first:], loss="kl", epochs=epochs, lr=rate, batch_size=BATCH, rng=rng, weight=weight
             )
 
         if len(pool) <= MOST_ROWS:
@@ -141,8 +142,8 @@ class Student(Classifier):
             fast, slow = epochs - epochs // 6, epochs // 6
         else:
             fast, slow = max(1, EPOCHS[0] * MOST_ROWS // len(pool) - 2), 1
-        train(pool, fast, FAST)
-        train(np.concatenate([labelled, pool]), slow, SLOW)
+        train(m, fast, FAST)
+        train(0, slow, SLOW)
         self._keep(network)
 
     def _keep(self, network: Any) -> None:
@@ -206,3 +207,13 @@ class Student(Classifier):
         network = NumpyNetwork(d, c, hidden=hidden, rng=np.random.default_rng(0))
         network.load_state(saved)
         self._keep(network)
+
+
+def _mean(p: Array, rows: Array, weight: Array) -> Array:
+    """Return the weighted mean of some rows of a matrix, without a copy of them all."""
+    sums = sum((p[rows[at]] * weight[at, None]).sum(axis=0) for at in _parts_of(rows))
+    return np.asarray(sums / weight.sum())
+
+
+def _parts_of(rows: Array) -> list[slice]:
+    return [slice(start, start + MOST_ROWS) for start in range(0, len(rows), MOST_ROWS)]

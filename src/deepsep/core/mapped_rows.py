@@ -17,8 +17,9 @@ from deepsep.errors import DataError
 Array = NDArray[Any]
 
 CHUNK = 8_192  # rows in flight
-SCATTERED = 4_096  # rows from which a gather is made in parts: each may lie on pages of its own
 HELD = 1 << 26  # bytes read after which pages are given back; the system keeps those that are still free in its cache
+AROUND = 1 << 16  # bytes that the system maps around a row that is read alone
+SCATTERED = HELD // AROUND  # rows read alone after which pages are given back
 
 
 class MappedRows:
@@ -121,10 +122,10 @@ class MappedRows:
             rows[:] = self._matrix[index]
             self._give_back(rows.nbytes)
         else:
-            step = n if n < SCATTERED else SCATTERED // 4
-            for start in range(0, n, max(step, 1)):
-                rows[start : start + step] = self._matrix[index[start : start + step]]
-                self._give_back(HELD if n >= SCATTERED else 4 * rows[start : start + step].size)
+            for start in range(0, n, SCATTERED):
+                part = index[start : start + SCATTERED]
+                rows[start : start + SCATTERED] = self._matrix[part]
+                self._give_back(AROUND * len(part))
         if self._centre is not None:
             rows -= self._centre
         out[:, rows.shape[1] :] = 1
