@@ -63,7 +63,7 @@ results:  ## list the result files, the command that makes each, and its cost
 MINUTES ?= 60
 pretrain: $(READY)  ## train the in-context network anew; MINUTES=60 on a GPU
 	@echo "Trains the in-context network on synthetic tables for $(MINUTES) minutes, into results/pretraining."
-	@echo "The weights in the package took 71 minutes on an NVIDIA H200, with about 1,100 tables per second and 21 GiB of"
+	@echo "The weights in the package took 130 minutes on an NVIDIA H200, with about 1,100 tables per second and 21 GiB of"
 	@echo "its memory. Without a GPU, and a build of torch for it, this learns next to nothing. Ctrl-C loses at most a minute."
 	$(BIN)/python -m pretraining.train --minutes $(MINUTES) --optimizer muon --decay-from 0.5 --out results/pretraining
 

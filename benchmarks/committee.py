@@ -4,6 +4,7 @@
     python benchmarks/committee.py verdicts      # what is said of unlabelled rows, into results/committee_verdicts.csv
     python benchmarks/committee.py summary       # means over tables
     python benchmarks/committee.py tables        # the committee beside single methods, by table
+    python benchmarks/committee.py weights OLD   # beside members kept in another folder: results/committee_weights.csv
 
 A variant is a way to weigh the members, or a part of them; none of them needs a fit. Draws of the labels from 100 on
 were used to choose settings, and are in no result. "quota" labels are as many of each class, "random" ones a random
@@ -32,6 +33,7 @@ from deepsep.report.sentences import unlabelled_rows
 RESULT = Path(__file__).parent / "results" / "committee.csv"
 OTHER_FOLDS = ("3", "10", "5x2", "5x3")  # folds, and how often the labels are dealt into them
 VERDICTS = RESULT.with_name("committee_verdicts.csv")
+WEIGHTS = RESULT.with_name("committee_weights.csv")
 CHOOSING = range(100, 200)  # draws on which settings were chosen
 FIGURES = ("accuracy", "ece", "log_loss")
 COLUMNS = (
@@ -81,11 +83,11 @@ class Cell:
     truth: np.ndarray
 
     @classmethod
-    def read(cls, how, name, kind="5"):
+    def read(cls, how, name, kind="5", folder=PLACE):
         """Return the cell with this file name, of all members that have it."""
         table, labels, seed = name.removesuffix(".npz").rsplit("-", 2)
         unseen, everyone = {}, {}
-        for place in sorted((PLACE / f"{how}-{kind}").glob(f"*/{name}")):
+        for place in sorted((folder / f"{how}-{kind}").glob(f"*/{name}")):
             with np.load(place) as kept:
                 member, classes = place.parent.name, kept["classes"]
                 everyone[member] = _normalised(kept["all"])
@@ -294,6 +296,24 @@ def verdict(cell, alone):
     return said["verdict"], *(f"{number:.5f}" for number in numbers)
 
 
+def weights(a):
+    """Write the figures of the in-context members and their committees beside those with other weights."""
+    with WEIGHTS.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("weights", "how", "table", "labels", "seed", "variant", *FIGURES))
+        for how in ("quota", "random"):
+            for place in sorted((PLACE / f"{how}-5" / "in-context").glob("*.npz")):
+                both = {name: Cell.read(how, place.name, folder=each) for name, each in (("now", PLACE), ("before", a.old))}
+                if any(cell.seed in CHOOSING or not set(cell.members) <= set(cell.all) for cell in both.values()):
+                    continue
+                for name, cell in both.items():
+                    p = {"committee": Committee(cell, cell.members).answer()[0], **cell.all}
+                    for variant in ("committee", "in-context", "in-context-components"):
+                        figures = _figures(p[variant], cell.truth).values()
+                        key = (name, how, cell.table, cell.labels, cell.seed, variant)
+                        writer.writerow((*key, *(f"{value:.5f}" for value in figures)))
+
+
 # -- showing -------------------------------------------------------------------------------------------------
 
 
@@ -336,6 +356,9 @@ def main(arguments=None):
     commands = parser.add_subparsers(required=True)
     for name, do in (("measure", measure), ("verdicts", verdicts), ("summary", summary), ("tables", tables)):
         commands.add_parser(name).set_defaults(do=do)
+    other = commands.add_parser("weights")
+    other.add_argument("old", type=Path)
+    other.set_defaults(do=weights)
     a = parser.parse_args(arguments)
     a.do(a)
 

@@ -45,6 +45,13 @@ def first_number(text: str) -> float:
     return float(found[0])
 
 
+def mean_and_interval(by_table: Sequence[float]) -> list[float]:
+    """Return the mean over tables, and an interval of 90 % by drawing tables."""
+    gains = np.array(by_table)
+    drawn = np.random.default_rng(0).integers(len(gains), size=(10_000, len(gains)))
+    return [float(gains.mean()), *(float(end) for end in np.quantile(gains[drawn].mean(1), [0.05, 0.95]))]
+
+
 class Results:
     """A CSV file as a benchmark wrote it: every cell as text."""
 
@@ -528,9 +535,7 @@ class InContext(Results):
 
     def interval(self, labels: int) -> list[float]:
         """Return the mean gain over a random forest, and an interval of 90 % by drawing tables."""
-        gains = np.array(self.gains(labels))
-        drawn = np.random.default_rng(0).integers(len(gains), size=(10_000, len(gains)))
-        return [float(gains.mean()), *(float(end) for end in np.quantile(gains[drawn].mean(1), [0.05, 0.95]))]
+        return mean_and_interval(self.gains(labels))
 
     def per_table(self) -> str:
         frame = self.part("tables", view="both")
@@ -638,6 +643,35 @@ class Decisions(Results):
         return [float(inside.mean())] if by is None else [float(v) for v in inside.groupby(part[by]).mean()]
 
 
+class OtherWeights(Results):
+    """The in-context network before and after its last training, and committees with it: benchmarks/committee.py."""
+
+    FIGURES: ClassVar = {"accuracy": (100, 1), "log_loss": (1, 3)}
+
+    def gain(self, variant: str, labels: int, figure: str = "accuracy") -> list[float]:
+        """Return what the training gained on all draws, a mean over tables and an interval by drawing tables."""
+        frame = self.rows(variant=variant, labels=labels)
+        wide = frame.assign(value=pd.to_numeric(frame[figure])).pivot_table(
+            index=["table", "how", "seed"], columns="weights", values="value"
+        )
+        gains = self.FIGURES[figure][0] * (wide["now"] - wide["before"])
+        return mean_and_interval(list(gains.groupby("table").mean()))
+
+    def gained(self, *variants: str) -> str:
+        """Return the gains in accuracy and log loss with each number of labels."""
+        rows = [
+            [name, str(size), *(self._words(self.gain(name, size, figure), figure) for figure in self.FIGURES)]
+            for name in variants
+            for size in SIZES
+        ]
+        return markdown(["", "labels", "accuracy, points", "log loss"], rows)
+
+    def _words(self, gain: list[float], figure: str) -> str:
+        digits = self.FIGURES[figure][1]
+        value, low, high = (f"{each:+.{digits}f}".replace("-", "−") for each in gain)
+        return f"{value} ({low} to {high})"
+
+
 class Committees(Results):
     """The committee, parts of it and single methods on the same draws: benchmarks/committee.py."""
 
@@ -698,9 +732,7 @@ class Committees(Results):
 
     def interval(self, labels: int, method: str) -> list[float]:
         """Return the mean gain over a method, and an interval of 90 % by drawing tables."""
-        gains = np.array(self.gains(labels, method))
-        drawn = np.random.default_rng(0).integers(len(gains), size=(10_000, len(gains)))
-        return [float(gains.mean()), *(float(end) for end in np.quantile(gains[drawn].mean(1), [0.05, 0.95]))]
+        return mean_and_interval(self.gains(labels, method))
 
     def behind(self, points: float = 1.5) -> dict[str, float]:
         """Return where the best supervised method is ahead by more than so many points, and by how many."""
@@ -1152,6 +1184,7 @@ class TransductiveSVMs(Results):
 
 
 READERS = {
+    "committee_weights": OtherWeights,
     "local_minima": LocalMinima,
     "transductive_svms": TransductiveSVMs,
     "methods_transductive_svms": Methods,

@@ -10,7 +10,7 @@ from deepsep.errors import ModelFileError
 from deepsep.networks.in_context_network import InContextNetwork, load_network
 
 WEIGHTS = Path(__file__).with_name("in_context.safetensors")
-WEIGHTS_SHA256 = "f8f4988db0be7dfc634fdd6273b05573722d7f9ac3e0e61f1eec49fb080e72c8"
+WEIGHTS_SHA256 = "f6a65dc5e30185eb35ec3b5ed00cf64614beb703e4543762be2e35d78ba3c812"
 
 
 @cache
