@@ -9,7 +9,7 @@ A cell is one method on one split of one table (`tables.py` says how they are sp
 the unlabelled rows, on one thread, and asked for the labels of the unlabelled ones. Finished cells are in the CSV file
 and are not run again, so that a run can be killed and resumed; cells that failed are tried again. The tables give means
 over seeds, then over tables (without digits, unless there is nothing else), in percent, and the median of the seconds
-of a fit. "–" is where a cell failed; a note says why.
+of a fit, over the cells that have them. "–" is where a cell failed; a note says why.
 """
 
 import os
@@ -122,21 +122,20 @@ def summarize(frame):
     """Print one row for each method: accuracy and calibration error at each number of labels, and seconds."""
     tables = [name for name in sorted(frame["table"].unique()) if name != "digits"] or ["digits"]
     frame = frame[frame["table"].isin(tables)]
-    sizes = sorted(frame["labels"].unique())
+    sizes, n_seeds = sorted(frame["labels"].unique()), frame["seed"].nunique()
     notes, lines = [], []
     for name, mine in frame.groupby("method"):
         for number, (settings, cells) in enumerate(mine.groupby("settings", sort=False)):
             label = name if not number else f"{name} [{settings}]"
-            lines.append(row(label, cells, sizes, tables, notes))
+            lines.append(row(label, cells, sizes, tables, n_seeds, notes))
     lines.sort(key=lambda line: -line[0])
-    n_seeds = frame["seed"].nunique()
     print(f"\n{len(tables)} {'table' if len(tables) == 1 else 'tables'}, {n_seeds} seeds\n")
     head = ["method", *map(str, sizes), "mean", *(f"ECE {size}" for size in sizes), "seconds"]
     print_table(head, [line[1] for line in lines], notes)
 
 
-def row(label, cells, sizes, tables, notes):
-    """Return (what to sort by, the row) for one method; marks what is not a mean over all tables."""
+def row(label, cells, sizes, tables, n_seeds, notes):
+    """Return (what to sort by, the row) for one method; marks what is not a mean over all tables and seeds."""
     accuracy, error, partly = [], [], []
     for size in sizes:
         here = cells[cells["labels"] == size]
@@ -153,6 +152,9 @@ def row(label, cells, sizes, tables, notes):
             partly.append(f"{len(tables) - absent} at {size}")
     if partly:
         notes.append(f"{label}: of {len(tables)} tables only {', '.join(partly)} labels")
+    if cells["seed"].nunique() < n_seeds:
+        partly.append("seeds")
+        notes.append(f"{label}: of {n_seeds} seeds only {cells['seed'].nunique()}")
     mean = np.mean(accuracy)
     figures = [*(f"{value:.1f}" for value in (*accuracy, mean)), *(f"{value:.0f}" for value in error)]
     seconds = cells["seconds"].median()

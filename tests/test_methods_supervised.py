@@ -466,6 +466,21 @@ def test_the_benchmark_runs_resumes_and_sums_up(tmp_path, capsys, monkeypatch):
     assert "no-such" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="the benchmarks are not part of the distribution")
+def test_a_summary_has_the_seconds_that_are_given_and_marks_fewer_seeds(tmp_path, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    import methods as benchmark
+
+    cells = ["35,0,knn,s,0.5,0.5,0.1,1.0,3.000,", "35,1,knn,s,0.7,0.7,0.1,1.0,,", "35,0,svm,s,0.4,0.4,0.1,1.0,,"]
+    lines = [",".join(benchmark.COLUMNS), *(f"nursery,{cell}" for cell in cells)]
+    (tmp_path / "results.csv").write_text("\n".join(lines) + "\n")
+    benchmark.main(["--summary", str(tmp_path / "results.csv")])
+    shown = capsys.readouterr().out
+    assert "| knn | 60.0 | 60.0 | 10 | 3 |" in shown
+    assert "| svm* | 40.0 | 40.0 | 10 | – |" in shown
+    assert "svm: of 2 seeds only 1" in shown
+
+
 def test_a_setting_that_makes_no_sense_is_a_parameter_error():
     X, y = np.random.default_rng(0).normal(size=(20, 2)), ["a", "b"] * 10
     with pytest.raises(ParameterError, match="'C' parameter of LogisticRegression"):

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from statistics import mean, median
 from typing import Any, ClassVar
@@ -175,37 +176,11 @@ class Methods(Results):
         rows = []
         for name in self.covering(tables):
             seconds = self.rows(method=name)
-            seconds = seconds[seconds["table"].isin(tables or self.tables)]["seconds"].astype(float).median()
+            seconds = pd.to_numeric(seconds[seconds["table"].isin(tables or self.tables)]["seconds"]).median()
             figures = [*self.accuracies(name, tables), self.mean(name, tables)]
             timed = "†" if name in self.ELSEWHERE else f"{seconds:.2f}" if seconds < 0.1 else f"{seconds:.1f}"
             rows.append([name, *(f"{value:.1f}" for value in figures), per_size(self.errors(name, tables)), timed])
         return markdown(["method", *map(str, SIZES), "mean", "calibration error", "seconds"], rows)
-
-    def _paired(self, other: Methods) -> pd.DataFrame:
-        """Return the accuracies of both files on the tables and draws on which every method here was run."""
-        key = ["table", "labels", "seed"]
-        here, there = (file.frame[file.frame["error"] == ""] for file in (self, other))
-        whole = here.groupby(key)["method"].transform("nunique") == here["method"].nunique()
-        here = here[whole & (here["table"] != "digits")]
-        full = here.groupby("table")["labels"].transform("nunique") == len(SIZES)
-        here = here[full]
-        both = pd.concat([here, there.merge(here[key].drop_duplicates(), on=key)])
-        return both.astype({"labels": int, "accuracy": float}).assign(accuracy=lambda f: 100 * f["accuracy"])
-
-    def paired_tables(self, other: Methods) -> int:
-        return int(self._paired(other)["table"].nunique())
-
-    def paired_accuracy(self, other: Methods, method: str, labels: int) -> float:
-        frame = self._paired(other)
-        return float(frame[(frame["method"] == method) & (frame["labels"] == labels)]["accuracy"].mean())
-
-    def paired(self, other: Methods, *methods: str) -> str:
-        """Return these methods, of this file and of another, on the same tables and draws."""
-        rows = []
-        for name in methods:
-            values = [self.paired_accuracy(other, name, labels) for labels in SIZES]
-            rows.append([name, *(f"{value:.1f}" for value in (*values, mean(values)))])
-        return markdown(["method", *map(str, SIZES), "mean"], rows)
 
     def per_table(self, methods: Sequence[str], tables: Sequence[str]) -> str:
         rows = [
@@ -217,9 +192,9 @@ class Methods(Results):
 
 
 class MoreMethods(Methods):
-    """Further methods on the first draw of labels, and others on the same draw: benchmarks/methods.py --seeds 1."""
+    """Further methods, beside those of `methods.csv` on the same tables and draws: benchmarks/methods.py."""
 
-    BESIDE = (
+    BESIDE: ClassVar[tuple[str, ...]] = (
         *("random-forest", "lightgbm-few-labels", "mean-teacher", "svm", "self-training", "label-spreading"),
         *("label-propagation", "semiboost", "tsvm", "deepsep"),
     )
@@ -227,15 +202,38 @@ class MoreMethods(Methods):
     @cached_property
     def frame(self) -> pd.DataFrame:
         mine, others = (Results(place).frame for place in (self.path, self.path.with_name("methods.csv")))
-        others = others[(others["seed"] == "0") & others["method"].isin(self.BESIDE)]
-        return pd.concat([mine, others], ignore_index=True)
+        return pd.concat([mine, others[others["method"].isin(self.BESIDE)]], ignore_index=True)
+
+    @cached_property
+    def first(self) -> MoreMethods:
+        """The first draw alone, on which every method was run."""
+        first = type(self)(self.path)
+        first.frame = self.frame[self.frame["seed"] == "0"]
+        return first
 
     @cached_property
     def new(self) -> list[str]:
         """The methods that are in this file alone."""
         return sorted(set(Results(self.path).frame["method"]))
 
-    def ranking(self, tables: Sequence[str] | None = None) -> str:
+    def once(self) -> list[str]:
+        """Return the methods that were run on the first draw alone."""
+        draws = self.frame.groupby("method")["seed"].nunique()
+        return sorted(draws.index[draws == 1])
+
+    def absent(self) -> list[tuple[str, ...]]:
+        """Return the cells that have no line: method, table, labels and draw."""
+        whole = product(sorted(set(self.new) - set(self.once())), self.tables, map(str, SIZES), "012")
+        have = set(self.frame[["method", "table", "labels", "seed"]].itertuples(index=False, name=None))
+        return [cell for cell in whole if cell not in have]
+
+    def covering(self, tables: Sequence[str] | None = None) -> list[str]:
+        """Return the methods that were run on all of these tables and on every draw, the most accurate one first."""
+        draws = self.frame.groupby("method")["seed"].nunique()
+        return [name for name in super().covering(tables) if draws[name] == draws.max()]
+
+    def ranking(self, tables: Sequence[str] | None = None, methods: Sequence[str] | None = None) -> str:
+        """Return these methods, or all that were run on these tables and every draw; those of this file in bold."""
         rows = [
             [
                 f"**{name}**" if name in self.new else name,
@@ -243,12 +241,19 @@ class MoreMethods(Methods):
                 per_size(self.errors(name, tables)),
             ]
             for name in self.covering(tables)
+            if methods is None or name in methods
         ]
         return markdown(["method", *map(str, SIZES), "mean", "calibration error"], rows)
 
 
+class MoreTransductiveSVMs(MoreMethods):
+    """Other transductive SVMs, beside the TSVM and methods without unlabelled rows."""
+
+    BESIDE = ("random-forest", "logistic-regression", "svm", "tsvm")
+
+
 class AdversarialNetworks(MoreMethods):
-    """Generative adversarial networks on the first draw of labels, beside other networks and two forests."""
+    """Generative adversarial networks, beside other networks and two forests."""
 
     BESIDE = (
         *("random-forest", "lightgbm-few-labels", "mean-teacher", "deepsep", "pseudo-label", "entropy-network"),
@@ -265,7 +270,7 @@ class AdversarialNetworks(MoreMethods):
     def added(self, method: str, other: Results, *tables: str) -> list[float]:
         """Return how many points a method is ahead of the network without made-up rows, by the number of labels."""
         tables = tables or tuple(dict.fromkeys(other.frame["table"]))
-        none = [100 * mean(other.value("accuracy", labels=size, table=name) for name in tables) for size in SIZES]
+        none = [100 * mean(mean(other.values("accuracy", labels=n, table=name)) for name in tables) for n in SIZES]
         return [mine - without for mine, without in zip(self.accuracies(method, tables), none, strict=True)]
 
     def beside_none(self, other: Results) -> str:
@@ -1187,7 +1192,7 @@ READERS = {
     "committee_weights": OtherWeights,
     "local_minima": LocalMinima,
     "transductive_svms": TransductiveSVMs,
-    "methods_transductive_svms": Methods,
+    "methods_transductive_svms": MoreTransductiveSVMs,
     "typing": Typing,
     "typing_rules": TypingRules,
     "methods": Methods,
