@@ -5,12 +5,13 @@ import pytest
 from rows import affinities, blobs, moons
 from scipy import sparse
 from scipy.linalg import sqrtm
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from deepsep import load, save
-from deepsep.classifiers import ClusterKernel, LaplacianSVM, SpectralTransform
+from deepsep.classifiers import ClusterKernel, LaplacianSVM, SpectralTransform, graph_kernels
 from deepsep.classifiers.graph import normalised
 from deepsep.classifiers.graph_kernels import Machines, leading_eigenvectors, one_vs_rest
 from deepsep.classifiers.laplacian_svm import roughness
@@ -34,6 +35,33 @@ def test_one_vs_rest_is_a_support_vector_machine_for_each_class(data):
     for k in range(y.max() + 1):
         twin = SVC(gamma=0.5, C=3.0, tol=1e-10).fit(X[lab], y[lab] == k)
         np.testing.assert_allclose((K @ coef + intercept)[:, k], twin.decision_function(X[lab]), atol=1e-5)
+
+
+def test_a_machine_ends_where_rounding_hides_the_tolerance():
+    """A kernel of rank one is a machine on one feature: the best offset of a slope puts some row on its margin."""
+    rng = np.random.default_rng(0)
+    x, C = 10 ** rng.uniform(-1.6, 0.9, 200), 10.0
+    codes = (np.log(x) + rng.normal(size=200) > 1).astype(int)
+    sign = 2 * codes - 1
+
+    def objective(slope, offset):
+        return slope**2 / 2 + C * np.maximum(0, 1 - sign * (slope * x + offset)).sum()
+
+    coef, intercept = one_vs_rest(np.outer(x, x), codes, C)
+    least = minimize_scalar(
+        lambda slope: min(objective(slope, offset) for offset in sign - slope * x),
+        bounds=(-10, 10),
+        options={"xatol": 1e-10},
+    )
+    assert abs(least.x) > 0.1
+    np.testing.assert_allclose(objective(x @ coef[:, 1], intercept[1]), least.fun, rtol=1e-5)
+
+
+def test_a_machine_that_is_far_from_its_minimum_is_said_to_be(monkeypatch):
+    monkeypatch.setattr(graph_kernels, "MOST_STEPS", 3)
+    X, y, _ = blobs(150, 30)
+    with pytest.warns(ConvergenceWarning, match="stopped after 3 steps with a relative duality gap of"):
+        one_vs_rest(rbf_kernel(X[y >= 0], gamma=0.5), y[y >= 0], 10.0)
 
 
 def test_probabilities_keep_the_order_of_the_scores():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from deepsep.core.probability import fit_platt, platt_probabilities
@@ -19,6 +21,9 @@ Array = NDArray[Any]
 FEW_ROWS = 400  # up to here all eigenvectors are found at once
 FOLDS = 5
 TOL = 1e-8
+MACHINE_TOL = 1e-5  # libsvm keeps the kernel in single precision: below this, rounding may keep it from any end
+MOST_STEPS = 1_000_000  # of a machine
+GAP = 1e-3  # duality gap, as a share of the objective, that is worth a warning
 
 
 class Machines(NamedTuple):
@@ -57,12 +62,30 @@ def one_vs_rest(K: Array, codes: Array, C: float) -> tuple[Array, Array]:
     c = int(codes.max()) + 1
     coef, intercept = np.zeros((len(codes), c)), np.zeros(c)
     for k in range(1, 2) if c == 2 else range(c):
-        machine = SVC(kernel="precomputed", C=C, tol=TOL, random_state=0).fit(K, codes == k)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine = SVC(kernel="precomputed", C=C, tol=MACHINE_TOL, max_iter=MOST_STEPS).fit(K, codes == k)
         coef[machine.support_, k] = machine.dual_coef_[0]
         intercept[k] = machine.intercept_[0]
+        if machine.n_iter_[0] >= MOST_STEPS:
+            _check_gap(K, np.where(codes == k, 1, -1), coef[:, k], intercept[k], C)
     if c == 2:
         coef[:, 0], intercept[0] = -coef[:, 1], -intercept[1]
     return coef, intercept
+
+
+def _check_gap(K: Array, sign: Array, coef: Array, intercept: float, C: float) -> None:
+    """Warn if a machine that has not met its tolerance is not near the minimum."""
+    scores = K @ coef
+    length, slack = coef @ scores, np.maximum(0, 1 - sign * (scores + intercept)).sum()
+    gap = (length + C * slack - np.abs(coef).sum()) / (length / 2 + C * slack)
+    if gap > GAP:
+        warnings.warn(
+            f"a support vector machine stopped after {MOST_STEPS:,} steps with a relative duality gap of {gap:.1g}. "
+            "Take a smaller C.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
 
 
 def leading_eigenvectors(S: sparse.csr_array, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
