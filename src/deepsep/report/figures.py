@@ -110,7 +110,9 @@ def more_labels(curve: dict[str, Any]) -> Markup:
     up = _Scale(marks[0], marks[-1], height - 44, top)
     parts = [_horizontal(up(tick), left, WIDTH - ROOM, percent(tick)) for tick in marks]
     at = {point["labels"]: across(point["labels"]) for point in (*past[:1], today, *ahead[1::2])}
-    parts += [tag("text", number(n), x=x, y=height - 26, class_="axis", text_anchor="middle") for n, x in at.items()]
+    parts += [
+        tag("text", number(round(n)), x=x, y=height - 26, class_="axis", text_anchor="middle") for n, x in at.items()
+    ]
     parts.append(_title("labels", (left + WIDTH - ROOM) / 2, height - 6, middle=True))
     parts.append(_title("accuracy", 2, top - 12))
     edge = [(point["labels"], point["interval"][1]) for point in future]
