@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from deepsep.cli.training import Training
+    from deepsep.scoring.asked import Asked
     from deepsep.scoring.decisions import Decisions
     from deepsep.table.locations import Place
     from deepsep.table.queries import Query
@@ -204,9 +205,7 @@ def fit(
                 from deepsep.models import load
                 from deepsep.scoring.query_scores import write_scores
 
-                written = write_scores(
-                    load(target), source, to, fitted.frames, id=training.id, replace=replace, **asked
-                )
+                written = write_scores(load(target), source, to, fitted.frames, asked, id=training.id, replace=replace)
                 out.note(f"Wrote {written:,} rows to the table {to}.")
         if workbook is not None and fitted.workbook is not None:
             save_workbook(fitted.workbook, workbook)
@@ -277,22 +276,23 @@ def _check_workbook(target: Path, report: bool) -> None:
 
 def _asked(
     estimator: Any, data: Training, sets: float | None, per_class: bool, abstain: float | None, costs: Path | None
-) -> dict[str, Any]:
-    """Return how labels follow from probabilities, or raise before a long fit if that is impossible."""
+) -> Asked:
+    """Return what is asked of the labels, or raise before a long fit if that is impossible."""
     import numpy as np
 
     from deepsep.evaluation.conformal import check_coverage, check_labels
+    from deepsep.scoring.asked import Asked
     from deepsep.scoring.costs import read_costs
-    from deepsep.scoring.decisions import check_asked
 
     labels = data.labels
-    check_asked(estimator, sets, per_class, abstain, costs)
+    table = None if costs is None else read_costs(costs, labels.classes)
+    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=table)
+    asked.check(estimator)
     if sets is not None:
         check_coverage(sets)
         counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
         check_labels(counts, sets, per_class=per_class, classes=labels.classes)
-    table = None if costs is None else read_costs(costs, labels.classes)
-    return {"sets": sets, "per_class": per_class, "abstain": abstain, "costs": table}
+    return asked
 
 
 def _read_comparison(file: Path, data: Training) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def fit_and_measure(
     report: bool,
     command: str | None,
     predictions: Format = Format.parquet,
-    asked: dict[str, Any] | None = None,
+    asked: Asked | None = None,
     comparison: dict[str, Any] | None = None,
     workbook: bool = False,
     scratch: Path | None = None,
@@ -353,8 +353,7 @@ def fit_and_measure(
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.
 
-    ``asked`` are the settings of ``Decisions.of``; ``scratch`` is a folder for the predictions of a large table; inside
-    ``place``, the model is fitted.
+    ``scratch`` is a folder for the predictions of a large table; inside ``place``, the model is fitted.
     """
     import json
 
@@ -365,15 +364,15 @@ def fit_and_measure(
     from deepsep.cli.progress import watching, watching_committee
     from deepsep.evaluation.frames import check_id_name, prediction_names
     from deepsep.report.findings import check_fit
+    from deepsep.scoring.asked import Asked
     from deepsep.scoring.decisions import evidence_of
     from deepsep.scoring.local import label_type
     from deepsep.scoring.others import read_frames
     from deepsep.scoring.training_profile import remember_columns
     from deepsep.table import for_table
 
-    labelled, asked = data.labelled, asked or {}
-    with_sets = asked.get("sets") is not None
-    check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label, sets=with_sets))
+    labelled, asked = data.labelled, asked or Asked()
+    check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label, sets=asked.sets is not None))
     together = isinstance(estimator, Committee)
     if together:
         estimator.set_params(twins=report)
@@ -478,14 +477,14 @@ def _part_of(data: Training) -> dict[str, Any]:
     }
 
 
-def _decide(out: Console, model: Any, asked: dict[str, Any]) -> Decisions:
+def _decide(out: Console, model: Any, asked: Asked) -> Decisions:
     """Return how labels follow from probabilities; a fit without predictions out of fold keeps its other results."""
     from deepsep.scoring.decisions import Decisions, evidence_of
 
-    if asked.get("sets") is not None and evidence_of(model) is None:
+    if asked.sets is not None and evidence_of(model) is None:
         out.warn("no sets: no predictions out of fold are known, from which they are made.")
-        asked = {**asked, "sets": None, "per_class": False}
-    return Decisions.of(model, **asked)
+        asked = replace(asked, sets=None, per_class=False)
+    return Decisions.of(model, asked)
 
 
 def _fit_committee(out: Console, committee: Any, X: Any, labels: Any, weights: dict[str, Any]) -> None:
