@@ -556,7 +556,7 @@ class DeepSep(TransformerMixin, Classifier):
         state |= {"row_shape": list(trained.architecture.row_shape), "hidden": list(trained.architecture.hidden)}
         state["n_states"] = len(trained.states)
         arrays = {f"round{t}/{name}": value for t, saved in enumerate(trained.states) for name, value in saved.items()}
-        arrays |= {"centre": trained.scaling.centre, "scale": trained.scaling.scale, "round_weights": trained.weights}
+        arrays |= {**vars(trained.scaling), "round_weights": trained.weights}
         if hasattr(self, "prior_shift_"):
             arrays["prior_shift_"] = self.prior_shift_
         return state, arrays
@@ -572,7 +572,7 @@ class DeepSep(TransformerMixin, Classifier):
         device = "cpu" if self.encoder is None or self.device == "cpu" else "cuda"  # if there is one
         self._trained = TrainedRounds(
             Architecture(shape, c, hidden, self.dropout, self.l2, self.encoder, device),
-            Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale"))),
+            Scaling.from_arrays(arrays, d),
             states,
             checked_array(arrays, "round_weights", (max(n - 1, 1),), "f"),
         )

@@ -208,8 +208,7 @@ class NullCategoryGP(Classifier):
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state = {"gamma_": self.gamma_, "width": self._posteriors[0].width, "variance": self._features.variance}
         arrays = {
-            "centre": self._scaling.centre,
-            "scale": self._scaling.scale,
+            **vars(self._scaling),
             "inducing_points_": self.inducing_points_,
             "triangle": self._features.triangle,
             "feature_centre": self._features.centre,
@@ -225,7 +224,7 @@ class NullCategoryGP(Classifier):
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
         problems = c if c > 2 else 1
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._scaling = Scaling.from_arrays(arrays, d)
         self.gamma_ = float(state["gamma_"])
         self.inducing_points_ = checked_array(arrays, "inducing_points_", (None, d), "f")
         m = len(self.inducing_points_)
