@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from deepsep import networks
 from deepsep.classifiers.base import Classifier, settings
+from deepsep.core.arrays import below
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -148,7 +149,7 @@ class NetworkMethod(Classifier):
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
         self._scaling = Scaling.from_arrays(arrays, d)
-        saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+        saved = below(arrays, "network/")
         # Raises where the weights are not those of such a network.
         NumpyNetwork(d, c, hidden=tuple(self.hidden), rng=np.random.default_rng(0)).load_state(saved)
         self._keep(saved)

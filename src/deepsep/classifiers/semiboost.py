@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from deepsep.classifiers.base import UnweightedClassifier, settings
 from deepsep.classifiers.graph import connect, local_scale, neighbours
 from deepsep.classifiers.supervised import seeded
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -183,10 +183,9 @@ class SemiBoost(UnweightedClassifier):
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, problems = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
         self._scaling = Scaling.from_arrays(arrays, d)
-        rounds, steps = (checked_array(arrays, name, (problems,), "i") for name in ("rounds", "objective_steps"))
+        self.objective_path_ = checked_pieces(arrays, "objective_path_", "objective_steps", problems)
+        rounds = checked_array(arrays, "rounds", (problems,), "i")
         alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")
-        path = checked_array(arrays, "objective_path_", (int(steps.sum()),), "f")
-        self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
         learners = load_classifiers(LEARNERS, arrays.get(LEARNERS), d, np.array([-1, 1]))
         pairs = list(zip(alpha.tolist(), learners, strict=True))
         ends = np.cumsum(rounds)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from deepsep.classifiers.base import Array, Classifier, settings
+from deepsep.core.arrays import below
 from deepsep.core.checks import is_number
 from deepsep.core.probability import check_probabilities, smooth_labels
 from deepsep.core.scaling import ScaledRows, Scaling
@@ -200,7 +201,7 @@ class Student(Classifier):
         if not (is_number(self.agreement_) and 0 <= self.agreement_ <= 1 and is_number(self.accuracy_loss_)):
             raise ModelFileError("the student has no agreement with its committee. Save the model again.")
         self._scaling = Scaling.from_arrays(arrays, d)
-        saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+        saved = below(arrays, "network/")
         hidden = [len(saved[f"encoder.{i}.weight"]) for i in (0, 4)]
         # Raises where the weights are not those of such a network.
         network = NumpyNetwork(d, c, hidden=hidden, rng=np.random.default_rng(0))
