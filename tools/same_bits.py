@@ -18,6 +18,7 @@ from deepsep import TSVM, DeepSep, method, methods
 
 QUICK = {
     "deepsep": {"rounds": 2, "initial_epochs": 20},
+    "exact-tsvm": {"n_unlabeled": 10},
     "lightgbm": {"n_estimators": 30},
     "random-forest": {"n_estimators": 50},
     "extra-trees": {"n_estimators": 50},

@@ -11,7 +11,6 @@ from sklearn.ensemble import RandomForestClassifier
 from deepsep.classifiers.base import Array, UnweightedClassifier, settings
 from deepsep.classifiers.catalogue import classifier_named
 from deepsep.classifiers.supervised import fit_copy, seeded
-from deepsep.core.arrays import checked_array
 from deepsep.core.checks import require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -58,11 +57,10 @@ class AroundClassifier(UnweightedClassifier):
         return self._scaling.apply(rows.X)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {}, {"centre": self._scaling.centre, "scale": self._scaling.scale}
+        return {}, {**vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        d = self.n_features_in_
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._scaling = Scaling.from_arrays(arrays, self.n_features_in_)
 
 
 WANTED = "a classifier with predict_proba, such as LogisticRegression(), or a name, such as 'random-forest', or None"

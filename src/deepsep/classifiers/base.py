@@ -84,6 +84,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     random_state: Any
     classes_: Array
+    prior_shift_: Array  # where probabilities were corrected for priors
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -251,8 +252,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
         state, arrays = self._parts()
         codes = codes_of(self.classes_, self.transduction_).astype(np.int32)
-        if hasattr(self, "label_distributions_"):
-            arrays = {**arrays, "label_distributions_": self.label_distributions_}
+        common = ("label_distributions_", "prior_shift_")
+        arrays = {**arrays, **{name: getattr(self, name) for name in common if hasattr(self, name)}}
         if self._exponents is not None:
             arrays = {**arrays, "exponents": self._exponents}
         return state, {**arrays, "transduction_": codes}
@@ -269,6 +270,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         model._set_transduction(codes)
         if "label_distributions_" in arrays:
             model.label_distributions_ = checked_array(arrays, "label_distributions_", (len(codes), c), "f")
+        if "prior_shift_" in arrays:
+            model.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
         if "exponents" in arrays:
             model._exponents = checked_array(arrays, "exponents", (None,), "i")
         model._restore(state, arrays)

@@ -16,7 +16,7 @@ from deepsep.classifiers.committee_fits import fit_everything, list_tasks, twin_
 from deepsep.classifiers.committee_plan import EFFORTS, MEMBERS, Plan, why_absent
 from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.classifiers.student import Student
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import below, checked_array
 from deepsep.core.checks import check_priors, is_integer, require
 from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
@@ -515,8 +515,6 @@ class Committee(Classifier):
             arrays["shifts"] = np.stack(
                 [self._shifts.get(name, np.zeros(len(self.classes_))) for name in self.members_]
             )
-        if hasattr(self, "prior_shift_"):
-            arrays["prior_shift_"] = self.prior_shift_
         state["sections"], state["student"] = sections, None
         if self.student_ is not None:
             state["student"], own = take_apart(self.student_)
@@ -548,21 +546,19 @@ class Committee(Classifier):
             raise ModelFileError("weights and members do not fit together. Save the model again.")
         if "held_out" in state:
             codes = codes_of(self.classes_, self.transduction_)
-            self.out_of_fold_ = from_parts(state["held_out"], _own(arrays, "held_out."), codes, self.classes_)
+            self.out_of_fold_ = from_parts(state["held_out"], below(arrays, "held_out."), codes, self.classes_)
             if not {COMMITTEE, *self.members_} <= set(self.out_of_fold_.p):
                 raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")
         self._shifts = {}
         if "shifts" in arrays:
             shifts = checked_array(arrays, "shifts", (len(self.members_), c), "f")
             self._shifts = {name: shift for name, shift in zip(self.members_, shifts, strict=True) if shift.any()}
-        if "prior_shift_" in arrays:
-            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
         if self.members == GIVEN:
             self.members = {name: clone(member) for name, member in self.members_.items()}
 
     def _restore_part(self, what: str, section: Mapping[str, Any], arrays: Mapping[str, Any], prefix: str) -> Any:
         """Return the member or student whose arrays have this prefix."""
-        part = put_together(section, _own(arrays, prefix), others=(Student,))
+        part = put_together(section, below(arrays, prefix), others=(Student,))
         if not np.array_equal(part.classes_, self.classes_) or part.n_features_in_ != self.n_features_in_:
             raise ModelFileError(f"{what} has other classes or columns. Save the model again.")
         return part
@@ -572,11 +568,6 @@ def _tell(teacher: Committee, X: Array) -> Array:
     """Return what a committee says about some rows."""
     with one_blas_thread():
         return teacher._probabilities(X).astype(np.float32)
-
-
-def _own(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the arrays whose names begin with a prefix, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _by_name(members: Iterable[Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from deepsep.classifiers.low_density_svm import draw_rows, unlabelled_cost
 from deepsep.classifiers.trained_rounds import Architecture, TrainedRounds
 from deepsep.classifiers.training_run import Phase, SplitRows, TrainingRun
 from deepsep.classifiers.tsvm import check_tsvm_settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import below, checked_array
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
@@ -556,29 +556,21 @@ class DeepSep(TransformerMixin, Classifier):
         state |= {"row_shape": list(trained.architecture.row_shape), "hidden": list(trained.architecture.hidden)}
         state["n_states"] = len(trained.states)
         arrays = {f"round{t}/{name}": value for t, saved in enumerate(trained.states) for name, value in saved.items()}
-        arrays |= {"centre": trained.scaling.centre, "scale": trained.scaling.scale, "round_weights": trained.weights}
-        if hasattr(self, "prior_shift_"):
-            arrays["prior_shift_"] = self.prior_shift_
+        arrays |= {**vars(trained.scaling), "round_weights": trained.weights}
         return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         n, shape, hidden = state.pop("n_states"), tuple(state.pop("row_shape")), tuple(state.pop("hidden"))
         self.__dict__.update(state)
         c, d = len(self.classes_), int(np.prod(shape))
-        states = []
-        for t in range(n):
-            prefix = f"round{t}/"
-            states.append({k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)})
         device = "cpu" if self.encoder is None or self.device == "cpu" else "cuda"  # if there is one
         self._trained = TrainedRounds(
             Architecture(shape, c, hidden, self.dropout, self.l2, self.encoder, device),
-            Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale"))),
-            states,
+            Scaling.from_arrays(arrays, d),
+            [below(arrays, f"round{t}/") for t in range(n)],
             checked_array(arrays, "round_weights", (max(n - 1, 1),), "f"),
         )
         self._trained.check()
-        if "prior_shift_" in arrays:
-            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
 
     def _row_of_zeros(self) -> Array:
         return np.zeros((1, self._trained.architecture.n_features))

@@ -124,17 +124,15 @@ class EntropyLogistic(Classifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = {"coef_": self.coef_, "intercept_": self.intercept_}
-        scaling = {"centre": self._scaling.centre, "scale": self._scaling.scale}
-        return {"objective_": self.objective_, "n_iter_": self.n_iter_}, {**arrays, **scaling}
+        return {"objective_": self.objective_, "n_iter_": self.n_iter_}, {**arrays, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-
         d, c = self.n_features_in_, len(self.classes_)
         self.coef_, self.intercept_ = (
             checked_array(arrays, "coef_", (c, d), "f"),
             checked_array(arrays, "intercept_", (c,), "f"),
         )
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._scaling = Scaling.from_arrays(arrays, d)
         self.objective_, self.n_iter_ = float(state["objective_"]), int(state["n_iter_"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class GraphMethod(UnweightedClassifier):
 
     n_neighbors: int
     standardize: bool
+    _saved_values: ClassVar[dict[str, type]] = {}  # learned attributes that a saved model holds, beside the graph
 
     def _check_parameters(self) -> None:
         require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")
@@ -65,13 +66,13 @@ class GraphMethod(UnweightedClassifier):
         return np.asarray(P / P.sum(axis=1, keepdims=True))  # 1 to the last digit
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {}, {"rows": self._rows, "centre": self._scaling.centre, "scale": self._scaling.scale}
+        return {name: getattr(self, name) for name in self._saved_values}, {"rows": self._rows, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-
         d = self.n_features_in_
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._scaling = Scaling.from_arrays(arrays, d)
         self._rows = checked_array(arrays, "rows", (len(self.transduction_), d), "f")
+        self.__dict__.update({name: kind(state[name]) for name, kind in self._saved_values.items()})
 
 
 def _affinity(distance: Array) -> Array:

@@ -327,8 +327,6 @@ class InContext(Classifier):
             "estimated_shares_": self.estimated_shares_,
             "estimated_shares_interval_": self.estimated_shares_interval_,
         }
-        if hasattr(self, "prior_shift_"):
-            arrays["prior_shift_"] = self.prior_shift_
         for name, members in self._members.items():
             for part in ("columns", "identities", "codings"):
                 arrays[f"{name}/{part}"] = np.stack([getattr(member, part) for member in members])
@@ -347,8 +345,6 @@ class InContext(Classifier):
         self.columns_ = checked_array(arrays, "columns_", (None, None), "i")
         self.estimated_shares_ = checked_array(arrays, "estimated_shares_", (c,), "f")
         self.estimated_shares_interval_ = checked_array(arrays, "estimated_shares_interval_", (c, 2), "f")
-        if "prior_shift_" in arrays:
-            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
         rows = checked_array(arrays, "context_rows", (len(self.context_), d), "f")
         codes = checked_array(arrays, "context_codes", (len(self.context_),), "i")
         if codes.size and not (codes.min() >= -1 and codes.max() < c):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,7 @@ class InformationRegularization(GraphMethod):
     """
 
     method_name = "information-regularization"
+    _saved_values: ClassVar[dict[str, type]] = {"objective_path_": list}
 
     strength: float = 0.1
     class_mass: bool = True
@@ -108,13 +109,8 @@ class InformationRegularization(GraphMethod):
             P[rows.unlabelled] = distributions(P[rows.unlabelled] * share / np.maximum(mass, LEAST), share)
         return P
 
-    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state, arrays = super()._parts()
-        return {**state, "objective_path_": self.objective_path_}, arrays
-
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
-        self.objective_path_ = state["objective_path_"]
         self.n_iter_ = len(self.objective_path_)
 
 

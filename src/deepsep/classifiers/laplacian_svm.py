@@ -138,12 +138,11 @@ class LaplacianSVM(GraphMethod):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = {name: getattr(self, name) for name in ("centers_", "coef_", "intercept_")}
-        scaling = {"centre": self._scaling.centre, "scale": self._scaling.scale}
-        return {"gamma_": self.gamma_, "platt_": self.platt_}, {**arrays, **scaling}
+        return {"gamma_": self.gamma_, "platt_": self.platt_}, {**arrays, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._scaling = Scaling.from_arrays(arrays, d)
         self.centers_ = checked_array(arrays, "centers_", (None, d), "f")
         self.coef_ = checked_array(arrays, "coef_", (len(self.centers_), c), "f")
         self.intercept_ = checked_array(arrays, "intercept_", (c,), "f")

@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
 from deepsep.classifiers.base import Classifier, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.labels import Labels
 from deepsep.core.mapped_rows import MappedRows
@@ -42,7 +42,7 @@ SAVED_VALUES = (
 )
 SAVED_ARRAYS = (
     *("coef_", "intercept_", "dual_coef_", "support_vectors_"),
-    *("duality_gap_", "balanced_", "prior_shift_"),
+    *("duality_gap_", "balanced_"),
 )
 
 
@@ -283,11 +283,7 @@ class LowDensitySVM(Classifier):
             )
         self.duality_gap_ = checked_array(arrays, "duality_gap_", (problems,), "f")
         self.balanced_ = checked_array(arrays, "balanced_", (problems,), "b")
-        steps = checked_array(arrays, "objective_steps", (problems,), "i")
-        path = checked_array(arrays, "objective_path_", (int(steps.sum()),), "f")
-        self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
-        if "prior_shift_" in arrays:
-            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
+        self.objective_path_ = checked_pieces(arrays, "objective_path_", "objective_steps", problems)
 
     def _check_restored(self) -> None:
         if self._fitted_probability is not None:

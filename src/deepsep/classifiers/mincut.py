@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,7 @@ class GraphMinCut(GraphMethod):
     """
 
     method_name = "graph-mincut"
+    _saved_values: ClassVar[dict[str, type]] = {"claimed_": float}
 
     pull: float = 1.0
     n_cuts: int = 10
@@ -126,14 +127,6 @@ class GraphMinCut(GraphMethod):
 
     def _shake(self, weights: Array, rng: np.random.Generator) -> Array:
         return np.asarray(weights * rng.uniform(1 - self.noise, 1 + self.noise, weights.shape))
-
-    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state, arrays = super()._parts()
-        return {**state, "claimed_": self.claimed_}, arrays
-
-    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        super()._restore(state, arrays)
-        self.claimed_ = state["claimed_"]
 
 
 def _nearest_labels(X: Array, labelled: Array, Y: Array) -> Array:

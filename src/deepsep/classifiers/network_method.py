@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from deepsep import networks
 from deepsep.classifiers.base import Classifier, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import below
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -144,12 +144,12 @@ class NetworkMethod(Classifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         network = {f"network/{name}": value for name, value in self.network_weights_.items()}
-        return {}, {**network, "centre": self._scaling.centre, "scale": self._scaling.scale}
+        return {}, {**network, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
-        saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+        self._scaling = Scaling.from_arrays(arrays, d)
+        saved = below(arrays, "network/")
         # Raises where the weights are not those of such a network.
         NumpyNetwork(d, c, hidden=tuple(self.hidden), rng=np.random.default_rng(0)).load_state(saved)
         self._keep(saved)

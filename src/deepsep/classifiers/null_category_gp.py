@@ -13,7 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from deepsep.classifiers.base import Classifier, settings
 from deepsep.classifiers.low_density_svm import rbf_gamma
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.probability import prior_shift, shifted
 from deepsep.core.scaling import Scaling
@@ -208,8 +208,7 @@ class NullCategoryGP(Classifier):
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state = {"gamma_": self.gamma_, "width": self._posteriors[0].width, "variance": self._features.variance}
         arrays = {
-            "centre": self._scaling.centre,
-            "scale": self._scaling.scale,
+            **vars(self._scaling),
             "inducing_points_": self.inducing_points_,
             "triangle": self._features.triangle,
             "feature_centre": self._features.centre,
@@ -220,12 +219,12 @@ class NullCategoryGP(Classifier):
             "elbo_path_": np.concatenate(self.elbo_path_),
             "elbo_rounds": np.array([len(path) for path in self.elbo_path_]),
         }
-        return state, arrays | ({"prior_shift_": self.prior_shift_} if hasattr(self, "prior_shift_") else {})
+        return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
         problems = c if c > 2 else 1
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+        self._scaling = Scaling.from_arrays(arrays, d)
         self.gamma_ = float(state["gamma_"])
         self.inducing_points_ = checked_array(arrays, "inducing_points_", (None, d), "f")
         m = len(self.inducing_points_)
@@ -244,12 +243,8 @@ class NullCategoryGP(Classifier):
             NullCategory(mean, root, float(offset), float(state["width"]))
             for mean, root, offset in zip(means, roots, self.offset_, strict=True)
         ]
-        rounds = checked_array(arrays, "elbo_rounds", (problems,), "i")
-        path = checked_array(arrays, "elbo_path_", (int(rounds.sum()),), "f")
-        self.elbo_path_ = np.split(path, np.cumsum(rounds)[:-1])
+        self.elbo_path_ = checked_pieces(arrays, "elbo_path_", "elbo_rounds", problems)
         self.n_iter_ = max(map(len, self.elbo_path_))
-        if "prior_shift_" in arrays:
-            self.prior_shift_ = checked_array(arrays, "prior_shift_", (c,), "f")
 
 
 def _distributions(posteriors: list[NullCategory], Z: Array, residual: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,7 @@ class MarkovRandomWalk(GraphMethod):
     """
 
     method_name = "markov-random-walk"
+    _saved_values: ClassVar[dict[str, type]] = {"log_likelihood_": list}
 
     t: int = 3
     max_iter: int = 50
@@ -97,13 +98,8 @@ class MarkovRandomWalk(GraphMethod):
         P = walked(A.T.tocsr(), self.t, theta)
         return np.asarray(P / P.sum(axis=1, keepdims=True))
 
-    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state, arrays = super()._parts()
-        return {**state, "log_likelihood_": self.log_likelihood_}, arrays
-
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
-        self.log_likelihood_ = state["log_likelihood_"]
         self.n_iter_ = len(self.log_likelihood_) - 1
 
 

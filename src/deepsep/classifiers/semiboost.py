@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from deepsep.classifiers.base import UnweightedClassifier, settings
 from deepsep.classifiers.graph import connect, local_scale, neighbours
 from deepsep.classifiers.supervised import seeded
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -170,25 +170,22 @@ class SemiBoost(UnweightedClassifier):
         return np.asarray(P / P.sum(axis=1, keepdims=True))
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-
         learners = [learner for one in self.boosted_ for _, learner in one]
         arrays = {
             "alpha": np.array([alpha for one in self.boosted_ for alpha, _ in one]),
             "rounds": np.array([len(one) for one in self.boosted_]),
             "objective_steps": np.array([len(path) for path in self.objective_path_]),
             "objective_path_": np.concatenate(self.objective_path_),
-            **{"centre": self._scaling.centre, "scale": self._scaling.scale},
+            **vars(self._scaling),
         }
         return {}, {**arrays, LEARNERS: dump_classifiers(learners)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-
         d, problems = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
-        rounds, steps = (checked_array(arrays, name, (problems,), "i") for name in ("rounds", "objective_steps"))
+        self._scaling = Scaling.from_arrays(arrays, d)
+        self.objective_path_ = checked_pieces(arrays, "objective_path_", "objective_steps", problems)
+        rounds = checked_array(arrays, "rounds", (problems,), "i")
         alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")
-        path = checked_array(arrays, "objective_path_", (int(steps.sum()),), "f")
-        self.objective_path_ = np.split(path, np.cumsum(steps)[:-1])
         learners = load_classifiers(LEARNERS, arrays.get(LEARNERS), d, np.array([-1, 1]))
         pairs = list(zip(alpha.tolist(), learners, strict=True))
         ends = np.cumsum(rounds)

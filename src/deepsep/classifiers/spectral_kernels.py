@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +185,7 @@ class SpectralTransform(SpectralKernel):
     """
 
     method_name = "spectral-transform"
+    _saved_values: ClassVar[dict[str, type]] = {"alignment_": float}
 
     def _features(self, vectors: Array, rows: TrainingRows) -> Array:
         codes = rows.codes[rows.labelled]
@@ -194,14 +195,6 @@ class SpectralTransform(SpectralKernel):
         )
         self.spectrum_ = mu * len(vectors) / mu.sum()
         return np.asarray(vectors * np.sqrt(self.spectrum_))
-
-    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state, arrays = super()._parts()
-        return {**state, "alignment_": self.alignment_}, arrays
-
-    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        super()._restore(state, arrays)
-        self.alignment_ = float(state["alignment_"])
 
 
 def aligned_spectrum(V: Array, T: Array, *, bias: bool) -> tuple[Array, float]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from deepsep.classifiers.base import Array, Classifier, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import below
 from deepsep.core.checks import is_number
 from deepsep.core.probability import check_probabilities, smooth_labels
 from deepsep.core.scaling import ScaledRows, Scaling
@@ -193,15 +193,15 @@ class Student(Classifier):
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state = {name: getattr(self, name) for name in MEASURED}
         network = {f"network/{name}": value for name, value in self.network_weights_.items()}
-        return state, {**network, "centre": self._scaling.centre, "scale": self._scaling.scale}
+        return state, {**network, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
         self.__dict__.update({name: state[name] for name in MEASURED})
         if not (is_number(self.agreement_) and 0 <= self.agreement_ <= 1 and is_number(self.accuracy_loss_)):
             raise ModelFileError("the student has no agreement with its committee. Save the model again.")
-        self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
-        saved = {name.removeprefix("network/"): value for name, value in arrays.items() if name.startswith("network/")}
+        self._scaling = Scaling.from_arrays(arrays, d)
+        saved = below(arrays, "network/")
         hidden = [len(saved[f"encoder.{i}.weight"]) for i in (0, 4)]
         # Raises where the weights are not those of such a network.
         network = NumpyNetwork(d, c, hidden=hidden, rng=np.random.default_rng(0))

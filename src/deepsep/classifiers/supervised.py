@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.base import Array, Classifier
-from deepsep.core.arrays import checked_array
 from deepsep.core.labels import Labels
 from deepsep.core.probability import fit_platt, platt_probabilities
 from deepsep.core.scaling import Scaling
@@ -181,16 +180,14 @@ class Supervised(Classifier):
         return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-
         scaling = {} if self._scaling is None else vars(self._scaling)
         return {"platt": self.platt_}, {**scaling, CLASSIFIER: dump_classifiers([self.estimator_])}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-
         d, c = self.n_features_in_, len(self.classes_)
         self._scaling = None
         if "scale" in arrays:
-            self._scaling = Scaling(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
+            self._scaling = Scaling.from_arrays(arrays, d)
         self.platt_ = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
         (self.estimator_,) = load_classifiers(CLASSIFIER, arrays.get(CLASSIFIER), d, np.arange(c))
 

@@ -56,7 +56,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     """Run the example in a folder and return its figures, and the text to print at the end."""
     from deepsep import demo_example as example
     from deepsep.cli.estimator import build
-    from deepsep.cli.fit import fit_and_measure
+    from deepsep.cli.fit_pipeline import fit_and_measure
     from deepsep.cli.outputs import save_model
     from deepsep.cli.training import read_training
     from deepsep.scoring import score_file

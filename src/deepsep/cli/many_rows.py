@@ -12,6 +12,7 @@ import numpy as np
 from deepsep.cli.options import Format
 from deepsep.cli.training import ROW, LargeTable, Training, read_weights
 from deepsep.core.mapped_rows import MappedRows
+from deepsep.scoring.asked import Asked
 from deepsep.scoring.others import read_frames, score_others
 from deepsep.scoring.writing import Writer
 from deepsep.table.compiled import CompiledEncoding
@@ -77,14 +78,14 @@ def _encoded(large: LargeTable, encoding: CompiledEncoding, first: Any, weight: 
 
 
 def predict_all(
-    out: Console, model: Any, data: Training, asked: dict[str, Any], format: Format, folder: Path
+    out: Console, model: Any, data: Training, asked: Asked, format: Format, folder: Path
 ) -> tuple[Path, Path, dict[str, Any]]:
     """Predict all unlabelled rows of a large table; return a Parquet file, one of the format, and what came of it."""
     large = data.large
     assert large is not None
     place, file = folder / "all.parquet", folder / format.file
     with large.without(large.chosen.labelled) as tables, out.share("Predicting") as progress:
-        done = score_others(model, tables, place, id=large.id, number=ROW, progress=progress, **asked)
+        done = score_others(model, tables, place, asked, id=large.id, number=ROW, progress=progress)
     if format is Format.parquet:
         return place, place, done
     with Writer(file, {}) as writer:

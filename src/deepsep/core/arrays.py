@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.errors import ModelFileError
@@ -24,6 +25,17 @@ def checked_array(arrays: Mapping[str, Any], name: str, shape: tuple[int | None,
             "model again."
         )
     return array
+
+
+def checked_pieces(arrays: Mapping[str, Any], name: str, lengths: str, n: int) -> list[Array]:
+    """Return n arrays that were written as one, beside their lengths, or raise if these do not fit."""
+    sizes = checked_array(arrays, lengths, (n,), "i")
+    return np.split(checked_array(arrays, name, (int(sizes.sum()),), "f"), np.cumsum(sizes)[:-1])
+
+
+def below(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def checked_codes(arrays: Mapping[str, Any], name: str, n_classes: int) -> Array:

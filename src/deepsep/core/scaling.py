@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from deepsep.core.arrays import checked_array
 
 Array = NDArray[Any]
 
@@ -32,6 +35,11 @@ class Scaling:
         deviation = np.sqrt(cls._mean(X, weight, lambda x: np.square(x - centre)))
         varies = deviation > 1e-14 * np.abs(centre)  # relative: a feature may be tiny and still matter
         return cls(centre, np.where(varies, deviation, 1.0))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any], d: int) -> Self:
+        """Return the scaling of d features whose ``vars`` are among the arrays of a file, or raise."""
+        return cls(*(checked_array(arrays, name, (d,), "f") for name in ("centre", "scale")))
 
     @staticmethod
     def _mean(X: Array, weight: Array, function: Any) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.tree._tree import Tree
 
-from deepsep.core.arrays import checked_array, checked_codes
+from deepsep.core.arrays import below, checked_array, checked_codes
 from deepsep.errors import ModelFileError
 from deepsep.files.boosted_trees import put_lightgbm, put_xgboost, take_lightgbm, take_xgboost
 from deepsep.files.packed import pack_file, unpack_file
@@ -128,7 +128,7 @@ def load_classifiers(name: str, data: Any, n_features: int, classes: Array) -> l
         return [
             _put(
                 unpack(entry["state"]),
-                _below(arrays, f"{i}."),
+                below(arrays, f"{i}."),
                 new_classifier(entry["classifier"]),
                 n_features,
                 classes,
@@ -147,10 +147,6 @@ def _take(classifier: Any) -> Parts:
 
 def _put(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
     return KINDS[_kind(new)].put(state, arrays, new, d, classes)
-
-
-def _below(arrays: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _set(new: Any, d: int, classes: Array, **attributes: Any) -> Any:
@@ -300,7 +296,7 @@ def _take_self_training(classifier: Any) -> Parts:
 
 
 def _put_self_training(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
-    inner = _put(state["estimator"], _below(arrays, "estimator."), clone(new.estimator), d, classes)
+    inner = _put(state["estimator"], below(arrays, "estimator."), clone(new.estimator), d, classes)
     rows = {name: checked_array(arrays, name, (None,), "i") for name in ("transduction_", "labeled_iter_")}
     own = {name: state[name] for name in ("n_iter_", "termination_condition_")}
     return _set(new, d, classes, estimator_=inner, **rows, **own)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.committee import Committee
 from deepsep.drift.counts import Counts
-from deepsep.errors import ParameterError, Setting
+from deepsep.errors import ParameterError
 from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.frames import prediction_columns
 from deepsep.evaluation.out_of_fold import split_model
+from deepsep.scoring.asked import Asked
 from deepsep.scoring.costs import check_costs
 from deepsep.survey import SurveySegments
 
@@ -86,27 +86,19 @@ class Decisions:
     costs: Array | None = None
 
     @classmethod
-    def of(
-        cls,
-        model: Any,
-        *,
-        sets: float | None = None,
-        per_class: bool = False,
-        abstain: float | None = None,
-        costs: Any = None,
-    ) -> Decisions:
-        """Return what was asked of a fitted model, or raise if it cannot do it."""
+    def of(cls, model: Any, asked: Asked) -> Decisions:
+        """Return how a fitted model decides what was asked, or raise if it cannot."""
         if isinstance(model, SurveySegments):
             raise ParameterError(
                 "the model holds segments of a survey. deepsep.survey.assign_segments gives respondents their segment."
             )
-        classes = np.asarray(model.classes_)
-        check_asked(split_model(model)[1], sets, per_class, abstain, costs)
+        classes, estimator = np.asarray(model.classes_), split_model(model)[1]
+        asked.check(estimator)
         return cls(
             classes,
-            None if sets is None else split_model(model)[1].conformal_sets(sets, per_class),
-            abstain,
-            None if costs is None else check_costs(costs, classes),
+            None if asked.sets is None else estimator.conformal_sets(asked.sets, asked.per_class),
+            asked.abstain,
+            None if asked.costs is None else check_costs(asked.costs, classes),
         )
 
     def __call__(self, p: Array) -> tuple[Array, Array]:
@@ -176,24 +168,6 @@ def in_words(sets: Array, p: Array, classes: Array) -> Array:
     return np.array(
         ["|".join(names[k] for k in line[at]) for line, at in zip(order, inside, strict=True)], dtype=object
     )
-
-
-def check_asked(estimator: Any, sets: Any, per_class: Any, abstain: Any, costs: Any) -> None:
-    """Raise if a model of this kind cannot do what is asked."""
-    if sets is not None and not isinstance(estimator, Committee):
-        raise ParameterError(
-            "{sets}: only a committee has the predictions out of fold that sets are made from. Leave out {sets}, or "
-            "fit a committee.",
-            sets=Setting("sets"),
-        )
-    if per_class and sets is None:
-        raise ParameterError("{per_class} belongs to {sets}.", per_class=Setting("per_class"), sets=Setting("sets"))
-    if abstain is not None and not (isinstance(abstain, float) and 0 < abstain < 1):
-        raise ParameterError(
-            "{abstain}; pass a confidence between 0 and 1, such as 0.8.", abstain=Setting("abstain", abstain)
-        )
-    if (abstain is not None or costs is not None) and not hasattr(estimator, "predict_proba"):
-        raise ParameterError("the model has no probabilities, from which labels could follow. Choose another method.")
 
 
 def evidence_of(model: Any) -> Evidence | None:

@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from deepsep.databases.connections import Connection
 from deepsep.databases.opening import open_writer
 from deepsep.errors import DataError, Setting
+from deepsep.scoring.asked import Asked
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.files import plan_parts, warn_of_failed
 from deepsep.scoring.into_tables import check_key_given, score_into
 from deepsep.scoring.local import id_type
 from deepsep.scoring.new_rows import NewRows, keys_of
 from deepsep.scoring.parts import Part
-from deepsep.scoring.run import Progress, Scoring
+from deepsep.scoring.run import BATCH, Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.table.locations import Named, files_of, table_at
 
-BATCH = 20_000
 PIECE = 100_000  # keys examined at a time
 
 
@@ -91,29 +91,14 @@ def score_to_table(
         If the database cannot be reached or written. Both messages say what is in the table.
     """
     check_key_given(id)
-    scoring = Scoring(
-        model,
-        id=id,
-        batch_rows=batch_rows,
-        fast=fast,
-        sets=sets,
-        per_class=per_class,
-        abstain=abstain,
-        costs=costs,
-        reasons=reasons,
-    )
+    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs)
+    scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
     place = table_at(source)
     files = files_of(place)
-    reading = {
-        "encoding": encoding,
-        "delimiter": delimiter,
-        "sheet": sheet,
-        "skip_rows": skip_rows,
-        "dayfirst": dayfirst,
-    }
+    how = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet, "skip_rows": skip_rows, "dayfirst": dayfirst}
     with open_writer(database) as connection:
         table = ScoresTable(connection, to, id)
-        parts, failed = plan_parts(scoring, place, files, Path(to), reading)
+        parts, failed = plan_parts(scoring, place, files, Path(to), how)
         kind = _key_type(id_type(parts, id)[id], id, connection)
         parts, unreadable = _check_keys(parts, id)
         table.begin(connection.types[kind], replace=replace)

@@ -18,6 +18,7 @@ from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.scoring import local, ray_engine
+from deepsep.scoring.asked import Asked
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.journal import Journal
 from deepsep.scoring.local import is_result
@@ -145,17 +146,8 @@ def score_file(
     """
     if engine not in ("local", "ray"):
         raise ParameterError("{engine}; pass 'local' or 'ray'.", engine=Setting("engine", engine))
-    scoring = Scoring(
-        model,
-        id=id,
-        batch_rows=batch_rows,
-        fast=fast,
-        sets=sets,
-        per_class=per_class,
-        abstain=abstain,
-        costs=costs,
-        reasons=reasons,
-    )
+    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs)
+    scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
     place, goal = source if isinstance(source, Query) else table_at(source), Path(target)
     several = not isinstance(place, Query) and kind_of(place) == "parts"
     to_folder = several and goal.suffix.lower() not in FORMATS
@@ -174,13 +166,7 @@ def score_file(
     _check_target(place, goal, to_folder)
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_beside(beside)
-    reading = {
-        "encoding": encoding,
-        "delimiter": delimiter,
-        "sheet": sheet,
-        "skip_rows": skip_rows,
-        "dayfirst": dayfirst,
-    }
+    how = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet, "skip_rows": skip_rows, "dayfirst": dayfirst}
     goal.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(beside)
     with ExitStack() as stack:
@@ -191,14 +177,14 @@ def score_file(
         else:
             files = files_of(place)
             n_files = len(files)
-            parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), reading)
+            parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), how)
         if goal.suffix.lower() == ".xlsx" and not to_folder:
             _check_sheet(parts, len(scoring.model.classes_))
         scoring.choose(parts)
         key = {
             "model": scoring.provenance,
             "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
-            "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, reading]),
+            "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, how]),
         }
         resume = scoring.provenance["sha256"] is not None and not isinstance(place, Query)  # it may give other rows
         journal = Journal.open(goal, key, resume=resume)
@@ -279,7 +265,7 @@ def _name(file: Path, first_row: int | None) -> str:
 
 
 def plan_parts(
-    scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: dict[str, Any]
+    scoring: Scoring, place: Place, files: list[Path], target: Path | None, how: dict[str, Any]
 ) -> tuple[list[Part], dict[str, str]]:
     """Return the parts to score and those that cannot be read; ``target`` is None if each goes to a file of its own."""
     id, alone = scoring.id, len(files) == 1
@@ -294,7 +280,7 @@ def plan_parts(
                 f"{file} and {goals[goal]} would both become {goal}. Rename one, or name a file as the target."
             )
         try:
-            table = TableFile(file, id=id, **reading)
+            table = TableFile(file, id=id, **how)
             if not alone:
                 table.count_rows()
         except DataError as error:

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from deepsep.core.labels import codes_of
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
+from deepsep.scoring.asked import Asked
 from deepsep.scoring.blocks import BLOCK, encoded, in_blocks, rows_of
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally
@@ -95,7 +96,7 @@ def score_frame(
     2     9    old             0.65               0.35        0.65
     3    10    old             0.75               0.25        0.75
     """
-    decisions = Decisions.of(model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
+    decisions = Decisions.of(model, Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs))
     check_fast(fast, sets)
     scorer = choose(model, (), fast)
     leaving_out = None if reasons is None else LeavingOut(scorer, reasons, values_in_training(model))

@@ -9,31 +9,30 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
+from deepsep.scoring.asked import Asked
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import id_type, label_type, scored_batches
-from deepsep.scoring.run import Progress, Scoring
+from deepsep.scoring.run import BATCH, Progress, Scoring
 from deepsep.scoring.writing import Writer
 from deepsep.table.sampling import NUMBER, OtherRows
-
-BATCH = 20_000
 
 
 def score_others(
     model: Any,
     rows: Sequence[OtherRows],
     target: Path,
+    asked: Asked,
     *,
     id: str | None,
     number: str,
     progress: Progress | None = None,
-    **asked: Any,
 ) -> dict[str, Any]:
     """Predict these rows batch by batch, and write a Parquet file as ``score_file`` does.
 
     Who scores follows from their number, as in ``score_file``, which says what the result holds; ``number`` is the name
     of the column of row numbers, where there is no ``id``.
     """
-    scoring = Scoring(model, id=id or NUMBER, batch_rows=BATCH, fast=None, reasons=None, **asked)
+    scoring = Scoring(model, asked, id=id or NUMBER)
     scoring.profile = None  # the model was made for this table
     parts = [scoring.part(part, "the table") for part in rows]
     scoring.choose(parts)

@@ -8,14 +8,13 @@ from typing import Any
 import pandas as pd
 
 from deepsep.databases.opening import open_reader, open_writer
+from deepsep.scoring.asked import Asked
 from deepsep.scoring.costs import Costs
 from deepsep.scoring.into_tables import check_key_given, score_into, settings_of
 from deepsep.scoring.local import label_type
-from deepsep.scoring.run import Progress, Scoring
+from deepsep.scoring.run import BATCH, Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
 from deepsep.table.queries import Query, QueryTable
-
-BATCH = 20_000
 
 
 def score_query(
@@ -80,17 +79,8 @@ def score_query(
         If the database cannot be reached or written. Both messages say what is in the table.
     """
     check_key_given(id)
-    scoring = Scoring(
-        model,
-        id=id,
-        batch_rows=batch_rows,
-        fast=fast,
-        sets=sets,
-        per_class=per_class,
-        abstain=abstain,
-        costs=costs,
-        reasons=reasons,
-    )
+    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs)
+    scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
         goes_on = table.record is not None and not replace
@@ -101,11 +91,10 @@ def score_query(
 
 
 def write_scores(
-    model: Any, query: Query, to: str, frames: Iterable[pd.DataFrame], *, id: str, replace: bool, **asked: Any
+    model: Any, query: Query, to: str, frames: Iterable[pd.DataFrame], asked: Asked, *, id: str, replace: bool
 ) -> int:
     """Write the predictions of a fit to a table, like those of ``score_query``, and return their number."""
-    options: dict[str, Any] = {"fast": False, "reasons": None, "batch_rows": BATCH}
-    scoring = Scoring(model, id=id, **options, **asked)
+    scoring = Scoring(model, asked, id=id, fast=False)
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
         with open_reader(query.database, beside_writer=True) as reader:

@@ -17,6 +17,7 @@ from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.sentences import notice
 from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
 from deepsep.models import load
+from deepsep.scoring.asked import Asked
 from deepsep.scoring.decisions import Decisions, Tally, evidence_of
 from deepsep.scoring.frame import schema_of
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
@@ -26,6 +27,7 @@ from deepsep.scoring.student import check_fast, choose, describe, have_more_rows
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
 
+BATCH = 20_000  # rows in memory at a time
 MOST_WORKERS = 16  # threads that score batches
 Progress = Callable[[int, float], None]
 
@@ -36,7 +38,8 @@ class Scoring:
     Parameters
     ----------
     model : fitted classifier, or path
-    id, batch_rows, fast, sets, per_class, abstain, costs, reasons
+    asked : Asked
+    id, batch_rows, fast, reasons
         As in ``score_file``.
 
     Attributes
@@ -54,15 +57,12 @@ class Scoring:
     def __init__(
         self,
         model: Any,
+        asked: Asked,
         *,
         id: str | None,
-        batch_rows: int,
-        fast: bool | None,
-        sets: float | None,
-        per_class: bool,
-        abstain: float | None,
-        costs: Any,
-        reasons: int | None,
+        batch_rows: int = BATCH,
+        fast: bool | None = None,
+        reasons: int | None = None,
     ) -> None:
         if not (isinstance(batch_rows, int) and batch_rows >= 1):
             raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("batch_rows", batch_rows))
@@ -70,9 +70,9 @@ class Scoring:
             raise ParameterError("{fast}; pass True, False or None.", fast=Setting("fast", fast))
         self.model = load(model) if isinstance(model, str | os.PathLike) else model
         self.id, self.batch_rows, self.reasons = id, batch_rows, reasons
-        self.decisions = Decisions.of(self.model, sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-        check_fast(fast, sets)
-        self.fast = False if fast is None and (sets is not None or abstain is not None) else fast
+        self.decisions = Decisions.of(self.model, asked)
+        check_fast(fast, asked.sets)
+        self.fast = False if fast is None and (asked.sets is not None or asked.abstain is not None) else fast
         self.profile, self.provenance = profile_of(self.model), provenance_of(self.model)
         self.ignored: list[str] = []
         self.options: dict[str, Any] = {

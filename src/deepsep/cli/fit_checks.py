@@ -1,0 +1,91 @@
+"""What can be found wrong before a long fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepsep.databases.opening import open_writer
+from deepsep.errors import DataError, ParameterError
+from deepsep.evaluation.conformal import check_coverage, check_labels
+from deepsep.report.ranking import check_comparison
+from deepsep.scoring.asked import Asked
+from deepsep.scoring.costs import read_costs
+from deepsep.scoring.scores_tables import ScoresTable
+from deepsep.scoring.to_label import GUESS, SHEET
+from deepsep.table.excel import sheet_names
+from deepsep.table.join import is_label
+from deepsep.table.locations import Place
+from deepsep.table.queries import Query
+from deepsep.table.reading import read_table
+from deepsep.workbook.book import GUIDE, check_target
+
+if TYPE_CHECKING:
+    from deepsep.cli.training import Training
+
+
+def check_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:
+    """Raise before a long fit if the predictions cannot go to the table."""
+    if to is None:
+        if replace:
+            raise ParameterError("--replace belongs to --to.")
+        return
+    if not isinstance(source, Query):
+        raise ParameterError("--to names a table of the database in --from. Leave it out: there is a file in --output.")
+    if id is None:
+        raise ParameterError("--to needs --id: the column that tells the rows apart.")
+    with open_writer(source.database) as connection:
+        if ScoresTable(connection, to, id).record is not None and not replace:
+            raise DataError(f"the table {to} has predictions of another model. Name another table, or pass --replace.")
+
+
+def check_workbook(target: Path, report: bool) -> None:
+    """Raise before a long fit if the workbook cannot be written, or would replace something else."""
+    if not report:
+        raise ParameterError("--workbook shows what the report measures: leave out --no-report.")
+    if not check_target(target).exists():
+        return
+    names = sheet_names(target)
+    if GUIDE not in names:
+        raise DataError(f"--workbook {target} is another file, not a workbook of deepsep. Name another one.")
+    if SHEET in names:
+        rows = read_table(target, label=None, sheet=SHEET)
+        column = rows.columns[list(rows.columns).index(GUESS[-1]) + 1]
+        filled = int(is_label(read_table(target, label=column, sheet=SHEET)[column]).sum())
+        if filled:
+            raise DataError(f"--workbook {target} has {filled} labels that someone filled in. Name another file.")
+
+
+def check_asked(
+    estimator: Any, data: Training, sets: float | None, per_class: bool, abstain: float | None, costs: Path | None
+) -> Asked:
+    """Return what is asked of the labels, or raise before a long fit if that is impossible."""
+    labels = data.labels
+    table = None if costs is None else read_costs(costs, labels.classes)
+    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=table)
+    asked.check(estimator)
+    if sets is not None:
+        check_coverage(sets)
+        counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
+        check_labels(counts, sets, per_class=per_class, classes=labels.classes)
+    return asked
+
+
+def read_comparison(file: Path, data: Training) -> dict[str, Any]:
+    """Return the comparison in a file, or raise if it is missing or of another table."""
+    try:
+        comparison: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(
+            f"--comparison {file}: there is no such file. Make it with deepsep compare -o {file}."
+        ) from None
+    except (ValueError, OSError) as error:
+        raise DataError(f"--comparison {file} cannot be read as JSON: {error}") from None
+    try:
+        check_comparison(comparison, data.labels, list(data.X))
+    except DataError as error:
+        raise DataError(f"--comparison {file}: {error}") from None
+    return comparison

@@ -1,0 +1,121 @@
+"""What ``deepsep fit`` says at the end: the lines, and the same as values for --json."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deepsep.cli.check import finding_lines
+from deepsep.cli.decisions import decision_lines
+from deepsep.cli.options import Format
+from deepsep.cli.outputs import REPORT, SUSPICIOUS
+from deepsep.report.more_labels import more_labels
+from deepsep.report.provenance import rows_in_model
+from deepsep.report.wording import percent, span
+
+if TYPE_CHECKING:
+    from deepsep.cli.console import Console
+    from deepsep.cli.fit_pipeline import Fitted
+    from deepsep.cli.training import Training
+
+
+def print_result(
+    out: Console,
+    fitted: Fitted,
+    data: Training,
+    output: Path,
+    method: str,
+    earlier: str | None,
+    costs: Path | None,
+    workbook: Path | None,
+    total_seconds: float,
+) -> None:
+    """Print what came of a fit; ``earlier`` is the model that was replaced, if there was one."""
+    (predictions,) = (format.file for format in Format if format.file in fitted.files)
+    summary, n, n_labelled = fitted.summary, data.n_used, int(data.labelled.sum())
+    n_predicted = fitted.n_predicted
+    shares = {name: fitted.counts.get(name, 0) / max(n_predicted, 1) for name in fitted.model.classes_.tolist()}
+    lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
+    lines.append(f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s.")
+    if summary is not None:
+        lines.append(f"With its evaluation, the report and the files, it took {total_seconds:.1f} s.")
+        lines += ["", *summary["verdict"]]
+        if summary["members"] is not None and summary["accuracy"] is not None:
+            lines += ["", *_member_lines(summary)]
+    else:
+        more = more_labels(getattr(fitted.model[-1], "learning_curve_", None))
+        lines += [] if more is None else [more["sentence"]]
+    if n_predicted:
+        lines += ["", f"Predicted for the {n_predicted:,} unlabelled rows{_by_whom(fitted)}:"]
+        width = max(len(str(name)) for name in shares)
+        lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
+        lines += decision_lines(fitted.decisions, n_predicted, costs)
+    kept = rows_in_model(fitted.model)
+    files = {
+        f"{output}": "the model: deepsep.load opens it"
+        + (f" (replaces {earlier})" if earlier else "")
+        + (f"; it contains {kept:,} rows of this table, with their labels" if kept else ""),
+        f"{output / predictions}": f"label, probabilities and confidence of {n_predicted:,} rows",
+    }
+    if SUSPICIOUS in fitted.files:
+        files[f"{output / SUSPICIOUS}"] = "labels to check: predictions of held-out rows contradict them"
+    if summary is not None:
+        files[f"{output / REPORT}"] = "the report: open it in a browser"
+    if workbook is not None:
+        files[f"{workbook}"] = "the workbook: sizes and profiles of the segments, and rows to label, for Excel"
+    width = max(map(len, files))
+    lines += ["", *(f"{file:<{width}}  {what}" for file, what in files.items())]
+    lines += ["", f"Next: deepsep score {shlex.quote(str(output))} MORE_ROWS.csv -o scored{Path(predictions).suffix}"]
+    out.result(
+        "\n".join(lines),
+        {
+            "method": method,
+            "rows": n,
+            "labelled": n_labelled,
+            "unlabelled": n_predicted,
+            "unlabelled_used": n - n_labelled,
+            "scored_by": None if fitted.scored is None else fitted.scored["scored_by"],
+            "classes": fitted.model.classes_,
+            "predicted_shares": shares,
+            "decisions": fitted.decisions,
+            "findings": fitted.findings,
+            **{name: summary and summary[name] for name in ("outcome", "verdict", "members", "accuracy")},
+            "seconds": round(fitted.seconds, 2),
+            "total_seconds": round(total_seconds, 2),
+            "model": output,
+            "replaced": earlier,
+            "rows_in_model": kept,
+            "predictions": output / predictions,
+            "report": None if summary is None else output / REPORT,
+            "workbook": workbook,
+        },
+    )
+
+
+def _by_whom(fitted: Fitted) -> str:
+    """Return who predicted the rows of a large table, if it was not the model itself."""
+    if fitted.scored is None or fitted.scored["scored_by"] != "student":
+        return ""
+    return f", by the student, which agrees with its committee in {fitted.scored['student']['agreement']:.1%} of rows"
+
+
+def _member_lines(summary: dict[str, Any]) -> list[str]:
+    """Return a table of the members: weight, accuracy with its interval, and log loss on held-out rows."""
+    scores = {line["key"]: line for line in summary["accuracy"]["methods"]}
+    weights = {line["key"]: f"{line['weight']:.2f}" for line in summary["members"]["lines"]}
+    rows = [
+        (
+            scores[key]["name"],
+            weights.get(key, ""),
+            f"{percent(scores[key]['accuracy']['value'])} ({span(scores[key]['accuracy']['interval'])})",
+            f"{scores[key]['log_loss']['value']:.2f}",
+        )
+        for key in ("model", *sorted(weights, key=lambda key: -float(weights[key])), "majority")
+    ]
+    head = ("On held-out rows", "weight", "right", "log loss")
+    first, *others = (max(len(cell) for cell in column) for column in zip(head, *rows, strict=True))
+    return [
+        "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))])
+        for name, *cells in (head, *rows)
+    ]
