@@ -303,7 +303,9 @@ def weights(a):
         writer.writerow(("weights", "how", "table", "labels", "seed", "variant", *FIGURES))
         for how in ("quota", "random"):
             for place in sorted((PLACE / f"{how}-5" / "in-context").glob("*.npz")):
-                both = {name: Cell.read(how, place.name, folder=each) for name, each in (("now", PLACE), ("before", a.old))}
+                both = {
+                    name: Cell.read(how, place.name, folder=each) for name, each in (("now", PLACE), ("before", a.old))
+                }
                 if any(cell.seed in CHOOSING or not set(cell.members) <= set(cell.all) for cell in both.values()):
                     continue
                 for name, cell in both.items():
