@@ -284,6 +284,7 @@ def test_fit_decides_for_the_unlabelled_rows(table: pd.DataFrame, tmp_path: Path
         (("--abstain", "80"), "--abstain"),
         (("--sets", ".9", "--method", "tsvm"), "only a committee"),
         (("--costs", "nowhere.csv"), "nowhere.csv"),
+        (("--costs", "nowhere.csv", "--sets", ".9", "--method", "tsvm"), "only a committee"),
     ],
 )
 def test_fit_refuses_what_it_cannot_do_before_it_fits(table, tmp_path: Path, options, said: str):

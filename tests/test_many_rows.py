@@ -2,8 +2,10 @@
 
 import errno
 import json
+import mmap
 import sqlite3
 import tempfile
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,13 +16,14 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, Committee, DeepSep
-from deepsep.classifiers import low_density, training_run
-from deepsep.classifiers.student import Student
+from deepsep.classifiers import committee_fits, low_density, student, training_run
+from deepsep.classifiers.student import SMOOTHING, Student
 from deepsep.core import mapped_rows
 from deepsep.core.mapped_rows import MappedRows
+from deepsep.core.probability import smooth_labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DataError, ParameterError
-from deepsep.networks import interface
+from deepsep.networks import NumpyNetwork, interface
 from deepsep.scoring import score_frame
 from deepsep.table import Query, read_table, sampling
 from deepsep.table.encoder import TableEncoder
@@ -185,6 +188,24 @@ def test_rows_in_a_file_are_read_like_an_array(at: object, monkeypatch: pytest.M
     np.testing.assert_array_equal(rows[at], X[at])
 
 
+@pytest.mark.skipif(not hasattr(mmap, "MADV_DONTNEED"), reason="pages cannot be given back on this system")
+def test_pages_of_rows_that_are_read_alone_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system maps 64 KB around a row, so that 1,024 of them hold as much as 64 MB read in one piece."""
+    X = np.zeros((5_000, 5), np.float32)
+    rows = MappedRows.write([X], X.shape)
+    calls = []
+    rows._map = SimpleNamespace(_mmap=SimpleNamespace(madvise=calls.append))
+    scattered = np.arange(0, 5_000, 2)
+    assert rows[scattered].shape == (2_500, 5)
+    assert len(calls) == 2  # 2,500 rows
+    rows[scattered[:572]]
+    assert len(calls) == 3  # 3,072
+    rows[:]
+    rows[np.arange(5_000)]
+    assert len(calls) == 3  # 0.2 MB in one piece
+    assert set(calls) == {mmap.MADV_DONTNEED}
+
+
 def test_no_room_for_the_file_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: object):
         raise OSError(errno.ENOSPC, "no space left")
@@ -304,6 +325,46 @@ def test_the_committee_tells_its_student_about_all_rows(rows, n_jobs: int) -> No
         np.testing.assert_array_equal(twin.predict_proba(X), twins)
     assert made.student_agreement_ > 0.8
     deepsep.save(made, Path(tempfile.mkdtemp()) / "model")
+
+
+class Listens:
+    """A network that keeps what it is told, and learns nothing."""
+
+    def __init__(self, d: int, c: int, **settings: object) -> None:
+        self.phases: list[dict[str, object]] = []
+        Listens.last = self
+        self.state = NumpyNetwork(d, c, hidden=(128, 32), rng=np.random.default_rng(0)).state
+
+    def train(self, X, targets, **settings: object) -> None:
+        self.phases.append({"X": X[np.arange(len(X))], "targets": targets, **settings})
+
+
+@pytest.mark.parametrize("n_described", [None, 300])
+def test_a_student_is_told_about_many_rows_in_parts(rows, n_described: int | None, monkeypatch) -> None:
+    monkeypatch.setattr(student, "MOST_ROWS", 350)  # 1,470 unlabelled rows, 294 of them held out
+    X, y = rows
+    rng = np.random.default_rng(4)
+    p, weight = rng.dirichlet(np.ones(3), len(X)).astype(np.float32), rng.uniform(0.5, 2, len(X))
+    teacher = TSVM()
+    teacher.classes_, teacher.n_features_in_ = np.arange(3), 6
+    taught = TrainingRows(MappedRows.write([X], X.shape), y, weight, 3)
+    Student.of(teacher, taught, p, np.random.default_rng(5), n_described, make_network=Listens)
+
+    pool = np.random.default_rng(5).permutation(np.arange(30, len(X)))[294:]
+    pool = pool[:350] if n_described is None else np.sort(pool)
+    mean = np.average(p[pool].astype(float), axis=0, weights=weight[pool])
+    given = np.array([weight[:30][y[:30] == k].sum() for k in range(3)])
+    mass = np.concatenate([weight[:30] * (mean / given * given.sum())[y[:30]], weight[pool]])
+    told = np.concatenate([smooth_labels(y[:30], 3, SMOOTHING), p[pool]])
+    centre = np.average(X.astype(float), axis=0, weights=weight)
+    scale = np.sqrt(np.average(np.square(X - centre), axis=0, weights=weight))
+    scaled = (X[np.concatenate([np.arange(30), pool])] - centre) / scale
+    first, second = Listens.last.phases
+    for phase, start in ((first, 30), (second, 0)):
+        np.testing.assert_allclose(phase["X"], scaled[start:], atol=1e-5)
+        np.testing.assert_allclose(phase["targets"], told[start:], rtol=1e-6)
+        np.testing.assert_allclose(phase["weight"], mass[start:] / mass[start:].max(), rtol=1e-6)
+    assert first["epochs"] >= second["epochs"] >= 1
 
 
 def test_very_many_rows_come_in_blocks_that_are_shuffled_in_windows(monkeypatch) -> None:
@@ -437,6 +498,36 @@ def test_predictions_of_a_large_table_go_to_the_database(table: pd.DataFrame, tm
         written = pd.read_sql("select user from scores order by user", connection)
     connection.close()
     assert written["user"].tolist() == table.loc[table["kind"].isna(), "user"].tolist()
+
+
+def test_a_committee_without_folds_keeps_all_but_its_sets(table, tmp_path: Path, monkeypatch, few: None) -> None:
+    pytest.importorskip("adbc_driver_sqlite")
+    with sqlite3.connect(tmp_path / "people.db") as connection:
+        table.to_sql("people", connection, index=False)
+    connection.close()
+    in_parallel = committee_fits.in_parallel
+
+    def interrupted(*arguments):
+        yield from islice(in_parallel(*arguments), 2)  # both members, and no fold
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(committee_fits, "in_parallel", interrupted)
+    query = Query(str(tmp_path / "people.db"), "select * from people")
+    members = ("--set", "members=['tsvm', 'logistic-regression']", "--set", "n_jobs=1", "--effort", "fast")
+    asked = ("--sets", ".8", "--abstain", ".5", "--to", "scores", "--no-report", "--json")
+    result = fit(query, "--label", "kind", "--id", "user", *members, *asked, "-o", tmp_path / "model")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert any("no sets: no predictions out of fold are known" in text for text in content["warnings"])
+    assert (content["decisions"]["sets"], content["unlabelled"]) == (None, 380)
+    predicted = pd.read_parquet(tmp_path / "model" / "predictions.parquet")
+    with sqlite3.connect(tmp_path / "people.db") as connection:
+        written = pd.read_sql("select * from scores order by user", connection)
+    connection.close()
+    assert list(written) == list(predicted)
+    assert "set" not in written
+    assert len(written) == len(predicted) == 380
+    assert (written["kind"].isna() == (written["confidence"] < 0.5)).all()
 
 
 def test_a_committee_and_its_report_are_about_the_rows_in_memory(

@@ -21,7 +21,7 @@ Array = NDArray[Any]
 FEW_ROWS = 400  # up to here all eigenvectors are found at once
 FOLDS = 5
 TOL = 1e-8
-MACHINE_TOL = 1e-5  # libsvm keeps the kernel in single precision: below this, rounding may keep it from any end
+MACHINE_TOL = 1e-5  # libsvm keeps the kernel in single precision, which ends about here
 MOST_STEPS = 1_000_000  # of a machine
 GAP = 1e-3  # duality gap, as a share of the objective, that is worth a warning
 
@@ -64,7 +64,9 @@ def one_vs_rest(K: Array, codes: Array, C: float) -> tuple[Array, Array]:
     for k in range(1, 2) if c == 2 else range(c):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            machine = SVC(kernel="precomputed", C=C, tol=MACHINE_TOL, max_iter=MOST_STEPS).fit(K, codes == k)
+            # Without shrinking, which need not come to an end where rounding hides the tolerance.
+            machine = SVC(kernel="precomputed", C=C, tol=MACHINE_TOL, max_iter=MOST_STEPS, shrinking=False)
+            machine.fit(K, codes == k)
         coef[machine.support_, k] = machine.dual_coef_[0]
         intercept[k] = machine.intercept_[0]
         if machine.n_iter_[0] >= MOST_STEPS:

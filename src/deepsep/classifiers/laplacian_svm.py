@@ -48,6 +48,7 @@ class LaplacianSVM(GraphMethod):
     ----------
     C : float, default=10.0
         Weight of the labels.
+        A ``ConvergenceWarning`` says so if a machine ends short of its minimum, as one with a very large C may.
     smoothness : float, default=100.0
         λ, the weight of the graph.
     gamma : float, optional

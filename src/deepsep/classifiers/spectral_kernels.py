@@ -85,6 +85,7 @@ class ClusterKernel(SpectralKernel):
         Eigenvectors.
     C : float, default=10.0
         Weight of the labels in the support vector machine.
+        A ``ConvergenceWarning`` says so if a machine ends short of its minimum, as one with a very large C may.
     n_neighbors : int, default=25
         Neighbours of a row.
     standardize : bool, default=True
@@ -150,6 +151,7 @@ class SpectralTransform(SpectralKernel):
         Eigenvectors.
     C : float, default=10.0
         Weight of the labels in the support vector machine, for a kernel whose mean diagonal is 1.
+        A ``ConvergenceWarning`` says so if a machine ends short of its minimum, as one with a very large C may.
     n_neighbors : int, default=25
         Neighbours of a row.
     standardize : bool, default=True

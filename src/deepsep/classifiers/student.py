@@ -100,7 +100,8 @@ class Student(Classifier):
         student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
         student.n_held_out_ = min(int(HELD_OUT * n), MOST_HELD_OUT)
         held_out, pool = np.split(rng.permutation(rows.unlabelled), [student.n_held_out_])
-        # Rows in a file are learned from in its order, which the network shuffles in windows: it is read in stretches.
+        # In the order of the file: of more than a million rows the network shuffles blocks of neighbours, which are
+        # then read in stretches.
         pool = pool[:MOST_ROWS] if n_described is None else np.sort(pool)
         student._train(rows, pool, p, rng, make_network)
         codes = student._probabilities(rows.X[:n_described]).argmax(axis=1)

@@ -193,7 +193,9 @@ def fit(
                 from deepsep.models import load
                 from deepsep.scoring.query_scores import write_scores
 
-                written = write_scores(load(target), source, to, fitted.frames, asked, id=training.id, replace=replace)
+                written = write_scores(
+                    load(target), source, to, fitted.frames, fitted.asked, id=training.id, replace=replace
+                )
                 out.note(f"Wrote {written:,} rows to the table {to}.")
         if workbook is not None and fitted.workbook is not None:
             save_workbook(fitted.workbook, workbook)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,13 +65,16 @@ def check_asked(
 ) -> Asked:
     """Return what is asked of the labels, or raise before a long fit if that is impossible."""
     labels = data.labels
-    table = None if costs is None else read_costs(costs, labels.classes)
-    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=table)
+    asked = Asked(sets=sets, per_class=per_class, abstain=abstain)
     asked.check(estimator)
     if sets is not None:
         check_coverage(sets)
         counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
         check_labels(counts, sets, per_class=per_class, classes=labels.classes)
+    if costs is None:
+        return asked
+    asked = with_changes(asked, costs=read_costs(costs, labels.classes))
+    asked.check(estimator)
     return asked
 
 

@@ -45,6 +45,7 @@ class Fitted:
     """A fitted model, its predictions, and the other files of its folder."""
 
     model: Any
+    asked: Asked  # of the labels, as far as it is possible
     predictions: pd.DataFrame  # of the unlabelled rows in memory
     decisions: dict[str, Any]
     findings: list[dict[str, Any]]
@@ -116,7 +117,8 @@ def fit_and_measure(
         model[0].label_ = data.label  # the predictions of ``deepsep score`` are written under this name too
         seconds = time.perf_counter() - began
         proba = model[-1].label_distributions_
-        decisions = _decide(out, model, asked)
+        asked = _possible(out, model, asked)
+        decisions = Decisions.of(model, asked)
         predicted, tally = decisions.columns(proba[~labelled], data.label)
         frame = pd.DataFrame({data.ids.name: data.ids.to_numpy()[~labelled], **predicted})
         frames: Iterable[Any] = [frame]
@@ -168,7 +170,9 @@ def fit_and_measure(
             seed=seed,
             sample_weight=data.weight,
         )
-    return Fitted(model, frame, described, findings, summary, files, seconds, frames, counts, n_predicted, scored, book)
+    return Fitted(
+        model, asked, frame, described, findings, summary, files, seconds, frames, counts, n_predicted, scored, book
+    )
 
 
 def _part_of(data: Training) -> dict[str, Any]:
@@ -185,12 +189,12 @@ def _part_of(data: Training) -> dict[str, Any]:
     }
 
 
-def _decide(out: Console, model: Any, asked: Asked) -> Decisions:
-    """Return how labels follow from probabilities; a fit without predictions out of fold keeps its other results."""
+def _possible(out: Console, model: Any, asked: Asked) -> Asked:
+    """Return what is asked without what cannot be: a fit without predictions out of fold keeps its other results."""
     if asked.sets is not None and evidence_of(model) is None:
         out.warn("no sets: no predictions out of fold are known, from which they are made.")
-        asked = replace(asked, sets=None, per_class=False)
-    return Decisions.of(model, asked)
+        return replace(asked, sets=None, per_class=False)
+    return asked
 
 
 def _fit_committee(out: Console, committee: Any, X: Any, labels: Any, weights: dict[str, Any]) -> None:

@@ -95,10 +95,16 @@ def score_to_table(
     scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
     place = table_at(source)
     files = files_of(place)
-    how = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet, "skip_rows": skip_rows, "dayfirst": dayfirst}
+    reading = {
+        "encoding": encoding,
+        "delimiter": delimiter,
+        "sheet": sheet,
+        "skip_rows": skip_rows,
+        "dayfirst": dayfirst,
+    }
     with open_writer(database) as connection:
         table = ScoresTable(connection, to, id)
-        parts, failed = plan_parts(scoring, place, files, Path(to), how)
+        parts, failed = plan_parts(scoring, place, files, Path(to), reading)
         kind = _key_type(id_type(parts, id)[id], id, connection)
         parts, unreadable = _check_keys(parts, id)
         table.begin(connection.types[kind], replace=replace)

@@ -166,7 +166,13 @@ def score_file(
     _check_target(place, goal, to_folder)
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_beside(beside)
-    how = {"encoding": encoding, "delimiter": delimiter, "sheet": sheet, "skip_rows": skip_rows, "dayfirst": dayfirst}
+    reading = {
+        "encoding": encoding,
+        "delimiter": delimiter,
+        "sheet": sheet,
+        "skip_rows": skip_rows,
+        "dayfirst": dayfirst,
+    }
     goal.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(beside)
     with ExitStack() as stack:
@@ -177,14 +183,14 @@ def score_file(
         else:
             files = files_of(place)
             n_files = len(files)
-            parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), how)
+            parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), reading)
         if goal.suffix.lower() == ".xlsx" and not to_folder:
             _check_sheet(parts, len(scoring.model.classes_))
         scoring.choose(parts)
         key = {
             "model": scoring.provenance,
             "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
-            "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, how]),
+            "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, reading]),
         }
         resume = scoring.provenance["sha256"] is not None and not isinstance(place, Query)  # it may give other rows
         journal = Journal.open(goal, key, resume=resume)
@@ -265,7 +271,7 @@ def _name(file: Path, first_row: int | None) -> str:
 
 
 def plan_parts(
-    scoring: Scoring, place: Place, files: list[Path], target: Path | None, how: dict[str, Any]
+    scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: dict[str, Any]
 ) -> tuple[list[Part], dict[str, str]]:
     """Return the parts to score and those that cannot be read; ``target`` is None if each goes to a file of its own."""
     id, alone = scoring.id, len(files) == 1
@@ -280,7 +286,7 @@ def plan_parts(
                 f"{file} and {goals[goal]} would both become {goal}. Rename one, or name a file as the target."
             )
         try:
-            table = TableFile(file, id=id, **how)
+            table = TableFile(file, id=id, **reading)
             if not alone:
                 table.count_rows()
         except DataError as error:
