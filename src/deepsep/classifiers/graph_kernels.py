@@ -65,8 +65,8 @@ def one_vs_rest(K: Array, codes: Array, C: float) -> tuple[Array, Array]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             # Without shrinking, which need not come to an end where rounding hides the tolerance.
-            machine = SVC(kernel="precomputed", C=C, tol=MACHINE_TOL, max_iter=MOST_STEPS, shrinking=False)
-            machine.fit(K, codes == k)
+            settings = {"tol": MACHINE_TOL, "max_iter": MOST_STEPS, "shrinking": False, "random_state": 0}
+            machine = SVC(kernel="precomputed", C=C, **settings).fit(K, codes == k)
         coef[machine.support_, k] = machine.dual_coef_[0]
         intercept[k] = machine.intercept_[0]
         if machine.n_iter_[0] >= MOST_STEPS:
