@@ -3,6 +3,8 @@
 import json
 import os
 import random
+import re
+import shlex
 import signal
 import sqlite3
 import subprocess
@@ -18,10 +20,12 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, Committee, for_table
+from deepsep.cli import fit_pipeline
 from deepsep.databases.addresses import Address
-from deepsep.databases.opening import open_reader
+from deepsep.databases.opening import open_reader, open_writer
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
-from deepsep.scoring import remember_training, score_file, score_query, score_to_table
+from deepsep.scoring import query_scores, remember_training, score_file, score_query, score_to_table
+from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.table import Query, read_table
 
 try:
@@ -212,6 +216,107 @@ def test_a_fit_reads_the_same_rows_as_from_a_file(base: Base, table, tmp_path) -
     again = run("fit", "--from", base.address, "--query", PEOPLE, *options, "-o", there, "--to", "guesses")
     assert again.exit_code == 2
     assert "--replace" in again.stderr
+
+
+LARGE = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--no-report")
+
+
+@pytest.fixture
+def few(monkeypatch) -> None:
+    """Make 3,000 rows a large table: 300 unlabelled ones are enough, and 500 fit into memory."""
+    for place in ("deepsep.table.sampling", "deepsep.cli.training"):
+        monkeypatch.setattr(f"{place}.ENOUGH", 300)
+        monkeypatch.setattr(f"{place}.IN_MEMORY", 500)
+
+
+@pytest.mark.parametrize("drawn", ["where segment is not null or {some}", "order by random() limit 2000"])
+def test_a_query_that_draws_rows_is_refused_where_it_must_be_run_again(base: Base, drawn, tmp_path, few) -> None:
+    some = "random() > 0" if base.system == "sqlite" else "random() < 0.5"
+    query = f"select * from people {drawn.format(some=some)}"
+    result = run("fit", "--from", base.address, "--query", query, *LARGE, "-o", tmp_path / "model")
+    assert result.exit_code == 2, result.output
+    assert "gave other rows when it was run again" in result.stderr
+    assert "Leave out random()" in result.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_rows_that_come_during_a_fit_are_predicted_and_labelled_ones_are_not(
+    base: Base, table, tmp_path, few, monkeypatch
+) -> None:
+    remember = fit_pipeline.remember_columns
+
+    def meanwhile(*arguments) -> None:
+        columns = "customer, age, plan, visits"
+        base.do(
+            f"insert into people ({columns}) values (-5, 31, 'free', 2)",  # before all others
+            f"insert into people ({columns}) values (5, 31, 'free', 2)",
+            "delete from people where customer = (select max(customer) from people where segment is null)",
+        )
+        remember(*arguments)
+
+    monkeypatch.setattr(fit_pipeline, "remember_columns", meanwhile)
+    result = run("fit", "--from", base.address, "--query", PEOPLE, *LARGE, "-o", tmp_path / "model", "--to", "guesses")
+    assert result.exit_code == 0, result.output
+    keys = sorted(table.loc[table["segment"].isna(), "customer"])
+    assert base.scores("guesses")["customer"].tolist() == sorted([-5, 5, *keys[:-1]])
+    assert pd.read_parquet(tmp_path / "model" / "predictions.parquet")["customer"].tolist() == sorted(
+        [-5, 5, *keys[:-1]]
+    )
+
+
+@pytest.mark.parametrize("batches", [0, 2])
+def test_a_fit_whose_predictions_are_cut_off_names_the_command_that_writes_the_rest(
+    base: Base, table, tmp_path, batches, few, monkeypatch
+) -> None:
+    write, written = ScoresTable.write, []
+
+    def cut(self, rows) -> None:
+        if len(written) == batches:
+            raise DatabaseError("the connection was cut.")
+        written.append(len(rows))
+        write(self, rows)
+
+    monkeypatch.setattr(query_scores, "BATCH", 400)
+    monkeypatch.setattr(ScoresTable, "write", cut)
+    where = ("--from", base.address, "--query", "select * from people where visits > 0")
+    asked = ("--abstain", "0.6")
+    model = tmp_path / "a model"
+    result = run("fit", *where, *LARGE, *asked, "-o", model, "--to", "guesses")
+    assert result.exit_code == 1
+    if batches:
+        assert re.search(r"has all rows up to the key \d+: 800 in whole batches\. The model is in", result.stderr)
+    else:
+        assert "the connection was cut. Nothing was written. The model is in" in result.stderr
+    monkeypatch.setattr(ScoresTable, "write", write)
+    program, command, *rest = shlex.split(result.stderr[result.stderr.index("\ndeepsep score") :])
+    done = run(command, *rest, "--json")
+    assert done.exit_code == 0, done.output
+    content = json.loads(done.stdout)
+    assert (program, content["already"]) == ("deepsep", 400 * batches)
+    assert content["already"] + content["rows"] == (table["visits"] > 0).sum()
+    predicted, found = pd.read_parquet(model / "predictions.parquet"), base.scores("guesses")
+    same(found[found["customer"].isin(predicted["customer"])].reset_index(drop=True), predicted)
+
+
+def test_a_table_that_cannot_be_created_is_refused_before_a_fit(server, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
+    base = Base("postgresql", server.new_schema())
+    where = ("--from", server.anna, "--query", "select 1 as customer, 2.5 as age, 'gold' as segment")
+    result = run("fit", *where, *LARGE, "-o", tmp_path / "model", "--to", "guesses")
+    assert result.exit_code == 2
+    assert "permission denied" in result.stderr
+    assert "Reading" not in result.stderr
+    options = ("--from", base.address, "--query", "select 1 as customer", *LARGE, "-o", tmp_path / "model")
+    assert run("fit", *options, "--to", "nowhere.guesses").exit_code == 2
+
+
+def test_asking_whether_a_table_can_be_created_leaves_nothing(base: Base) -> None:
+    with open_writer(base.address) as connection:
+        ScoresTable(connection, "guesses", "customer").check_creatable()
+        assert not connection.has_table(("guesses",))
+        connection.commit()
+    with pytest.raises(Exception, match=r"(?i)guesses"):
+        base.get("select * from guesses")
 
 
 def test_read_table_takes_a_query(base: Base, table) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -37,6 +38,8 @@ from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.cli.training import Training
+    from deepsep.scoring.asked import Asked
+    from deepsep.table.queries import Query
 
 
 def _method_names(start: str) -> list[str]:
@@ -194,13 +197,34 @@ def fit(
                 from deepsep.scoring.query_scores import write_scores
 
                 written = write_scores(
-                    load(target), source, to, fitted.frames, fitted.asked, id=training.id, replace=replace
+                    load(target),
+                    source,
+                    to,
+                    fitted.frames,
+                    fitted.asked,
+                    id=training.id,
+                    fast=fitted.scored is not None and fitted.scored["scored_by"] == "student",
+                    replace=replace,
+                    go_on=_go_on(output, source, training.id, to, fitted.asked, costs),
                 )
                 out.note(f"Wrote {written:,} rows to the table {to}.")
         if workbook is not None and fitted.workbook is not None:
             save_workbook(fitted.workbook, workbook)
         seconds = time.perf_counter() - began
         print_result(out, fitted, data, output, method, earlier, costs, workbook, seconds)
+
+
+def _go_on(output: Path, source: Query, id: str, to: str, asked: Asked, costs: Path | None) -> str:
+    """Return how the table of predictions can be completed if its writing fails."""
+    command: list[object] = ["deepsep", "score", output, "--from", source.database, "--query", source.sql, "--id", id]
+    command += ["--to", to, *(["--sets", asked.sets] if asked.sets is not None else [])]
+    command += ["--per-class"] if asked.per_class else []
+    command += ["--abstain", asked.abstain] if asked.abstain is not None else []
+    command += ["--costs", costs] if costs is not None else []
+    return (
+        f"The model is in {output}. To write the rest, score the query, or the rows of it without a label:\n"
+        f"{shlex.join(map(str, command))}"
+    )
 
 
 def _on_ray(estimator: Any, address: str | None, workers: int | None) -> AbstractContextManager[None]:

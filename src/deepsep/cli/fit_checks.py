@@ -39,7 +39,10 @@ def check_table(source: Place | Query, to: str | None, id: str | None, replace: 
     if id is None:
         raise ParameterError("--to needs --id: the column that tells the rows apart.")
     with open_writer(source.database) as connection:
-        if ScoresTable(connection, to, id).record is not None and not replace:
+        table = ScoresTable(connection, to, id)
+        if table.record is None:
+            table.check_creatable()
+        elif not replace:
             raise DataError(f"the table {to} has predictions of another model. Name another table, or pass --replace.")
 
 

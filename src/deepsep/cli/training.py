@@ -25,6 +25,7 @@ from deepsep.table.excel import sheet_names
 from deepsep.table.join import USUAL
 from deepsep.table.locations import Place, files_of, find_column, kind_of
 from deepsep.table.queries import Query, QueryTable
+from deepsep.table.repeated_queries import RowsWithoutKeys
 from deepsep.table.sampling import (
     ENOUGH,
     IN_MEMORY,
@@ -76,8 +77,18 @@ class LargeTable:
     @contextmanager
     def without(self, rows: Any) -> Iterator[list[OtherRows]]:
         """Open the table, without the rows of these numbers."""
-        with open_tables(self.source, self.order, **self.reading) as tables:
+        with open_tables(self.source, self.order, self.chosen.keys, **self.reading) as tables:
             yield other_rows(tables, rows)
+
+    @contextmanager
+    def unlabelled(self) -> Iterator[list[OtherRows] | list[RowsWithoutKeys]]:
+        """Open the table, without the labelled rows; those of a query may have become more since."""
+        chosen = self.chosen
+        with open_tables(self.source, self.order, **self.reading) as tables:
+            if chosen.keys is None or self.order is None or not isinstance(tables[0], QueryTable):
+                yield other_rows(tables, chosen.labelled)
+            else:
+                yield [RowsWithoutKeys(tables[0], self.order, chosen.keys[chosen.labelled])]
 
 
 @dataclass(frozen=True)
@@ -178,8 +189,9 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, in_m
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
     if chosen is not None:
-        labelled = chosen.read[given_labels(frame[label])[0]]
-        if not options.labels and not np.array_equal(labelled, chosen.labelled):
+        same = len(frame) == len(chosen.read)
+        labelled = chosen.read[given_labels(frame[label])[0]] if same else chosen.read[:0]
+        if not same or not (options.labels or np.array_equal(labelled, chosen.labelled)):
             raise DataError(f"{source} has changed while it was read. Fit again when nothing writes to it.")
         chosen = replace(chosen, labelled=labelled)  # other tables may have named rows without giving them a label
         out.note(_what_is_used(chosen, options))
@@ -224,7 +236,7 @@ def _choose(
 
 
 def _read(source: Place | Query, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
-    return read_table(source, **how) if chosen is None else read_rows(source, chosen.read, **how)
+    return read_table(source, **how) if chosen is None else read_rows(source, chosen.read, keys=chosen.keys, **how)
 
 
 def _what_is_used(chosen: ChosenRows, options: TrainingOptions) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from deepsep.scoring.new_rows import NewRows, keys_of
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import BATCH, Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable
+from deepsep.table.arrow_frames import key_hashes
 from deepsep.table.locations import Named, files_of, table_at
 
 PIECE = 100_000  # keys examined at a time
@@ -153,7 +153,7 @@ def _check_keys(parts: Sequence[Part], id: str) -> tuple[list[Part], dict[str, s
     readable, failed, hashes, gaps = [], dict[str, str](), [], 0
     for part in parts:
         try:
-            own = [(_hashes(keys), keys.null_count) for keys in _pieces(part, id)]
+            own = [(key_hashes(keys), keys.null_count) for keys in _pieces(part, id)]
         except DataError as error:
             if part.alone:
                 raise
@@ -182,7 +182,7 @@ def _refuse_repeated(parts: Sequence[Part], id: str, hashes: NDArray[np.uint64])
     seen: Counter[Any] = Counter()
     for part in parts:
         for keys in _pieces(part, id):
-            seen.update(keys.filter(pa.array(np.isin(_hashes(keys), hashes))).to_pylist())
+            seen.update(keys.filter(pa.array(np.isin(key_hashes(keys), hashes))).to_pylist())
     twice = [key for key, count in seen.items() if count > 1]
     if twice:
         raise DataError(
@@ -199,9 +199,3 @@ def _pieces(part: Part, id: str) -> Iterator[Any]:
             blank = pc.equal(pc.utf8_trim_whitespace(keys), "")
             keys = pc.if_else(blank, pa.scalar(None, keys.type), keys)
         yield keys
-
-
-def _hashes(keys: Any) -> NDArray[np.uint64]:
-    if pa.types.is_integer(keys.type):
-        return np.asarray(keys.cast(pa.int64()).fill_null(0).to_numpy().view(np.uint64))
-    return np.asarray(pd.util.hash_array(keys.cast(pa.string()).to_numpy(), categorize=False), np.uint64)

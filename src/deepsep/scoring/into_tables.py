@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -30,13 +32,8 @@ def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress
     scoring.choose(parts)
     table.describe(scoring.provenance, settings_of(scoring))
     already = table.count()
-    try:
+    with saying_what_is_written(table, already):
         tallies = scoring.score(partial(score_to_database, table=table), parts, progress)
-    except DeepSepError as error:
-        gap = " " if error.text.endswith(".") else "\n"
-        raise type(error)(f"{error.text}{gap}{_written(table, already)}", **error.settings) from error
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Interrupted. {_written(table, already)}") from None
     failed = {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
     done = {
         **scoring.result(tallies),
@@ -69,12 +66,25 @@ def settings_of(scoring: Scoring) -> dict[str, Any]:
     }
 
 
-def _written(table: ScoresTable, already: int) -> str:
+@contextmanager
+def saying_what_is_written(table: ScoresTable, already: int, go_on: str | None = None) -> Iterator[None]:
+    """Add to an error what a table has by then, beside rows from before, and how to go on if not in the same way."""
+    try:
+        yield
+    except DeepSepError as error:
+        gap = " " if error.text.endswith(".") else "\n"
+        raise type(error)(f"{error.text}{gap}{_written(table, already, go_on)}", **error.settings) from error
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"Interrupted. {_written(table, already, go_on)}") from None
+
+
+def _written(table: ScoresTable, already: int, go_on: str | None) -> str:
     """Return what a table has after a failure, and how to go on."""
     before = f"{already:,} rows from before" if already else ""
     if not table.rows:
-        return f"Nothing was written{f'; the table {table.name} has {before}' if already else ''}."
+        text = f"Nothing was written{f'; the table {table.name} has {before}' if already else ''}."
+        return text if go_on is None else f"{text} {go_on}"
     return (
         f"The table {table.name} has all rows up to the key {table.last_key!r}: {table.rows:,} in whole batches"
-        f"{f', and {before}' if already else ''}. The same command goes on from there."
+        f"{f', and {before}' if already else ''}. {go_on or 'The same command goes on from there.'}"
     )

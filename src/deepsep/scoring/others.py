@@ -14,12 +14,13 @@ from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import id_type, label_type, scored_batches
 from deepsep.scoring.run import BATCH, Progress, Scoring
 from deepsep.scoring.writing import Writer
+from deepsep.table.repeated_queries import RowsWithoutKeys
 from deepsep.table.sampling import NUMBER, OtherRows
 
 
 def score_others(
     model: Any,
-    rows: Sequence[OtherRows],
+    rows: Sequence[OtherRows | RowsWithoutKeys],
     target: Path,
     asked: Asked,
     *,

@@ -10,9 +10,10 @@ from deepsep.scoring.new_rows import NewRows
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
 from deepsep.table.queries import QueryTable
+from deepsep.table.repeated_queries import RowsWithoutKeys
 from deepsep.table.sampling import OtherRows
 
-Source = TableFile | QueryTable | OtherRows | NewRows
+Source = TableFile | QueryTable | OtherRows | RowsWithoutKeys | NewRows
 
 Report = Callable[[int, float], None]  # rows just scored, and the share of the source read so far
 

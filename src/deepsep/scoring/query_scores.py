@@ -10,7 +10,7 @@ import pandas as pd
 from deepsep.databases.opening import open_reader, open_writer
 from deepsep.scoring.asked import Asked
 from deepsep.scoring.costs import Costs
-from deepsep.scoring.into_tables import check_key_given, score_into, settings_of
+from deepsep.scoring.into_tables import check_key_given, saying_what_is_written, score_into, settings_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.run import BATCH, Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
@@ -91,10 +91,22 @@ def score_query(
 
 
 def write_scores(
-    model: Any, query: Query, to: str, frames: Iterable[pd.DataFrame], asked: Asked, *, id: str, replace: bool
+    model: Any,
+    query: Query,
+    to: str,
+    frames: Iterable[pd.DataFrame],
+    asked: Asked,
+    *,
+    id: str,
+    fast: bool,
+    replace: bool,
+    go_on: str,
 ) -> int:
-    """Write the predictions of a fit to a table, like those of ``score_query``, and return their number."""
-    scoring = Scoring(model, asked, id=id, fast=False)
+    """Write the predictions of a fit to a table, like those of ``score_query``, and return their number.
+
+    ``fast``: they are the student's. ``go_on`` says after a failure how to write the others.
+    """
+    scoring = Scoring(model, asked, id=id, fast=fast)
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
         with open_reader(query.database, beside_writer=True) as reader:
@@ -104,7 +116,8 @@ def write_scores(
             table.describe(scoring.provenance, settings_of(scoring))
             types = label_type(model, scoring.decisions) | {id: rows.id_type(id)}
         writer = TableWriter(table, types)
-        for frame in frames:
-            for start in range(0, max(len(frame), 1), BATCH):
-                writer.write(frame[start : start + BATCH])
+        with saying_what_is_written(table, 0, go_on):
+            for frame in frames:
+                for start in range(0, max(len(frame), 1), BATCH):
+                    writer.write(frame[start : start + BATCH])
     return table.rows

@@ -117,6 +117,14 @@ class ScoresTable:
         """Say what the type of the keys is, as the system calls it, and whether to begin anew. Writes nothing yet."""
         self._key, self._replace = key, replace
 
+    def check_creatable(self) -> None:
+        """Raise if the table, which does not exist, cannot be created; nothing stays of the attempt."""
+        try:
+            self.connection.execute(f"create table {self.place} (probe {self.connection.types[pa.int64()]})")
+        finally:
+            with suppress(DeepSepError):
+                self.connection.rollback()
+
     def count(self) -> int:
         """Return how many rows there are already, of those that stay."""
         if not self.goes_on:

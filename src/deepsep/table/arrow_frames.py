@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 NULLABLE = {
     getattr(pa, f"{kind}{bits}")(): pd.api.types.pandas_dtype(f"{name}{bits}")
@@ -28,3 +30,10 @@ def to_frame(table: Any, id: str | None = None) -> pd.DataFrame:
 def without_dictionary(column: Any) -> Any:
     """Return an Arrow column decoded, if it is dictionary-encoded."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def key_hashes(keys: Any) -> NDArray[np.uint64]:
+    """Return a hash of each key of an Arrow column: integers are their own, and a gap is that of 0 or of a text."""
+    if pa.types.is_integer(keys.type):
+        return np.asarray(keys.cast(pa.int64()).fill_null(0).to_numpy().view(np.uint64))
+    return np.asarray(pd.util.hash_array(keys.cast(pa.string()).to_numpy(), categorize=False), np.uint64)

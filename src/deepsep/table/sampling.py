@@ -22,6 +22,7 @@ from deepsep.table.column_types import ColumnType, labels_of
 from deepsep.table.locations import Named, Place, check_memory, files_of, find_column, same_kind, table_at
 from deepsep.table.queries import Query, QueryTable
 from deepsep.table.reading import check_types, read_table, tidied
+from deepsep.table.repeated_queries import RepeatedQuery
 
 Array = NDArray[Any]
 Table = TableFile | QueryTable
@@ -48,12 +49,15 @@ class ChosenRows:
         Those with a label.
     n_rows : int
         All rows of the table.
+    keys : array of uint64, optional
+        Hashes of the keys of all rows, where they come from a query.
     """
 
     read: Array
     more: Array
     labelled: Array
     n_rows: int
+    keys: Array | None = None
 
     @property
     def n_unlabelled(self) -> int:
@@ -67,11 +71,13 @@ class ChosenRows:
 
 
 @contextmanager
-def open_tables(source: Place | Query, id: str | None = None, **reading: Any) -> Iterator[Sequence[Table]]:
+def open_tables(
+    source: Place | Query, id: str | None = None, keys: Array | None = None, **reading: Any
+) -> Iterator[Sequence[Table]]:
     """Open a file, several files in their order, or a query; rows are read on request.
 
     The rows of a query are read several times, and must come in the same order each time: it needs an ``id`` by which
-    they are sorted.
+    they are sorted. If ``keys`` are given, as ``ChosenRows`` has them, others are an error.
     """
     if isinstance(source, Query):
         with open_reader(source.database) as connection:
@@ -81,7 +87,7 @@ def open_tables(source: Place | Query, id: str | None = None, **reading: Any) ->
                     "Name the column that tells them apart with {id}.",
                     id=Setting("id"),
                 )
-            yield [QueryTable(connection, source.sql, id=id, unique=True)]
+            yield [RepeatedQuery(connection, source.sql, id=id, keys=keys)]
         return
     yield open_files(files_of(source), id=id, **reading)
 
@@ -139,7 +145,8 @@ def choose_rows(
     if n == len(others) <= in_memory:
         return None
     sample, more = np.split(np.random.default_rng(seed).permutation(others)[:n], [min(n, in_memory)])
-    return ChosenRows(np.sort(np.concatenate([found, sample])), np.sort(more), found, len(labelled))
+    keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None
+    return ChosenRows(np.sort(np.concatenate([found, sample])), np.sort(more), found, len(labelled), keys)
 
 
 def _labelled(tables: Sequence[Table], label: str | None, is_known: tuple[str | None, IsKnown] | None) -> Array:
@@ -176,6 +183,7 @@ def read_rows(
     source: Place | Query,
     rows: Array,
     *,
+    keys: Array | None = None,
     label: str | None = None,
     id: str | None = None,
     types: Mapping[str, ColumnType] | None = None,
@@ -184,10 +192,11 @@ def read_rows(
 ) -> pd.DataFrame:
     """Return some rows of a table, by their numbers, ascending, as ``read_table`` returns all.
 
-    The table is read batch by batch, so that memory grows with the rows that are asked for, not with its size.
+    The table is read batch by batch, so that memory grows with the rows that are asked for, not with its size. ``keys``
+    are those that the rows of a query must have.
     """
     types = check_types(types)
-    with open_tables(source, id, **reading) as tables:
+    with open_tables(source, id, keys, **reading) as tables:
         taken = [piece.take(at).select(tables[0].names) for piece, at in _pieces_of(tables, rows)]
         whole = pa.concat_tables(taken, promote_options="permissive")
         check_memory(source, GROWTH * whole.nbytes, max_bytes)
@@ -253,7 +262,8 @@ def read_sample(
         chosen = choose_rows(tables, label=label, n=unlabelled, in_memory=unlabelled, seed=seed)
     if chosen is None:
         return read_table(place, label=label, id=id, **reading)
-    return read_rows(place, chosen.read, label=label, id=id, **reading).set_index(chosen.read)
+    frame = read_rows(place, chosen.read, keys=chosen.keys, label=label, id=id, **reading)
+    return frame.set_index(chosen.read)
 
 
 def _pieces_of(tables: Sequence[Table], rows: Array) -> Iterator[tuple[Any, Array]]:
