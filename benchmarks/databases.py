@@ -15,7 +15,6 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 
 import argparse
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deepsep_speed import survey
+from killed_runs import differences, kill_after_lines
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import postgres
@@ -175,12 +175,7 @@ def kills(a, bench, server):
         killed = written = 0
         while killed < a.kills:
             batches = chance.randrange(max((bench.rows - written) // BATCH // 4, 1))
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-                for number, _ in enumerate(child.stdout):
-                    if number == batches:
-                        time.sleep(chance.random() * 0.03)
-                        child.kill()
-            assert child.returncode == -signal.SIGKILL
+            kill_after_lines(command, batches, chance.random() * 0.03)
             killed += 1
             written = int(bench.get(name, "select count(*) as n from scores")["n"][0])
             print(f"{name}: killed with {written:,} rows in the table", flush=True)
@@ -188,19 +183,7 @@ def kills(a, bench, server):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         whole = bench.get(name, "select * from whole order by id")
         found = bench.get(name, "select * from scores order by id")
-        both = whole.merge(found, on="id", suffixes=("", " found"))
-        others = [column for column in whole if column != "id"]
-        differ = sum((both[column] != both[f"{column} found"]).to_numpy() for column in others) > 0
-        lines.append(
-            {
-                "system": name,
-                "rows": bench.rows,
-                "kills": killed,
-                "lost": int((~whole["id"].isin(found["id"])).sum()),
-                "twice": int(found["id"].duplicated().sum()),
-                "different": int(differ.sum()),
-            }
-        )
+        lines.append({"system": name, "rows": bench.rows, "kills": killed, **differences(whole, found)})
     write(lines, a.out / "databases_kills.csv")
 
 
