@@ -4,9 +4,10 @@
     python benchmarks/databases.py memory     # two minutes
     python benchmarks/databases.py kills      # ten kills for each system: ten minutes
 
-The PostgreSQL server is Debian's, started as the tests start theirs, in a temporary folder and without waiting for the
-disk. Rows have 20 columns of numbers and an integer key, and the student of a committee scores them. Seconds are the
-clock's, since the server works in processes of its own; programs take turns, and the median counts.
+The PostgreSQL server is Debian's, started as the tests start theirs, in a temporary folder, but with the default of
+`fsync`: commits wait for the disk. Rows have 20 columns of numbers and an integer key, and the student of a committee
+scores them. Seconds are the clock's, since the server works in processes of its own; programs take turns, and the
+median counts.
 """
 
 import os
@@ -15,7 +16,6 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 
 import argparse
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +31,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deepsep_speed import survey
+from killed_runs import differences, kill_after_lines
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import postgres
@@ -175,12 +176,7 @@ def kills(a, bench, server):
         killed = written = 0
         while killed < a.kills:
             batches = chance.randrange(max((bench.rows - written) // BATCH // 4, 1))
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-                for number, _ in enumerate(child.stdout):
-                    if number == batches:
-                        time.sleep(chance.random() * 0.03)
-                        child.kill()
-            assert child.returncode == -signal.SIGKILL
+            kill_after_lines(command, batches, chance.random() * 0.03)
             killed += 1
             written = int(bench.get(name, "select count(*) as n from scores")["n"][0])
             print(f"{name}: killed with {written:,} rows in the table", flush=True)
@@ -188,19 +184,7 @@ def kills(a, bench, server):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         whole = bench.get(name, "select * from whole order by id")
         found = bench.get(name, "select * from scores order by id")
-        both = whole.merge(found, on="id", suffixes=("", " found"))
-        others = [column for column in whole if column != "id"]
-        differ = sum((both[column] != both[f"{column} found"]).to_numpy() for column in others) > 0
-        lines.append(
-            {
-                "system": name,
-                "rows": bench.rows,
-                "kills": killed,
-                "lost": int((~whole["id"].isin(found["id"])).sum()),
-                "twice": int(found["id"].duplicated().sum()),
-                "different": int(differ.sum()),
-            }
-        )
+        lines.append({"system": name, "rows": bench.rows, "kills": killed, **differences(whole, found)})
     write(lines, a.out / "databases_kills.csv")
 
 
@@ -219,7 +203,7 @@ def main():
     parser.add_argument("--out", type=Path, default=RESULTS)
     a = parser.parse_args()
     warnings.simplefilter("ignore")
-    server = postgres.Server()
+    server = postgres.Server(fsync=True)
     try:
         with tempfile.TemporaryDirectory() as folder:
             bench = Bench(Path(folder), server, a.rows or (100_000 if a.part == "kills" else 1_000_000))

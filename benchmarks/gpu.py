@@ -4,8 +4,9 @@
     python benchmarks/gpu.py summary
 
 Every line is a fit in a process of its own, held to so many CPU cores: once with the GPU and once with it hidden.
-`deepsep score` makes no use of a GPU, since its time goes into reading and encoding: see `scoring.py`. Lines that are
-in the result file are not measured again, so that a run can be killed and resumed.
+`deepsep score` makes no use of a GPU: the student scores on the CPU, where a row gets the same bits on a machine with
+a GPU and without, and its network is about half of the time (`scoring.py stages`). Lines that are in the result file
+are not measured again, so that a run can be killed and resumed.
 """
 
 import argparse

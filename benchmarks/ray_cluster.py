@@ -32,6 +32,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import ray
 from deepsep_speed import survey
+from killed_runs import differences, kill_after_lines
 
 from deepsep import TSVM, Committee, for_table, save
 from deepsep.cluster import on_ray
@@ -255,17 +256,6 @@ def kill_workers(name, work, kills, chance, within=3.0, begun=None):
             yield result
 
 
-def differences(whole: pd.DataFrame, found: pd.DataFrame) -> dict:
-    both = whole.merge(found.drop_duplicates("id"), on="id", suffixes=("", " found"))
-    others = [column for column in whole if column != "id"]
-    differ = sum((both[column] != both[f"{column} found"]).to_numpy() for column in others) > 0
-    return {
-        "lost": int((~whole["id"].isin(found["id"])).sum()),
-        "twice": int(found["id"].duplicated().sum()),
-        "different": int(differ.sum()),
-    }
-
-
 def kills(a):
     """Kill workers or the program at random moments, and compare what comes of it with undisturbed runs."""
     chance = random.Random(0)
@@ -322,14 +312,8 @@ def kill_program(bench, kills, chance):
     command = [*map(str, (sys.executable, "-c", KILLED, bench.model, bench.people, target))]
     for killed in range(1, kills + 1):
         parts = chance.randrange(4) + done_before(bench.folder)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
-            for number, line in enumerate(child.stdout):
-                if number == parts:
-                    time.sleep(chance.random() * 0.2)
-                    child.kill()
-                    print(f"program: {killed} killed with {line.strip()} rows scored", flush=True)
-                    break
-        assert child.returncode == -signal.SIGKILL
+        rows = kill_after_lines(command, parts, chance.random() * 0.2)
+        print(f"program: {killed} killed with {rows} rows scored", flush=True)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return differences(whole, read(target))
 

@@ -3,12 +3,16 @@
     python benchmarks/scoring.py speed --cores 2             # a few minutes; --cores 1 beside it
     python benchmarks/scoring.py stages                      # where the time of one core goes
     python benchmarks/scoring.py growth                      # memory and time from 1 to 20 million rows: 10 GB of disk
+    python benchmarks/scoring.py kills                       # ten kills for each kind of target: ten minutes
     python benchmarks/scoring.py summary
 
 The table has 50 columns of numbers, half of them whole, and 20 categories of 3 to 30 levels, all with gaps; the model
 is the student of a committee, which scores files of this size. The bare program reads all columns and writes as many
 columns as scoring does. Programs take turns, so that whatever else the machine does meets all of them; ratios are of
 medians. Lines that are in the result file are not measured again: delete the file, or its lines, to do so.
+
+`kills` runs the command `deepsep score` on a folder of parts. It is killed at a random moment of the work that is left,
+and started again; once it has ended, its rows are compared with those of an undisturbed run, and it begins anew.
 """
 
 import argparse
@@ -24,6 +28,8 @@ RESULTS = Path(__file__).parent / "results"
 NUMBERS, CATEGORIES = 50, 20
 PIECE = 250_000  # rows made at a time
 PROGRAMS = ("bare pyarrow", "deepsep score", "LightGBM")
+PARTS, PART = 60, 20_000  # of the runs that are killed, and the rows of each
+TARGETS = {"folder of Parquet files": "scores", "Parquet file": "scores.parquet", "CSV file": "scores.csv"}
 
 
 def rows_of(n, seed):
@@ -351,6 +357,77 @@ def stages(a):
     keep(a.out, lines)
 
 
+class KilledScoring:
+    """The command `deepsep score` from a folder of parts to a target, and what it has left."""
+
+    def __init__(self, model, parts, target):
+        command = [sys.executable, "-m", "deepsep", "score", model, parts, "--id", "id", "--fast"]
+        self.command = [*map(str, [*command, "--batch-size", PART // 4, "-o", target])]
+        self.target = target
+
+    def has_begun(self, process):
+        return any(self.target.parent.glob(f".{self.target.name}.{process}-*.new"))
+
+    def parts_done(self):
+        return len(list(self.target.parent.glob(f".{self.target.name}.*.new/pieces/*-all.parquet")))
+
+    def take(self):
+        """Return the rows of the target, and remove it."""
+        import shutil
+
+        import pandas as pd
+
+        rows = (pd.read_csv if self.target.suffix == ".csv" else pd.read_parquet)(self.target)
+        shutil.rmtree(self.target) if self.target.is_dir() else self.target.unlink()
+        return rows
+
+
+def kills(a):
+    """Kill `deepsep score` at random moments, and compare what it has written in the end with an undisturbed run."""
+    import random
+
+    import pandas as pd
+    from killed_runs import differences, kill_after_seconds
+
+    chance, lines = random.Random(0), []
+    a.folder.mkdir(exist_ok=True)
+    model, _ = models(a.folder)
+    with tempfile.TemporaryDirectory(dir=a.folder) as folder:
+        parts = Path(folder) / "parts"
+        make_parts(parts)
+        for kind, name in TARGETS.items():
+            run = KilledScoring(model, parts, Path(folder) / name)
+            _, whole_seconds = kill_after_seconds(run.command, None, run.has_begun)
+            whole, killed, resumed, found = run.take(), 0, 0, []
+            while True:
+                left = whole_seconds * max(1 - run.parts_done() / PARTS, 0.1)
+                wait = chance.random() * left if killed < a.kills else None
+                if kill_after_seconds(run.command, wait, run.has_begun)[0]:
+                    killed, resumed = killed + 1, resumed + (run.parts_done() > 0)
+                    print(f"{kind}: killed with {run.parts_done()} parts done", file=sys.stderr, flush=True)
+                    continue
+                found.append(differences(whole, run.take()))
+                print(f"{kind}: ended, {found[-1]}", file=sys.stderr, flush=True)
+                if wait is None:
+                    break
+            counts = pd.DataFrame(found).sum().to_dict()
+            lines.append({"target": kind, "rows": len(whole), "kills": killed, "went on": resumed, **counts})
+    pd.DataFrame(lines).to_csv(a.out.with_name("scoring_kills.csv"), index=False)
+    print(pd.DataFrame(lines).to_string(index=False))
+
+
+def make_parts(folder):
+    """Write a folder of parts, with an identifier for every row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    for number in range(PARTS):
+        table, _ = rows_of(PART, 1 + number)
+        ids = pa.array(range(number * PART, (number + 1) * PART))
+        pq.write_table(table.append_column("id", ids), folder / f"part-{number:02d}.parquet")
+
+
 def lines_of(path):
     import pandas as pd
 
@@ -377,11 +454,12 @@ def summary(a):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("speed", "stages", "growth", "summary", "one"))
+    parser.add_argument("part", choices=("speed", "stages", "growth", "kills", "summary", "one"))
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "deepsep-scoring")
     parser.add_argument("--rows", type=int, default=250_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--program", choices=PROGRAMS)
     parser.add_argument("--files", nargs=4)
     parser.add_argument("--out", type=Path, default=RESULTS / "scoring.csv")

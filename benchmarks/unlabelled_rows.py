@@ -2,6 +2,7 @@
 
     python benchmarks/unlabelled_rows.py curve FOLDER          # accuracy against unlabelled rows: an hour on one core
     python benchmarks/unlabelled_rows.py growth                # time and memory of deepsep fit: an hour on two cores
+    python benchmarks/unlabelled_rows.py choosing              # memory to choose rows of a hundred million: minutes
     python benchmarks/unlabelled_rows.py summary
 
 FOLDER holds Parquet files with a `label` column; `tables.py` says how they become matrices. Of each population, a draw
@@ -19,6 +20,7 @@ import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from functools import lru_cache
@@ -221,6 +223,39 @@ def growth(a):
             pd.DataFrame(lines).to_csv(out, index=False, lineterminator="\n")
 
 
+CHOOSING = r"""
+import pathlib, re, sys, time
+from deepsep.table.sampling import ENOUGH, IN_MEMORY, choose_rows, open_tables
+def peak():
+    return int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) * 1024
+how = {"n": ENOUGH, "in_memory": ENOUGH} if sys.argv[2] == "20000" else {"n": None, "in_memory": IN_MEMORY}
+with open_tables(pathlib.Path(sys.argv[1])) as tables:
+    before, start = peak(), time.process_time()
+    choose_rows(tables, label="label", seed=0, **how)
+    print(peak() - before, time.process_time() - start)
+"""
+
+
+def choosing(a):
+    """Measure what it takes to choose the rows to learn from, which holds arrays of the length of the table."""
+    lines, text = [], pa.string()
+    with tempfile.TemporaryDirectory(dir=a.folder) as folder:
+        for rows in (10_000_000, 100_000_000):
+            place = Path(folder) / f"{rows}.parquet"
+            with pq.ParquetWriter(place, pa.schema({"label": text})) as writer:
+                for _ in range(0, rows, 1_000_000):
+                    label = pa.array(["gold", "blue"] * 25 + [None] * 999_950, text)
+                    writer.write_table(pa.table({"label": label}))
+            for unlabelled in ("20000", "all"):
+                command = [sys.executable, "-c", CHOOSING, place, unlabelled]
+                done = subprocess.run([*map(str, command)], check=True, capture_output=True, text=True)
+                memory, seconds = map(float, done.stdout.split())
+                line = {"unlabelled": unlabelled, "rows": rows, "bytes_per_row": round(memory / rows, 1)}
+                lines.append(line | {"processor_seconds": round(seconds, 1)})
+                print(lines[-1], file=sys.stderr, flush=True)
+    pd.DataFrame(lines).to_csv(a.out / "choosing_rows.csv", index=False, lineterminator="\n")
+
+
 def summary(a):
     """Print the mean accuracies, and time and memory with their exponents from one size to the next."""
     frame = pd.read_csv(a.out / "unlabelled_curve.csv")
@@ -235,7 +270,7 @@ def summary(a):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("curve", "growth", "summary"))
+    parser.add_argument("part", choices=("curve", "growth", "choosing", "summary"))
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--rows", default="10000,100000,1000000,10000000")

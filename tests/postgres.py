@@ -30,9 +30,12 @@ def other_user() -> str | None:
 
 
 class Server:
-    """A running server; ``url`` is for its administrator, ``anna`` needs a password."""
+    """A running server; ``url`` is for its administrator, ``anna`` needs a password.
 
-    def __init__(self) -> None:
+    Tests do without ``fsync``, by which a commit waits for the disk, as a server does that keeps data.
+    """
+
+    def __init__(self, *, fsync: bool = False) -> None:
         tools, user = programs(), other_user()
         assert tools is not None
         self.folder = Path(tempfile.mkdtemp(prefix="deepsep-pg-"))
@@ -45,7 +48,7 @@ class Server:
         subprocess.run(setup, check=True, **quiet, **settings)
         rules = data / "pg_hba.conf"
         rules.write_text("local all anna scram-sha-256\n" + rules.read_text())
-        options = {"listen_addresses": "", "unix_socket_directories": self.folder, "fsync": "off"}
+        options = {"listen_addresses": "", "unix_socket_directories": self.folder, "fsync": "on" if fsync else "off"}
         chosen = [f"--{name}={value}" for name, value in options.items()]
         command = [tools / "postgres", "-D", data, *chosen]
         self._server = subprocess.Popen(command, **quiet, **settings)
