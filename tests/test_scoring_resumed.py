@@ -38,6 +38,23 @@ score_file(sys.argv[1], sys.argv[2], sys.argv[3], batch_rows=50, id=sys.argv[5] 
 """
 
 
+# Kills itself when it has placed this many files of the target.
+KILLED_AT_THE_END = """
+import os, signal, sys
+import deepsep.scoring.journal as journal
+from deepsep.scoring import score_file
+left = [int(sys.argv[4])]
+real = journal._place_file
+def place_file(*args, **settings):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(*args, **settings)
+journal._place_file = place_file
+score_file(sys.argv[1], sys.argv[2], sys.argv[3], id="key")
+"""
+
+
 def rows(n=600, seed=0):
     rng = np.random.default_rng(seed)
     plan = rng.choice(["free", "pro", "team"], n)
@@ -115,6 +132,16 @@ def test_no_row_is_lost_or_repeated(model, tmp_path, monkeypatch, source, target
     assert content(goal) == content(tmp_path / f"whole{goal.suffix}")
     assert summary(resumed) == summary(at_once)
     assert not [item for item in tmp_path.iterdir() if item.name.startswith(".")]
+
+
+@posix
+def test_no_part_is_lost_if_the_kill_comes_while_files_are_put_in_place(model, tmp_path):
+    place, goal = write_source(tmp_path / "parts"), tmp_path / "out"
+    command = [sys.executable, "-c", KILLED_AT_THE_END, model, place, goal, "2"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert score_file(model, place, goal, id="key")["rows"] == 600
+    score_file(model, place, tmp_path / "whole", id="key")
+    assert content(goal) == content(tmp_path / "whole")
 
 
 @posix

@@ -208,7 +208,7 @@ def score_file(
             if len(failed) == n_files:
                 raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
             shutil.rmtree(journal.folder / "out", ignore_errors=True)
-            local.assemble_parts(scoring.scorer, parts, scoring.options, keep=bool(failed))
+            local.assemble_parts(scoring.scorer, parts, scoring.options)
             beside.unlink(missing_ok=True)  # it is about the earlier target
             _move(journal.folder / "out" / ("" if to_folder else goal.name), goal, hidden_name(goal, "old"))
             if failed:

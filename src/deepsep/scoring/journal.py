@@ -117,12 +117,12 @@ class Journal:
         return self.folder / "pieces" / f"{name}-{number}.parquet"
 
 
-def assemble(pieces: Sequence[Piece], target: Path, writer: Writer, *, keep: bool) -> None:
-    """Write pieces to their target; the only piece of a Parquet file is the file, and is moved unless it is kept."""
+def assemble(pieces: Sequence[Piece], target: Path, writer: Writer) -> None:
+    """Write pieces to their target, and leave them as they are: a run that is killed here is resumed from them."""
     pieces = [piece for piece in pieces if piece.rows] or list(pieces[:1])
     target.parent.mkdir(parents=True, exist_ok=True)
     if len(pieces) == 1 and target.suffix.lower() == ".parquet":
-        _place_file(pieces[0].path, target, keep=keep)
+        _place_file(pieces[0].path, target)
         return
     with writer:
         for piece in pieces:
@@ -133,10 +133,7 @@ def assemble(pieces: Sequence[Piece], target: Path, writer: Writer, *, keep: boo
                     writer.write_table(file.schema_arrow.empty_table())
 
 
-def _place_file(path: Path, target: Path, *, keep: bool) -> None:
-    if not keep:
-        os.replace(path, target)
-        return
+def _place_file(path: Path, target: Path) -> None:
     try:
         os.link(path, target)
     except OSError:  # not on this file system

@@ -47,13 +47,13 @@ def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], r
     return tallies
 
 
-def assemble_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], *, keep: bool) -> None:
+def assemble_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any]) -> None:
     """Write the pieces of all parts that could be read to their targets."""
     journal, classes = Journal(options["journal"]), options["decisions"].classes.tolist()
     for target, together in groupby(parts, key=lambda part: part.target):
         pieces = [piece for part in together for piece in journal.pieces(part.name, classes, None)]
         if pieces:
-            assemble(pieces, target, Writer(target, {}, options["provenance"]), keep=keep)
+            assemble(pieces, target, Writer(target, {}, options["provenance"]))
 
 
 def _columns(part: Part, id: str | None) -> list[str]:
