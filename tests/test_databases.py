@@ -487,6 +487,49 @@ def test_bad_queries(base: Base, model, sql, message) -> None:
     assert len(base.get(PEOPLE)) == ROWS
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from people; commit; drop table people",
+        "select * from people; delete from people",
+        "select * from people) as p; commit; drop table people; select * from (select * from people",
+        "delete from people",
+        "with gone as (delete from people returning *) select * from gone",
+    ],
+)
+def test_a_query_is_one_select(base: Base, model, sql, tmp_path) -> None:
+    for target in (("--to", "scores"), ("-o", tmp_path / "out.parquet")):
+        result = run("score", model, "--from", base.address, "--query", sql, "--id", "customer", *target)
+        assert result.exit_code == 2, result.output
+        assert "Correct the query; it must be one select." in result.stderr
+        assert len(base.get(PEOPLE)) == ROWS
+
+
+@pytest.mark.parametrize("base", ["duckdb"], indirect=True)
+def test_a_function_that_writes(base: Base, model, tmp_path) -> None:
+    base.do("create sequence numbers")
+    sql = "select *, nextval('numbers') as n from people"
+    for target in (("--to", "scores"), ("-o", tmp_path / "out.parquet")):
+        result = run("score", model, "--from", base.address, "--query", sql, "--id", "customer", *target)
+        assert result.exit_code == 2, result.output
+        assert "read-only mode. A query cannot write. Correct the query; it must be one select." in result.stderr
+    assert base.get("select nextval('numbers') as n")["n"].tolist() == [1]
+
+
+@pytest.mark.parametrize("base", ["duckdb"], indirect=True)
+def test_a_reader_stays_a_reader(base: Base) -> None:
+    with open_reader(base.address, beside_writer=True) as connection:
+        connection.commit()
+        with pytest.raises(DataError, match="read-only mode"):
+            connection.execute("delete from people")
+
+
+@pytest.mark.parametrize("base", ["duckdb"], indirect=True)
+@pytest.mark.parametrize("sql", ["from people", "table people", "pivot people on plan using count(*)"])
+def test_queries_in_the_words_of_duckdb(base: Base, sql) -> None:
+    assert len(read_table(base.query(f"{sql} -- all\n;"), id="customer")) == ROWS
+
+
 def test_a_column_that_occurs_twice(postgresql: Base, model) -> None:
     with pytest.raises(DataError, match="the query repeats 1 column names"):
         score_query(model, postgresql.query("select *, 1 as age from people"), "scores", id="customer")

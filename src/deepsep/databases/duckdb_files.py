@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deepsep.databases.connections import Connection, in_batches, literal, quoted
+from deepsep.databases.connections import ONE_SELECT, Connection, in_batches, literal, quoted
 from deepsep.errors import DataError, missing_package
 
 KEYS = {
@@ -35,8 +35,10 @@ class DuckDB(Connection):
     any_case = True
     mistakes: ClassVar = {
         "does not exist": "Check the names in the query.",
+        "data-modifying statement": ONE_SELECT,
         "binder error": "Correct the query.",
-        "parser error": "Correct the query.",
+        "parser error": ONE_SELECT,
+        "read-only mode": f"A query cannot write. {ONE_SELECT}",
         "conversion error": "Convert the column in the query, such as try_cast(age as double) as age.",
         "permission denied": "Ask for permission to write to the file and its folder.",
     }
@@ -57,7 +59,8 @@ class DuckDB(Connection):
             self._connection = driver.connect(place, read_only=read_only and not shared)
         for setting, value in SETTINGS.items():
             self.execute(f"set {setting} = {value}")
-        self.execute("begin transaction read only" if read_only else "begin")
+        self._begin = "begin transaction read only" if read_only else "begin"
+        self.execute(self._begin)
 
     def _clear(self) -> Any:
         return self.clear_errors(self._errors)
@@ -74,7 +77,12 @@ class DuckDB(Connection):
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Return the columns of a query, with their types as the system calls them."""
-        return [(name, kind) for name, kind, *_ in self.fetch(f"describe {query}")]
+        sql = f"describe select * from ({query}\n)"
+        with self._clear():
+            statements = self._connection.extract_statements(sql)
+        if len(statements) > 1:  # DuckDB would run them all, and one could end the transaction that cannot write
+            raise DataError(f"{self.place}: the query has several statements. {ONE_SELECT}")
+        return [(name, kind) for name, kind, *_ in self.fetch(sql)]
 
     def readable(self, name: str, kind: str) -> str:
         """Return the expression that reads a column of a type as something that a table in a file can hold."""
@@ -118,12 +126,12 @@ class DuckDB(Connection):
     def commit(self) -> None:
         """End the transaction; what it wrote stays."""
         self.execute("commit")
-        self.execute("begin")
+        self.execute(self._begin)
 
     def rollback(self) -> None:
         """End the transaction; what it wrote is undone."""
         self.execute("rollback")
-        self.execute("begin")
+        self.execute(self._begin)
 
     def close(self) -> None:
         """Close the connection."""
