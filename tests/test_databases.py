@@ -601,15 +601,72 @@ def test_no_rows_give_an_empty_table(base: Base, model, expected) -> None:
         "postgres://anna:hunter2#x@db/shop",
         "postgresql://db/shop?user=anna&password=hunter2",
         "POSTGRESQL://anna:hun/ter2@db/shop",
+        "POSTGRESQL://anna:hun/te?ter2@db/shop",
+        "postgresql://anna:hun?ter2@db/shop",
+        "postgresql://anna%3Ahunter2@db/shop",
+        "postgresql://db/shop?user=anna&passwor%64=hunter2",
+        "postgresql://db/shop?sslpassword=hunter2",
         "mysql://anna:hunter2@db/shop",
+        "jdbc:postgresql://db/shop?user=anna&password=hunter2",
+        " postgresql://anna:hunter2@db/shop",
+        "anna:hunter2@db/shop",
+        "connect_timeout=3 host=db password = hunter2",
     ],
 )
-def test_a_password_in_a_url_is_refused_and_not_shown(url, model, tmp_path) -> None:
-    result = run("score", model, "--from", url, "--query", "select 1", "--id", "a", "--to", "scores")
+@pytest.mark.parametrize("option", ["--from", "--database"])
+def test_a_password_in_an_address_is_refused_and_not_shown(url, option, model, people) -> None:
+    rows = (option, url, "--query", "select 1") if option == "--from" else (people, option, url)
+    result = run("score", model, *rows, "--id", "id", "--to", "scores")
     assert result.exit_code == 2
-    assert "--from contains a password" in result.stderr
+    assert f"the address in {option} contains a password" in result.stderr
     assert "PGPASSWORD" in result.stderr
     assert "ter2" not in result.output
+
+
+@pytest.mark.parametrize("option", ["--from", "--database"])
+@pytest.mark.parametrize(
+    "place", ["host=db password=hunter2", "dbname = shop user=anna", "PASSWORD='hunter 2' host=db"]
+)
+def test_keywords_of_libpq_are_refused_and_not_shown(place, option, model, people) -> None:
+    rows = (option, place, "--query", "select 1") if option == "--from" else (people, option, place)
+    result = run("score", model, *rows, "--id", "id", "--to", "scores")
+    assert result.exit_code == 2
+    assert f"{option} takes no keywords such as host=. Name postgresql://user@host/database" in result.stderr
+    assert "PGPASSWORD in the environment, or write the password to ~/.pgpass" in result.stderr
+    assert not any(word in result.output for word in ("hunter", "shop", "anna"))
+
+
+@pytest.mark.parametrize("option", ["--from", "--database"])
+def test_another_system_is_named_with_its_option(option, model, people) -> None:
+    rows = (
+        (option, "mysql://db/shop", "--query", "select 1") if option == "--from" else (people, option, "mysql://db/x")
+    )
+    result = run("score", model, *rows, "--id", "id", "--to", "scores")
+    assert result.exit_code == 2
+    assert f"{option} 'mysql://db/" in result.stderr
+    assert "deepsep reads no databases of 'mysql'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://h:5432/d?user=anna@corp",
+        "postgresql://anna@[::1]:5432/d?application_name=a:b@c",
+        "postgresql://anna%40corp@db:5432/shop",
+        "postgresql://h1:5432,h2:5433/d?options=-csearch_path%3Dmy_password",
+        "postgresql:///d?host=/run/postgresql&passfile=/home/anna/.pgpass",
+    ],
+)
+def test_addresses_without_a_password(url) -> None:
+    assert Address.of(url) == Address("postgresql", url)
+
+
+def test_a_file_whose_name_looks_like_an_address(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "host=db").mkdir()
+    for name in ("host=db/password=a.sqlite", "a:b@c.sqlite"):
+        Path(name).write_bytes(b"SQLite format 3\x00")
+        assert Address.of(name) == Address("sqlite", name)
 
 
 def test_a_missing_or_wrong_password(server, model, monkeypatch) -> None:
