@@ -299,7 +299,7 @@ def test_a_second_call_goes_on_where_the_first_stopped(base: Base, model, expect
     last = int(expected["customer"][999])
     assert str(failure.value) == (
         f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
-        "The same command goes on from there."
+        "Once that is mended, the same command goes on from there."
     )
     same(base.scores(), expected[:1_000])
     done = score_query(model, base.query(), "scores", id="customer", batch_rows=600)
@@ -452,6 +452,26 @@ def test_a_failed_replacement_leaves_the_earlier_predictions(base: Base, model, 
     same(base.scores(), expected)
 
 
+@pytest.mark.parametrize("batch", [500, 20_000])
+def test_a_value_of_another_type_in_the_middle_is_named_by_its_key(base: Base, model, expected, batch) -> None:
+    key = int(expected["customer"][1_700])
+    values = f"cast(case customer when {key} then 'forty' else cast(age as varchar(20)) end as varchar(20))"
+    query = base.query(f"select customer, {values} as age, plan, visits from people")
+    with pytest.raises(DataError) as failure:
+        score_query(model, query, "scores", id="customer", batch_rows=batch)
+    assert f"'forty' here)\nFirst in the row with the key {key}. Mend such rows, or leave them out. " in str(
+        failure.value
+    )
+    if batch == 500:
+        assert str(failure.value).endswith(
+            "1,500 in whole batches. Once that is mended, the same command goes on from there."
+        )
+        score_query(model, base.query(), "scores", id="customer")
+        same(base.scores(), expected)
+    else:
+        assert str(failure.value).endswith("Nothing was written.")
+
+
 def test_a_key_that_is_repeated_is_found_before_anything_is_written(base: Base, model) -> None:
     twice = "select * from people union all select * from people where customer = 1501"
     with pytest.raises(DataError, match=r"'customer' is not unique: 3,001 rows have 3,000 keys"):
@@ -474,7 +494,7 @@ def test_a_key_that_is_repeated_is_found_before_anything_is_written(base: Base, 
         ("select customer, age, plan from people", "missing"),
         (
             "select customer, plan as age, plan, visits from people",
-            "changed type: 'age'.*\nNothing was written",
+            r"changed type: 'age'.*\nFirst in the row with the key 1\. Mend .* Nothing was written",
         ),
         ("select age as who, plan, age, visits from people", "'customer' not found"),
         ("select customer * 1.5e0 as customer, age, plan, visits from people", "the key 'customer' is of the type"),
@@ -894,7 +914,7 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
     last = int(table["customer"][999])
     assert str(failure.value) == (
         f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
-        "The same command goes on from there."
+        "Once that is mended, the same command goes on from there."
     )
     done = score_to_table(model, file, "scores", **where | {"batch_rows": 600})
     assert (done["already"], done["rows"]) == (1_000, ROWS - 1_000)

@@ -55,6 +55,7 @@ class DuckDB(Connection):
         except ImportError as error:
             raise missing_package("a DuckDB file", "duckdb") from error
         self._errors = driver.Error
+        self._reading: Any = None  # gives rows; unless it is closed, it keeps this process from opening the file again
         with self._clear():
             self._connection = driver.connect(place, read_only=read_only and not shared)
         for setting, value in SETTINGS.items():
@@ -112,7 +113,8 @@ class DuckDB(Connection):
     def stream(self, query: str, rows: int) -> Iterator[Any]:
         """Yield the rows of a query as Arrow tables, in bounded memory."""
         with self._clear():
-            yield from in_batches(iter(self._connection.sql(query).to_arrow_reader(rows)), rows)
+            self._reading = self._connection.sql(query).to_arrow_reader(rows)
+            yield from in_batches(iter(self._reading), rows)
 
     def append(self, table: tuple[str, ...], rows: Any) -> None:
         """Append an Arrow table to a table, in the current transaction."""
@@ -134,6 +136,8 @@ class DuckDB(Connection):
         self.execute(self._begin)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; rows that are still to come are not waited for."""
         with self._clear():
+            if self._reading is not None:
+                self._reading.close()
             self._connection.close()

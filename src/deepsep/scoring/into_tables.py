@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from deepsep.errors import DeepSepError, ParameterError, Setting
+from deepsep.errors import DataError, DeepSepError, ParameterError, Setting
 from deepsep.scoring.local import score_to_database
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
@@ -33,8 +33,8 @@ def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress
     try:
         tallies = scoring.score(partial(score_to_database, table=table), parts, progress)
     except DeepSepError as error:
-        gap = " " if error.text.endswith(".") else "\n"
-        raise type(error)(f"{error.text}{gap}{_written(table, already)}", **error.settings) from error
+        first = isinstance(error, DataError)
+        raise error.followed_by(_written(table, already, mend_first=first)) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"Interrupted. {_written(table, already)}") from None
     failed = {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
@@ -69,12 +69,13 @@ def settings_of(scoring: Scoring) -> dict[str, Any]:
     }
 
 
-def _written(table: ScoresTable, already: int) -> str:
+def _written(table: ScoresTable, already: int, *, mend_first: bool = False) -> str:
     """Return what a table has after a failure, and how to go on."""
     before = f"{already:,} rows from before" if already else ""
     if not table.rows:
         return f"Nothing was written{f'; the table {table.name} has {before}' if already else ''}."
+    again = "Once that is mended, the same command goes on" if mend_first else "The same command goes on"
     return (
         f"The table {table.name} has all rows up to the key {table.last_key!r}: {table.rows:,} in whole batches"
-        f"{f', and {before}' if already else ''}. The same command goes on from there."
+        f"{f', and {before}' if already else ''}. {again} from there."
     )
