@@ -923,7 +923,8 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
     assert score_to_table(model, file, "scores", **where)["rows"] == 0
 
 
-def test_a_query_begins_and_a_file_goes_on(base: Base, model, table, expected, tmp_path) -> None:
+def test_a_query_begins_and_a_file_goes_on(base: Base, model, table, expected, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("deepsep.scoring.scores_tables.ASKED", 700)
     score_query(model, base.query(f"{PEOPLE} where customer < 3000"), "scores", id="customer")
     done = score_to_table(model, write(table, tmp_path / "people.csv"), "scores", database=base.address, id="customer")
     assert done["already"] + done["rows"] == ROWS
