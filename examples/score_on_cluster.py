@@ -36,5 +36,5 @@ class Scorer:
 
 def spark_schema(result: pd.DataFrame) -> str:
     """Return the columns of a result in Spark's words."""
-    types = {"i": "bigint", "f": "double", "b": "boolean"}
+    types = {"i": "bigint", "f": "double", "b": "boolean", "M": "timestamp"}
     return ", ".join(f"`{name}` {types.get(kind.kind, 'string')}" for name, kind in result.dtypes.items())

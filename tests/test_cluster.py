@@ -1,22 +1,29 @@
 """Fits on a Ray cluster: the solution of one machine, the same bits with any number of workers, and after deaths."""
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import deepsep_process
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from typer.testing import CliRunner
 
-from deepsep import TSVM, Committee, DeepSep, for_table, load, method
+from deepsep import TSVM, Committee, DeepSep, for_table, load, method, save
 from deepsep.cli import app
 from deepsep.cluster import on_ray
+from deepsep.cluster.connection import connected
 from deepsep.cluster.sharded_rows import ShardedRows, ShardedRowsMaker
 from deepsep.cluster.workers import MOST_DEATHS, Workers
 from deepsep.errors import DeepSepError, ParameterError
@@ -365,6 +372,96 @@ def test_where_no_cluster_answers(address, monkeypatch):
         on_ray(TSVM(), address=address),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("address", "variable", "asked"),
+    [
+        (None, None, {"address": "local", "num_cpus": 2}),
+        (None, "", {"address": "local", "num_cpus": 2}),
+        (None, "auto", {"address": "auto"}),
+        ("auto", "127.0.0.1:1", {"address": "auto"}),
+        ("local", "auto", {"address": "local", "num_cpus": 2}),
+    ],
+)
+def test_which_cluster_is_joined(address, variable, asked, monkeypatch):
+    """Never one that happens to run on this machine: it is asked for, with address or RAY_ADDRESS."""
+    calls = []
+    fake = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda **options: calls.append(options),
+        cluster_resources=lambda: {"CPU": 2.0},
+        shutdown=lambda: calls.append("shutdown"),
+    )
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("RAY_ADDRESS", variable)
+    with connected("a test", address, 2) as (ray, workers):
+        assert (ray, workers) == (fake, 2)
+    options, end = calls
+    assert {name: options[name] for name in ("address", "num_cpus") if name in options} == asked
+    assert end == "shutdown"
+
+
+def test_a_cluster_of_the_environment_that_does_not_answer(monkeypatch):
+    ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    with pytest.raises(ParameterError, match=r"^RAY_ADDRESS=127.0.0.1:1: no Ray cluster answers"), on_ray(TSVM()):
+        pass
+
+
+HEAD = """
+import ray
+from ray._private.utils import write_ray_address
+address = ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="ERROR").address_info["address"]
+write_ray_address(address)  # as `ray start --head` does, so that ray.init() without an address finds it
+print(address, flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def head(monkeypatch):
+    """The address of a cluster of two CPUs that runs on this machine, in a process of its own."""
+    pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    folder = tempfile.mkdtemp(prefix="deepsep-ray-")  # short, since it is part of the names of sockets
+    monkeypatch.setenv("RAY_TMPDIR", folder)
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with subprocess.Popen(
+        [sys.executable, "-c", HEAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as own:
+        yield own.stdout.readline().strip()
+        own.communicate("\n")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_a_cluster_on_this_machine_is_joined_if_it_is_named_and_not_disturbed_otherwise(head, tmp_path):
+    X, y = table(400)
+    frame = pd.DataFrame(X, columns=list("uvwxyz"))
+    save(for_table(method("logistic-regression")).fit(frame, y), tmp_path / "model")
+    (tmp_path / "parts").mkdir()
+    for part, rows in enumerate(np.array_split(np.arange(len(X)), 3)):
+        frame.iloc[rows].to_parquet(tmp_path / "parts" / f"{part}.parquet", index=False)
+
+    def score(name, *options):
+        where = ("-o", tmp_path / name, "--engine", "ray", *options)
+        return deepsep_process("score", tmp_path / "model", tmp_path / "parts", *where)
+
+    joined = score("joined", "--address", head, "--workers", 2)
+    assert joined.returncode == 0, joined.stderr
+    assert "Scored 400 rows" in joined.stdout
+    crowded = score("crowded", "--address", head, "--workers", 3)
+    assert crowded.returncode == 2
+    assert "--workers 3, but the Ray cluster has 2 CPUs" in crowded.stderr
+    started = score("started", "--workers", 3)
+    assert started.returncode == 0, started.stderr
+    for part in (tmp_path / "joined").glob("*.parquet"):
+        pd.testing.assert_frame_equal(pd.read_parquet(part), pd.read_parquet(tmp_path / "started" / part.name))
 
 
 @pytest.mark.slow

@@ -404,7 +404,7 @@ def test_a_second_call_goes_on_where_the_first_stopped(base: Base, model, expect
     last = int(expected["customer"][999])
     assert str(failure.value) == (
         f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
-        "The same command goes on from there."
+        "Once that is mended, the same command goes on from there."
     )
     same(base.scores(), expected[:1_000])
     done = score_query(model, base.query(), "scores", id="customer", batch_rows=600)
@@ -557,6 +557,26 @@ def test_a_failed_replacement_leaves_the_earlier_predictions(base: Base, model, 
     same(base.scores(), expected)
 
 
+@pytest.mark.parametrize("batch", [500, 20_000])
+def test_a_value_of_another_type_in_the_middle_is_named_by_its_key(base: Base, model, expected, batch) -> None:
+    key = int(expected["customer"][1_700])
+    values = f"cast(case customer when {key} then 'forty' else cast(age as varchar(20)) end as varchar(20))"
+    query = base.query(f"select customer, {values} as age, plan, visits from people")
+    with pytest.raises(DataError) as failure:
+        score_query(model, query, "scores", id="customer", batch_rows=batch)
+    assert f"'forty' here)\nFirst in the row with the key {key}. Mend such rows, or leave them out. " in str(
+        failure.value
+    )
+    if batch == 500:
+        assert str(failure.value).endswith(
+            "1,500 in whole batches. Once that is mended, the same command goes on from there."
+        )
+        score_query(model, base.query(), "scores", id="customer")
+        same(base.scores(), expected)
+    else:
+        assert str(failure.value).endswith("Nothing was written.")
+
+
 def test_a_key_that_is_repeated_is_found_before_anything_is_written(base: Base, model) -> None:
     twice = "select * from people union all select * from people where customer = 1501"
     with pytest.raises(DataError, match=r"'customer' is not unique: 3,001 rows have 3,000 keys"):
@@ -579,7 +599,7 @@ def test_a_key_that_is_repeated_is_found_before_anything_is_written(base: Base, 
         ("select customer, age, plan from people", "missing"),
         (
             "select customer, plan as age, plan, visits from people",
-            "changed type: 'age'.*\nNothing was written",
+            r"changed type: 'age'.*\nFirst in the row with the key 1\. Mend .* Nothing was written",
         ),
         ("select age as who, plan, age, visits from people", "'customer' not found"),
         ("select customer * 1.5e0 as customer, age, plan, visits from people", "the key 'customer' is of the type"),
@@ -590,6 +610,49 @@ def test_bad_queries(base: Base, model, sql, message) -> None:
     with pytest.raises(DataError, match=message):
         score_query(model, base.query(sql), "scores", id="customer")
     assert len(base.get(PEOPLE)) == ROWS
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from people; commit; drop table people",
+        "select * from people; delete from people",
+        "select * from people) as p; commit; drop table people; select * from (select * from people",
+        "delete from people",
+        "with gone as (delete from people returning *) select * from gone",
+    ],
+)
+def test_a_query_is_one_select(base: Base, model, sql, tmp_path) -> None:
+    for target in (("--to", "scores"), ("-o", tmp_path / "out.parquet")):
+        result = run("score", model, "--from", base.address, "--query", sql, "--id", "customer", *target)
+        assert result.exit_code == 2, result.output
+        assert "Correct the query; it must be one select." in result.stderr
+        assert len(base.get(PEOPLE)) == ROWS
+
+
+@pytest.mark.parametrize("base", ["duckdb"], indirect=True)
+def test_a_function_that_writes(base: Base, model, tmp_path) -> None:
+    base.do("create sequence numbers")
+    sql = "select *, nextval('numbers') as n from people"
+    for target in (("--to", "scores"), ("-o", tmp_path / "out.parquet")):
+        result = run("score", model, "--from", base.address, "--query", sql, "--id", "customer", *target)
+        assert result.exit_code == 2, result.output
+        assert "read-only mode. A query cannot write. Correct the query; it must be one select." in result.stderr
+    assert base.get("select nextval('numbers') as n")["n"].tolist() == [1]
+
+
+@pytest.mark.parametrize("base", ["duckdb"], indirect=True)
+def test_a_reader_stays_a_reader(base: Base) -> None:
+    with open_reader(base.address, beside_writer=True) as connection:
+        connection.commit()
+        with pytest.raises(DataError, match="read-only mode"):
+            connection.execute("delete from people")
+
+
+@pytest.mark.parametrize("base", ["duckdb"], indirect=True)
+@pytest.mark.parametrize("sql", ["from people", "table people", "pivot people on plan using count(*)"])
+def test_queries_in_the_words_of_duckdb(base: Base, sql) -> None:
+    assert len(read_table(base.query(f"{sql} -- all\n;"), id="customer")) == ROWS
 
 
 def test_a_column_that_occurs_twice(postgresql: Base, model) -> None:
@@ -663,15 +726,72 @@ def test_no_rows_give_an_empty_table(base: Base, model, expected) -> None:
         "postgres://anna:hunter2#x@db/shop",
         "postgresql://db/shop?user=anna&password=hunter2",
         "POSTGRESQL://anna:hun/ter2@db/shop",
+        "POSTGRESQL://anna:hun/te?ter2@db/shop",
+        "postgresql://anna:hun?ter2@db/shop",
+        "postgresql://anna%3Ahunter2@db/shop",
+        "postgresql://db/shop?user=anna&passwor%64=hunter2",
+        "postgresql://db/shop?sslpassword=hunter2",
         "mysql://anna:hunter2@db/shop",
+        "jdbc:postgresql://db/shop?user=anna&password=hunter2",
+        " postgresql://anna:hunter2@db/shop",
+        "anna:hunter2@db/shop",
+        "connect_timeout=3 host=db password = hunter2",
     ],
 )
-def test_a_password_in_a_url_is_refused_and_not_shown(url, model, tmp_path) -> None:
-    result = run("score", model, "--from", url, "--query", "select 1", "--id", "a", "--to", "scores")
+@pytest.mark.parametrize("option", ["--from", "--database"])
+def test_a_password_in_an_address_is_refused_and_not_shown(url, option, model, people) -> None:
+    rows = (option, url, "--query", "select 1") if option == "--from" else (people, option, url)
+    result = run("score", model, *rows, "--id", "id", "--to", "scores")
     assert result.exit_code == 2
-    assert "--from contains a password" in result.stderr
+    assert f"the address in {option} contains a password" in result.stderr
     assert "PGPASSWORD" in result.stderr
     assert "ter2" not in result.output
+
+
+@pytest.mark.parametrize("option", ["--from", "--database"])
+@pytest.mark.parametrize(
+    "place", ["host=db password=hunter2", "dbname = shop user=anna", "PASSWORD='hunter 2' host=db"]
+)
+def test_keywords_of_libpq_are_refused_and_not_shown(place, option, model, people) -> None:
+    rows = (option, place, "--query", "select 1") if option == "--from" else (people, option, place)
+    result = run("score", model, *rows, "--id", "id", "--to", "scores")
+    assert result.exit_code == 2
+    assert f"{option} takes no keywords such as host=. Name postgresql://user@host/database" in result.stderr
+    assert "PGPASSWORD in the environment, or write the password to ~/.pgpass" in result.stderr
+    assert not any(word in result.output for word in ("hunter", "shop", "anna"))
+
+
+@pytest.mark.parametrize("option", ["--from", "--database"])
+def test_another_system_is_named_with_its_option(option, model, people) -> None:
+    rows = (
+        (option, "mysql://db/shop", "--query", "select 1") if option == "--from" else (people, option, "mysql://db/x")
+    )
+    result = run("score", model, *rows, "--id", "id", "--to", "scores")
+    assert result.exit_code == 2
+    assert f"{option} 'mysql://db/" in result.stderr
+    assert "deepsep reads no databases of 'mysql'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://h:5432/d?user=anna@corp",
+        "postgresql://anna@[::1]:5432/d?application_name=a:b@c",
+        "postgresql://anna%40corp@db:5432/shop",
+        "postgresql://h1:5432,h2:5433/d?options=-csearch_path%3Dmy_password",
+        "postgresql:///d?host=/run/postgresql&passfile=/home/anna/.pgpass",
+    ],
+)
+def test_addresses_without_a_password(url) -> None:
+    assert Address.of(url) == Address("postgresql", url)
+
+
+def test_a_file_whose_name_looks_like_an_address(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "host=db").mkdir()
+    for name in ("host=db/password=a.sqlite", "a:b@c.sqlite"):
+        Path(name).write_bytes(b"SQLite format 3\x00")
+        assert Address.of(name) == Address("sqlite", name)
 
 
 def test_a_missing_or_wrong_password(server, model, monkeypatch) -> None:
@@ -899,7 +1019,7 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
     last = int(table["customer"][999])
     assert str(failure.value) == (
         f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
-        "The same command goes on from there."
+        "Once that is mended, the same command goes on from there."
     )
     done = score_to_table(model, file, "scores", **where | {"batch_rows": 600})
     assert (done["already"], done["rows"]) == (1_000, ROWS - 1_000)
@@ -908,7 +1028,8 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
     assert score_to_table(model, file, "scores", **where)["rows"] == 0
 
 
-def test_a_query_begins_and_a_file_goes_on(base: Base, model, table, expected, tmp_path) -> None:
+def test_a_query_begins_and_a_file_goes_on(base: Base, model, table, expected, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("deepsep.scoring.scores_tables.ASKED", 700)
     score_query(model, base.query(f"{PEOPLE} where customer < 3000"), "scores", id="customer")
     done = score_to_table(model, write(table, tmp_path / "people.csv"), "scores", database=base.address, id="customer")
     assert done["already"] + done["rows"] == ROWS

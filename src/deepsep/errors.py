@@ -8,7 +8,7 @@ name its options instead.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 MOST_SHOWN = 20  # values of an array that a message lists
 
@@ -64,6 +64,11 @@ class Worded(Exception):
         for key, setting in self.settings.items():
             message = message.replace(f"{{{key}}}", name(setting))
         return message
+
+    def followed_by(self, sentence: str) -> Self:
+        """Return the same message with another sentence, in a line of its own after a list."""
+        gap = " " if self.text.endswith(".") else "\n"
+        return type(self)(f"{self.text}{gap}{sentence}", **self.settings)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.text, self.settings)

@@ -9,7 +9,7 @@ OPTIONS = {
     "types": "--text",
     "batch_rows": "--batch-size",
     "coverage": "--sets",
-    "database": "--from",
+    "Query.database": "--from",
     "n_questions": "--number",
     "max_bytes": "DEEPSEP_MAX_BYTES in the environment",
 }

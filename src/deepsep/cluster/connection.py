@@ -14,6 +14,7 @@ from deepsep.core.checks import is_integer
 from deepsep.errors import ParameterError, Setting, missing_package
 
 PATIENCE = 10  # seconds for an address to answer
+HERE = "local"  # to Ray: start one, whatever runs on this machine
 
 
 @contextmanager
@@ -28,7 +29,7 @@ def connected(feature: str, address: str | None, workers: int | None) -> Iterato
     feature : str
         What needs Ray, for the message if it is not installed.
     address : str or None
-        Of a cluster. None: that of the variable RAY_ADDRESS, or one is started on this machine.
+        Of a cluster. None: that of the variable RAY_ADDRESS. "local", or neither: one is started on this machine.
     workers : int or None
         None: one for each CPU of the cluster.
     """
@@ -54,19 +55,25 @@ def connected(feature: str, address: str | None, workers: int | None) -> Iterato
             ray.shutdown()
 
 
+def address_of(address: str | None) -> str:
+    """Return the address of the cluster that was asked for, in the call or by RAY_ADDRESS, or else "local"."""
+    return address or os.environ.get("RAY_ADDRESS") or HERE
+
+
 def _join(ray: Any, address: str | None, workers: int | None) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    place = address or os.environ.get("RAY_ADDRESS")
-    if not place:
-        ray.init(num_cpus=workers, include_dashboard=False, **options)
+    place = address_of(address)
+    if place == HERE:
+        ray.init(address=HERE, num_cpus=workers, include_dashboard=False, **options)
         return
     try:
         _knock(place)
         ray.init(address=place, **options)
     except (OSError, RuntimeError, ValueError) as error:
         raise ParameterError(
-            f"{{address}}: no Ray cluster answers ({str(error).splitlines()[0]}). Start one with `ray start --head` "
-            "and name its address, or name none: one is then started on this machine.",
+            f"{'{address}' if address else f'RAY_ADDRESS={place}'}: no Ray cluster answers "
+            f"({str(error).splitlines()[0]}). Start one with `ray start --head` and name its address, or name none: "
+            "one is then started on this machine.",
             address=Setting("address", place),
         ) from error
 

@@ -55,7 +55,8 @@ def on_ray(
     model : TSVM, DeepSep or Committee, or a pipeline that ends in one
         The model to fit. It is not changed by it, and its clones are fitted here.
     address : str, optional
-        Address of the Ray cluster, such as "auto" or "10.0.0.1:6379". None: one is started on this machine.
+        Address of the Ray cluster, such as "auto" or "10.0.0.1:6379". None: that of the variable RAY_ADDRESS.
+        "local", or neither: one is started on this machine.
     workers : int, optional
         Processes with a CPU each. None: one for each CPU of the cluster.
     shard_rows : int, optional

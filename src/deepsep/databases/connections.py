@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from deepsep.errors import DatabaseError, DataError, DeepSepError
 
-INPUT = ("22", "23", "25", "28", "3D", "3F", "42")  # classes of SQLSTATE for what a user can mend; others are failures
+INPUT = ("0A", "22", "23", "25", "28", "3D", "3F", "42")  # SQLSTATE classes that a user can mend; others are failures
 PATIENCE = 10  # seconds to wait for a lock of another program
+ONE_SELECT = "Correct the query; it must be one select."
 
 
 def quoted(name: str) -> str:
@@ -112,7 +113,7 @@ class Connection(ABC):
         """Return the error for what a driver says."""
         said = re.sub(r"\s*(Query was:.*|SQLSTATE: \w*)$", "", str(error), flags=re.DOTALL)
         said = re.sub(r"^[A-Z_]+: (\[\w+\] )?", "", said)
-        text = f"{self.place}: {' '.join(said.split())[:400].rstrip('. ')}"
+        text = f"{self.place}: {' '.join(said.split())[:400].rstrip('.! ')}"
         for kind, cures in ((DataError, self.mistakes), (DatabaseError, self.failures)):
             for part, cure in cures.items():
                 if part in said.lower():

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deepsep.databases.connections import Connection, in_batches, literal, quoted
+from deepsep.databases.connections import ONE_SELECT, Connection, in_batches, literal, quoted
 from deepsep.errors import DataError, missing_package
 
 KEYS = {
@@ -35,8 +35,10 @@ class DuckDB(Connection):
     any_case = True
     mistakes: ClassVar = {
         "does not exist": "Check the names in the query.",
+        "data-modifying statement": ONE_SELECT,
         "binder error": "Correct the query.",
-        "parser error": "Correct the query.",
+        "parser error": ONE_SELECT,
+        "read-only mode": f"A query cannot write. {ONE_SELECT}",
         "conversion error": "Convert the column in the query, such as try_cast(age as double) as age.",
         "permission denied": "Ask for permission to write to the file and its folder.",
     }
@@ -53,11 +55,13 @@ class DuckDB(Connection):
         except ImportError as error:
             raise missing_package("a DuckDB file", "duckdb") from error
         self._errors = driver.Error
+        self._reading: Any = None  # gives rows; unless it is closed, it keeps this process from opening the file again
         with self._clear():
             self._connection = driver.connect(place, read_only=read_only and not shared)
         for setting, value in SETTINGS.items():
             self.execute(f"set {setting} = {value}")
-        self.execute("begin transaction read only" if read_only else "begin")
+        self._begin = "begin transaction read only" if read_only else "begin"
+        self.execute(self._begin)
 
     def _clear(self) -> Any:
         return self.clear_errors(self._errors)
@@ -74,7 +78,12 @@ class DuckDB(Connection):
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Return the columns of a query, with their types as the system calls them."""
-        return [(name, kind) for name, kind, *_ in self.fetch(f"describe {query}")]
+        sql = f"describe select * from ({query}\n)"
+        with self._clear():
+            statements = self._connection.extract_statements(sql)
+        if len(statements) > 1:  # DuckDB would run them all, and one could end the transaction that cannot write
+            raise DataError(f"{self.place}: the query has several statements. {ONE_SELECT}")
+        return [(name, kind) for name, kind, *_ in self.fetch(sql)]
 
     def readable(self, name: str, kind: str) -> str:
         """Return the expression that reads a column of a type as something that a table in a file can hold."""
@@ -104,7 +113,8 @@ class DuckDB(Connection):
     def stream(self, query: str, rows: int) -> Iterator[Any]:
         """Yield the rows of a query as Arrow tables, in bounded memory."""
         with self._clear():
-            yield from in_batches(iter(self._connection.sql(query).to_arrow_reader(rows)), rows)
+            self._reading = self._connection.sql(query).to_arrow_reader(rows)
+            yield from in_batches(iter(self._reading), rows)
 
     def append(self, table: tuple[str, ...], rows: Any) -> None:
         """Append an Arrow table to a table, in the current transaction."""
@@ -118,14 +128,16 @@ class DuckDB(Connection):
     def commit(self) -> None:
         """End the transaction; what it wrote stays."""
         self.execute("commit")
-        self.execute("begin")
+        self.execute(self._begin)
 
     def rollback(self) -> None:
         """End the transaction; what it wrote is undone."""
         self.execute("rollback")
-        self.execute("begin")
+        self.execute(self._begin)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; rows that are still to come are not waited for."""
         with self._clear():
+            if self._reading is not None:
+                self._reading.close()
             self._connection.close()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.databases.connections import PATIENCE, AdbcConnection, in_batches, literal, quoted
+from deepsep.databases.connections import ONE_SELECT, PATIENCE, AdbcConnection, in_batches, literal, quoted
 from deepsep.errors import DataError, missing_package
 
 NUMBERS = ("int2", "int4", "int8", "float4", "float8")
@@ -33,6 +33,9 @@ class PostgreSQL(AdbcConnection):
         "the user in the URL.",
         "no password supplied": "Set PGPASSWORD in the environment, or write the password to ~/.pgpass.",
         "does not exist": "Check the names in the URL and in the query.",
+        "syntax error": ONE_SELECT,
+        "multiple commands": ONE_SELECT,
+        "data-modifying statement": ONE_SELECT,
         "permission denied": "Ask for permission, or name another user in the URL.",
     }
     failures: ClassVar = {

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deepsep.databases.connections import PATIENCE, AdbcConnection, literal, quoted
+from deepsep.databases.connections import ONE_SELECT, PATIENCE, AdbcConnection, literal, quoted
 from deepsep.errors import DataError, missing_package
 
 SORTED = "deepsep_rows"  # a temporary table
@@ -27,7 +27,7 @@ class SQLite(AdbcConnection):
     mistakes: ClassVar = {
         "no such table": "Check the names in the query.",
         "no such column": "Check the names in the query.",
-        "syntax error": "Correct the query.",
+        "syntax error": ONE_SELECT,
         "type mismatch": "Convert the column in the query, such as cast(age as real) as age.",
         "readonly": "Ask for permission to write to the file and its folder.",
         "malformed": "The file is damaged. Restore it from a copy.",
@@ -48,6 +48,7 @@ class SQLite(AdbcConnection):
 
     def columns(self, query: str) -> list[tuple[str, str]]:
         """Return the columns of a query; values have types, columns have none."""
+        self.execute(f"explain {query}")  # a bracket that closes ours would hide what comes after it from the driver
         with self._clear(), self._connection.cursor() as cursor:
             cursor.execute(f"select * from ({query}\n) limit 0")
             return [(name, "") for name in cursor.fetch_arrow_table().column_names]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from deepsep.cluster.connection import address_of
 from deepsep.core.workers import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepError, missing_package
 from deepsep.experiments.cells import Cell, is_done, run_cell
@@ -219,7 +220,8 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
     def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
         started_here = not ray.is_initialized()
         if started_here:
-            ray.init(address=address, runtime_env={"env_vars": {"OMP_NUM_THREADS": "1"}}, log_to_driver=False)
+            one_thread = {"env_vars": {"OMP_NUM_THREADS": "1"}}
+            ray.init(address=address_of(address), runtime_env=one_thread, log_to_driver=False)
         try:
             remote = ray.remote(num_cpus=1)(attempt)
             waiting = [remote.remote(*task) for task in tasks]

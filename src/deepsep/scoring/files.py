@@ -91,7 +91,8 @@ def score_file(
         enough. All machines must reach source and target by the same paths. A worker that dies is replaced, and the
         rows are the same.
     address : str, optional
-        Address of the Ray cluster. None: one is started on this machine.
+        Address of the Ray cluster. None: that of the variable RAY_ADDRESS. "local", or neither: one is started on this
+        machine.
     workers : int, optional
         With "ray": how many workers score, with a CPU each. None: one for each CPU of the cluster.
     batch_rows : int, default=20_000

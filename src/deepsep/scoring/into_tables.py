@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from deepsep.errors import DeepSepError, ParameterError, Setting
+from deepsep.errors import DataError, DeepSepError, ParameterError, Setting
 from deepsep.scoring.local import score_to_database
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
 from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.scoring.student import describe
+
+AGAIN = "same command goes on from there."
 
 
 def check_key_given(id: str | None) -> None:
@@ -72,19 +74,21 @@ def saying_what_is_written(table: ScoresTable, already: int, go_on: str | None =
     try:
         yield
     except DeepSepError as error:
-        gap = " " if error.text.endswith(".") else "\n"
-        raise type(error)(f"{error.text}{gap}{_written(table, already, go_on)}", **error.settings) from error
+        first = "Once that is mended, the" if isinstance(error, DataError) else "The"
+        raise error.followed_by(_written(table, already, go_on or f"{first} {AGAIN}", bool(go_on))) from error
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"Interrupted. {_written(table, already, go_on)}") from None
+        raise KeyboardInterrupt(
+            f"Interrupted. {_written(table, already, go_on or f'The {AGAIN}', bool(go_on))}"
+        ) from None
 
 
-def _written(table: ScoresTable, already: int, go_on: str | None) -> str:
-    """Return what a table has after a failure, and how to go on."""
+def _written(table: ScoresTable, already: int, go_on: str, always: bool) -> str:
+    """Return what a table has after a failure, and how to go on; ``always``: also if it has nothing yet."""
     before = f"{already:,} rows from before" if already else ""
     if not table.rows:
         text = f"Nothing was written{f'; the table {table.name} has {before}' if already else ''}."
-        return text if go_on is None else f"{text} {go_on}"
+        return f"{text} {go_on}" if always else text
     return (
         f"The table {table.name} has all rows up to the key {table.last_key!r}: {table.rows:,} in whole batches"
-        f"{f', and {before}' if already else ''}. {go_on or 'The same command goes on from there.'}"
+        f"{f', and {before}' if already else ''}. {go_on}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -27,6 +27,7 @@ from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.frame import Scored, label_name, score_batch, score_rows
 from deepsep.scoring.journal import Journal, assemble, total
 from deepsep.scoring.leaving_out import LeavingOut
+from deepsep.scoring.new_rows import keys_of
 from deepsep.scoring.parts import Part, Report, UnreadablePart
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
 from deepsep.scoring.writing import MARK, Writer
@@ -191,7 +192,7 @@ def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int
     dictionaries = [] if compiled is None else compiled.dictionaries
     batches = _batches(part, options, dictionaries, skip)
 
-    def work(batch: Any, first_row: int) -> Scored:
+    def score(batch: Any, first_row: int) -> Scored:
         return score_batch(
             model,
             batch,
@@ -203,6 +204,18 @@ def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int
             in_parts=in_parts,
             predicting=predicting,
         )
+
+    def work(batch: Any, first_row: int) -> Scored:
+        try:
+            return score(batch, first_row)
+        except DataError as error:
+            if id is None:
+                raise
+            keys = keys_of(_failing(score, batch), id).to_pylist()
+            rows = (
+                f"row with the key {keys[0]!r}" if len(keys) == 1 else f"rows from the key {keys[0]!r} to {keys[-1]!r}"
+            )
+            raise error.followed_by(f"First in the {rows}. Mend such rows, or leave them out.") from error
 
     if workers == 1:
         for batch, share in batches:
@@ -226,6 +239,21 @@ def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int
         finally:
             for scored, _ in waiting:
                 scored.cancel()
+
+
+def _failing(score: Callable[[Any, int], Scored], batch: Any) -> Any:
+    """Return the first of the rows of a batch that cannot be scored, or the fewest that cannot together."""
+    while len(batch) > 1:
+        half = len(batch) // 2
+        for part in (batch[:half], batch[half:]):
+            try:
+                score(part, 0)
+            except DataError:
+                batch = part
+                break
+        else:
+            break
+    return batch
 
 
 def is_result(path: Path) -> bool:

@@ -19,7 +19,7 @@ from deepsep.scoring.writing import result_schema
 
 RECORDS = "deepsep_scores"  # a table beside the tables of predictions, with a row about each
 SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
-ASKED = 1_000  # keys that a query asks about at a time
+ASKED = 5_000  # keys that a query asks about at a time
 SAME = ("sha256", "training_data", "method", "deepsep")  # of the provenance of a model
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from deepsep.databases.addresses import refuse_password
+from deepsep.databases.addresses import check_address
 from deepsep.databases.connections import Connection, quoted
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, Setting
@@ -38,7 +38,7 @@ class Query:
     sql: str
 
     def __post_init__(self) -> None:
-        refuse_password(self.database)
+        check_address(self.database, "Query.database")
 
     def __str__(self) -> str:
         return f"a query to {self.database}"
