@@ -7,8 +7,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed-dev
 TORCH  := torch==2.13.0
 
-# Tests run in one process per core, so the BLAS inside each process must not start threads of its own.
+# Tests run in one process more than there are cores, as some of them wait, so the BLAS inside each process must not
+# start threads of its own.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest --dist worksteal -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -20,18 +22,18 @@ help:  ## list the targets
 demo: $(VENV)/.installed  ## a few labels, a model and a report, on real foods
 	$(BIN)/deepsep demo
 
-test: $(READY)  ## run the fast tests, one worker per core
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto
+test: $(READY)  ## run the fast tests, on all cores
+	$(PYTEST)
 
 quick: $(READY)  ## run a part of the fast tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto tests/test_layers.py tests/test_labels.py tests/test_read_table.py \
+	$(PYTEST) tests/test_layers.py tests/test_labels.py tests/test_read_table.py \
 	  tests/test_check_table.py tests/test_solver.py tests/test_networks.py
 
 coverage: $(READY)  ## run the fast tests and show which lines they miss
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov=deepsep --cov-report=term-missing:skip-covered
+	$(PYTEST) --cov=deepsep --cov-report=term-missing:skip-covered
 
 slow: $(READY)  ## run the slow tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m slow
+	$(PYTEST) -m slow
 
 check: lint types test doctest docs  ## all that CI runs
 
@@ -43,7 +45,7 @@ types: $(READY)  ## mypy, strict, on the library
 	$(BIN)/mypy
 
 doctest: $(READY)  ## run the examples in docstrings, the README and the documentation
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto -m "" --doctest-modules src/deepsep tests/test_docs.py
+	$(PYTEST) -m "" --doctest-modules tests/test_docs.py src/deepsep
 
 docs: $(VENV)/.installed-docs  ## build the documentation site in site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

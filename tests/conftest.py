@@ -11,6 +11,17 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
 
+# Checks of scikit-learn that repeat another one, with the same rows in another wrapping.
+REPEATED = ("-check_estimator_sparse_matrix]", "(readonly_memmap=True)]", "(readonly_memmap=True,X_dtype=float32)]")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave repeated checks to the slow tests."""
+    for item in items:
+        if item.name.endswith(REPEATED):
+            item.add_marker("slow")
+
 
 @pytest.fixture
 def people(tmp_path: Path) -> Path:

@@ -47,14 +47,14 @@ def test_networks_report_all_their_steps_and_forget_who_listened(name: str) -> N
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = np.where(np.arange(60) < 30, (X[:, 0] > 0).astype(int), -1)
-    model = deepsep.method(name, steps=120, random_state=0)
+    model = deepsep.method(name, steps=120, hidden=(16, 8), random_state=0)
     heard: list[int] = []
     model._on_step = lambda steps, loss: heard.append(steps)
     model.fit(X, y)
     assert sum(heard) == model._all_steps
     assert max(heard) <= 50
     del model._on_step
-    alone = deepsep.method(name, steps=120, random_state=0).fit(X, y)
+    alone = deepsep.method(name, steps=120, hidden=(16, 8), random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
 
 

@@ -22,6 +22,7 @@ SWAP = {"blue": "zinc", "gold": "Aqua", "grey": "grey"}  # neither sorted nor in
 SHORT = {  # for every setting of these names that a method has
     **{"steps": 20, "rounds": 1, "round_steps": 5, "initial_epochs": 3, "label_epochs": 1, "hidden": (16, 8)},
     **{"estimator__n_estimators": 10, "n_cuts": 5, "folds": 2, "n_members": 1, "n_jobs": 1, "random_state": 0},
+    "n_unlabeled": 12,
     "members": ["tsvm", "logistic-regression"],
 }
 
@@ -113,7 +114,9 @@ def test_explanation_of_a_renamed_model_is_the_same_but_for_names(tmp_path: Path
 # -- a model of deepsep fit ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("format", ["parquet", "csv", "xlsx"])
+@pytest.mark.parametrize(
+    "format", ["xlsx", *(pytest.param(each, marks=pytest.mark.slow) for each in ("csv", "parquet"))]
+)
 def test_names_are_new_in_all_files(people: Path, format: str) -> None:
     folder, names = people.parent / "model", {"gold": 'the "rich", =1', "blue": "gold"}
     fit = ("fit", people, "--label", "segment", "--id", "customer", "--method", "tsvm", "--predictions", format)
@@ -153,7 +156,8 @@ def test_names_are_new_in_all_files(people: Path, format: str) -> None:
 def test_sets_and_suspicious_labels_are_renamed(people: Path) -> None:
     folder, whole = people.parent / "model", {"gold": "a", "blue": "b", "grey": "c"}
     fit = ("fit", people, "--label", "segment", "--id", "customer", "--effort", "fast", "--sets", "0.9", "--no-report")
-    assert run(*fit, "--predictions", "csv", "-o", folder).exit_code == 0
+    members = ("--set", "members=['tsvm', 'logistic-regression']")
+    assert run(*fit, *members, "--predictions", "csv", "-o", folder).exit_code == 0
     before, doubtful = pd.read_csv(folder / "predictions.csv"), pd.read_csv(folder / "suspicious.csv")
     assert run("rename", folder, write_names(people.parent, whole)).exit_code == 0
     after = pd.read_csv(folder / "predictions.csv")

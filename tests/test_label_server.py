@@ -297,6 +297,7 @@ def test_ctrl_c_names_the_file_and_the_next_command_which_works(people: Path, mo
 
 
 @posix
+@pytest.mark.slow
 def test_it_starts_from_nothing_with_row_numbers(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(people.parent)
     frame = pd.read_csv(people).drop(columns=["segment", "customer", "weight"])

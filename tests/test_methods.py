@@ -46,6 +46,11 @@ SHORT = {
 }
 # The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
 OTHERS = [name for name in methods() if name not in ("deepsep", "tsvm")]
+# Others like them are checked in the fast tests; these take half of the time of all, and are left to the slow ones.
+COSTLY = (
+    *("tri-training", "co-training", "deep-kernel", "triple-gan", "complement-gan", "ladder", "vae-m1", "vae-m2"),
+    *("svm-network", "virtual-adversarial"),
+)
 MARK = {"check_classifiers_classes": "uses -1 and 1 as classes, and -1 marks unlabelled rows"}
 REASON = "mini-batches or resampled rows: k copies are met in other company than weight k"
 EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
@@ -67,7 +72,9 @@ def expected_failures(model):
     return mark | EQUIVALENCE if draws else mark
 
 
-@parametrize_with_checks([short(name) for name in OTHERS], expected_failed_checks=expected_failures)
+@parametrize_with_checks(
+    [short(name) for name in OTHERS if name not in COSTLY], expected_failed_checks=expected_failures
+)
 def test_scikit_learn_contract(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)

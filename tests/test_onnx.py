@@ -78,7 +78,7 @@ def assert_same(file, model, table: pd.DataFrame) -> None:
 # -- real tables ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["foods", "nhanes"])
+@pytest.mark.parametrize("name", ["foods", pytest.param("nhanes", marks=pytest.mark.slow)])
 def test_student_of_a_real_table_predicts_the_same(name, tmp_path):
     data = load_foods() if name == "foods" else load_nhanes()
     table, answer = (data.data, data.aisle) if name == "foods" else (data.profile, data.segment)

@@ -107,10 +107,10 @@ def summary(done):
         ("t.parquet", "out.parquet", 5, ""),
         ("t.csv", "out.csv", 1, "key"),
         ("parts", "out", 11, "key"),
-        ("parts", "out", 4, ""),
-        ("parts", "out.parquet", 0, "key"),
+        pytest.param("parts", "out", 4, "", marks=pytest.mark.slow),
+        pytest.param("parts", "out.parquet", 0, "key", marks=pytest.mark.slow),
         ("parts", "out.parquet", 7, ""),
-        ("texts/*.csv", "out.csv", 5, ""),
+        pytest.param("texts/*.csv", "out.csv", 5, "", marks=pytest.mark.slow),
         ("texts/*.csv", "out", 6, "key"),
     ],
 )
