@@ -113,13 +113,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """
         return self._fit(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, labels_drawn: Any = None) -> Self:
         check_wrappers()
         self._check_switches()
         self._check_parameters()
         if self._more_rows is not None:
             self.check_stream()
-        rows = read_training_rows(self, X, y, sample_weight, **self._accept)
+        rows = read_training_rows(self, X, y, sample_weight, labels_drawn, **self._accept)
         self._check_with_classes()
         if uses_unlabelled(self) and not rows.unlabelled.size:
             warn(

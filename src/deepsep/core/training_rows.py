@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from deepsep.core.checks import check_finite, check_not_constant, check_numeric, check_weights
+from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import as_labels, need_two_classes
 from deepsep.core.magnitudes import bound, divide, find_exponents
 from deepsep.core.mapped_rows import MappedRows
@@ -38,6 +39,8 @@ class TrainingRows:
         Number of classes, c.
     weighted : bool
         Whether weights were given.
+    origins : LabelOrigins or None
+        How the labels were drawn; None for a part of other training rows.
     """
 
     X: Any
@@ -45,6 +48,7 @@ class TrainingRows:
     weight: Array
     n_classes: int
     weighted: bool = False
+    origins: LabelOrigins | None = None
 
     @cached_property
     def labelled(self) -> Array:
@@ -66,7 +70,9 @@ class TrainingRows:
         return TrainingRows(more, codes, weight, self.n_classes, self.weighted)
 
 
-def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept: Any) -> TrainingRows:
+def read_training_rows(
+    model: Any, X: Any, y: Any, sample_weight: Any, labels_drawn: Any = None, **accept: Any
+) -> TrainingRows:
     """Check rows, labels and weights, and return them; sets ``classes_`` on the model, and ``_exponents`` if needed.
 
     ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
@@ -77,6 +83,7 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
         raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
     need_two_classes(labels)
     weight = check_weights(X, sample_weight, labels)
+    origins = read_origins(labels_drawn, labels)
     names = getattr(model, "feature_names_in_", None)
     check_not_constant(_as_matrix(X), names)
     exponents = find_exponents(_as_matrix(X), names, together=model._proportions_matter)
@@ -85,7 +92,7 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
         model._exponents = exponents
         X = divide(_as_matrix(X), exponents).reshape(X.shape)
     model.classes_ = labels.classes
-    return TrainingRows(X, labels.codes, weight, len(labels.classes), sample_weight is not None)
+    return TrainingRows(X, labels.codes, weight, len(labels.classes), sample_weight is not None, origins)
 
 
 def read_rows(model: Any, X: Any, **accept: Any) -> Any:
