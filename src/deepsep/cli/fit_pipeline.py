@@ -106,7 +106,7 @@ def fit_and_measure(
         if together:
             on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
             with place:
-                _fit_committee(out, model[-1], encoded, data.labels, weights)
+                _fit_committee(out, model[-1], encoded, data, weights)
         else:
             with place, watching(out, model[-1], method):
                 model[-1].fit(encoded, data.labels, **weights)
@@ -197,11 +197,11 @@ def _possible(out: Console, model: Any, asked: Asked) -> Asked:
     return asked
 
 
-def _fit_committee(out: Console, committee: Any, X: Any, labels: Any, weights: dict[str, Any]) -> None:
+def _fit_committee(out: Console, committee: Any, X: Any, data: Training, weights: dict[str, Any]) -> None:
     """Fit a committee; if Ctrl-C ends the folds, it is kept with what is known by then."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", InterruptWarning)
-        committee.fit(X, labels, **weights)
+        committee.fit(X, data.labels, **weights, labels_drawn=data.labels_drawn)
     if any(text.startswith("interrupted") for text in out.warnings):
         out.note("The model is written with what is known; Ctrl-C again ends without one.")
 
