@@ -95,7 +95,7 @@ def _text(checked: dict[str, Any]) -> str:
     if len(labels["classes"]) > SHOWN:
         lines.append(f"  and {len(labels['classes']) - SHOWN} more")
     if labels.get("drawn", {}).get("sentence"):
-        lines += ["", textwrap.fill(labels["drawn"]["sentence"], WIDTH)]
+        lines += ["", _wrap(labels["drawn"]["sentence"], "")]
     gaps = sorted((column for column in used if column["missing"]), key=lambda column: -column["missing"])
     if gaps:
         some = ", ".join(f"{column['name']} {max(column['missing'], 0.01):.0%}" for column in gaps[:5])
@@ -112,5 +112,5 @@ def finding_lines(finding: dict[str, Any]) -> list[str]:
     return lines if finding["next"] == "Nothing." else [*lines, _wrap(f"  -> {finding['next']}")]
 
 
-def _wrap(text: str) -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent="     ", break_long_words=False, break_on_hyphens=False)
+def _wrap(text: str, indent: str = "     ") -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
