@@ -10,6 +10,7 @@ from command_line import run
 
 import deepsep
 from deepsep.errors import DataError, ParameterError
+from deepsep.labelling.answers import Answer, Answers
 from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.drawn import read_drawn, word_or_column
 
@@ -74,6 +75,17 @@ def test_a_column_of_the_table(people: Path, name: str) -> None:
     assert result.exit_code == 2
     said = " ".join(result.stderr.split())
     assert f"people.csv: column {name!r}: row 8 has 'hard', which is not an origin of labels. Write 'random'" in said
+
+
+def test_of_a_large_table_the_rows_that_are_read_keep_their_origins(people: Path) -> None:
+    frame = pd.read_csv(people)
+    frame["how"] = np.where(np.arange(200) % 3 == 0, "random", "chosen")
+    frame = frame.sample(frac=1, random_state=0)
+    frame.to_csv(people, index=False)
+    folder = fit(people, "--labels-drawn", "how", "--unlabelled", 50)
+    labelled = frame[frame["segment"].notna()]
+    assert drawn_in(folder) == dict(zip(labelled["customer"], labelled["how"], strict=True))
+    assert len(deepsep.load(folder)[-1].transduction_) == 80
 
 
 @pytest.mark.parametrize(
@@ -225,3 +237,26 @@ def test_check_says_what_was_given_or_guessed(people: Path) -> None:
         "chosen": 12,
         "sentence": "",
     }
+
+
+# -- the labelling page --------------------------------------------------------------------------------------------
+
+
+def test_answers_of_the_page_go_to_a_fit_with_their_origins(people: Path) -> None:
+    answers = Answers(people.parent / "labels.csv", "customer", "segment")
+    given = {"c040": Answer("gold", "random"), "c041": Answer("blue", "chosen"), "c042": Answer(None, "random")}
+    for id, answer in given.items():
+        answers.give(id, answer)
+    drawn = drawn_in(fit(people, "--labels", answers.path))
+    assert [drawn.get(id, "no label") for id in ("c000", "c040", "c041", "c042")] == [
+        None,
+        "random",
+        "chosen",
+        "no label",
+    ]
+
+
+def test_labels_that_are_not_there_were_not_drawn(people: Path) -> None:
+    result = run("label", people, "--label", "new", "--labels-drawn", "random", "-o", people.parent / "labels.csv")
+    assert result.exit_code == 2
+    assert "--labels-drawn is about labels that TABLE or --labels have" in " ".join(result.stderr.split())
