@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -209,7 +209,8 @@ class Committee(Classifier):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         self._forget("prior_shift_")
         shares, seed = self._shares(), int(rng.integers(2**31 - 1))
-        self.label_origins_ = rows.origins
+        assert rows.labels_drawn is not None
+        self.label_origins_ = rows.labels_drawn
         self._check_origins(rows, shares)
         members = self._named_members()
         for member in members.values():
@@ -332,7 +333,7 @@ class Committee(Classifier):
     def _fit_everything(self, members: Mapping[str, Any], rows: TrainingRows, seed: int) -> None:
         """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
         labels, weight = Labels(rows.codes, self.classes_), rows.weight if rows.weighted else None
-        folds = self._deal(labels, seed, weight, stratified=self.label_origins_.basis != ORIGINS[RANDOM])
+        folds = self._deal(labels, seed, weight, stratified=self.label_origins_.stratified)
         fits = fit_everything(
             members,
             rows,
@@ -388,32 +389,31 @@ class Committee(Classifier):
 
         Return the mixtures without each fold.
         """
-        usual, held_out, given = self._usual_weights(), self.out_of_fold_, self._shares()
-        labels = None if held_out is None else self._held_out_labels(held_out)
+        usual, held_out, mixtures = self._usual_weights(), self.out_of_fold_, []
         self._set_mixture(Mixture(usual))
-        self.shares_ = given
+        self.shares_ = self._shares()
         if held_out is not None:
-            held_out.p.update(zip(self.members_, self._stack(held_out.p), strict=True))
-        if labels is None or not labels.fair.any():
-            mixtures = []
-            if held_out is not None:
-                held_out.p[COMMITTEE] = self._mix(held_out.p)
-        else:
-            everyone, by_quotas = self._stack(p), self.label_origins_.basis == ORIGINS[QUOTA]
-            pool = fit_pool(
-                self._stack(held_out.p),
-                labels,
-                usual=usual,
-                shares=given,
-                estimate_shares=(lambda mixture: _mean(mixture(everyone), rows)) if by_quotas else None,
-            )
-            self._set_mixture(pool.mixture)
-            self.shares_, mixtures = pool.shares, pool.without_folds
-            held_out.p[COMMITTEE] = pool.held_out
-            self._weigh_twins(held_out, labels, usual, pool.shares)
+            unseen, labels = self._stack(held_out.p), self._held_out_labels(held_out)
+            held_out.p.update(zip(self.members_, unseen, strict=True))
+            held_out.p[COMMITTEE] = Mixture(usual)(unseen)
+            if labels.fair.any():
+                pool = fit_pool(
+                    unseen, labels, usual=usual, shares=self.shares_, estimate_shares=self._share_estimator(p, rows)
+                )
+                self._set_mixture(pool.mixture)
+                self.shares_, mixtures = pool.shares, pool.without_folds
+                held_out.p[COMMITTEE] = pool.held_out
+                self._weigh_twins(held_out, labels, usual, pool.shares)
         if self.shares_ is None:
             self.shares_ = _mean(self._mix(p), rows)
         return mixtures
+
+    def _share_estimator(self, p: Mapping[str, Array], rows: TrainingRows) -> Callable[[Mixture], Array | None] | None:
+        """Return a function of a mixture to the shares of the population; None if the labels have these themselves."""
+        if self.label_origins_.basis != ORIGINS[QUOTA]:
+            return None
+        everyone = self._stack(p)
+        return lambda mixture: _mean(mixture(everyone), rows)
 
     def _held_out_labels(self, held_out: OutOfFold) -> HeldOutLabels:
         """Return the labels that were held out, and which of them are fair."""
@@ -501,9 +501,12 @@ class Committee(Classifier):
         labels = self._held_out_labels(held_out)
         if not labels.fair.any():
             return None
-        known = self.priors is not None or self.label_origins_.basis == ORIGINS[QUOTA]
-        weight = labels.weigh(self.shares_ if known else None)
-        return Evidence(held_out.p[COMMITTEE], held_out.codes, weight, labels.repeats)
+        return Evidence(held_out.p[COMMITTEE], held_out.codes, labels.weigh(self.population_shares_), labels.repeats)
+
+    @property
+    def population_shares_(self) -> Array | None:
+        """The shares to which held-out labels are weighted; None if they have those of the population themselves."""
+        return self.shares_ if self.priors is not None or self.label_origins_.basis == ORIGINS[QUOTA] else None
 
     def predict_set(self, X: Any, coverage: float = 0.9, per_class: bool = False) -> Array:
         """Return sets of classes that hold the right one of a row with the probability ``coverage``, or more.

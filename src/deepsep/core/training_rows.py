@@ -39,8 +39,8 @@ class TrainingRows:
         Number of classes, c.
     weighted : bool
         Whether weights were given.
-    origins : LabelOrigins or None
-        How the labels were drawn; None for a part of other training rows.
+    labels_drawn : LabelOrigins or None
+        The origin of every label; None for a part of other training rows.
     """
 
     X: Any
@@ -48,7 +48,7 @@ class TrainingRows:
     weight: Array
     n_classes: int
     weighted: bool = False
-    origins: LabelOrigins | None = None
+    labels_drawn: LabelOrigins | None = None
 
     @cached_property
     def labelled(self) -> Array:
