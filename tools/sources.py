@@ -775,6 +775,17 @@ class Committees(Results):
         """Return the mean gain over a method, and an interval of 90 % by drawing tables."""
         return mean_and_interval(self.gains(labels, method, **which))
 
+    def leads(self) -> str:
+        """Return how far the committee is ahead of a random forest: mean with interval, and median over tables."""
+        rows = []
+        for words, how in (("quotas", "quota"), ("labels drawn at random", "random")):
+            for known in ("", ", known shares"):
+                mine, forest = f"committee{known}", f"random-forest{known}"
+                leads = [self.gains(size, forest, mine=mine, how=how) for size in SIZES]
+                form = "{:.1f} ({:.1f} to {:.1f}), median {:.1f}".format
+                rows.append([words + known, *(form(*mean_and_interval(lead), median(lead)) for lead in leads)])
+        return markdown(["labels", *map(str, SIZES)], rows)
+
     def below_guessing(self, variant: str = "committee", how: str = "quota") -> list[str]:
         """Return the tables and numbers of labels on which the most frequent class is right more often."""
         return [
@@ -874,13 +885,13 @@ class Committees(Results):
         part = self.part("committee", how)
         return [int(part[part["labels"] == size]["expected"].notna().sum()) for size in sorted(set(part["labels"]))]
 
-    def covered(self, variant: str, kind: str = "", how: str = "quota") -> list[float]:
+    def covered(self, variant: str, kind: str = "", how: str = "quota", sizes: Sequence[int] = SIZES) -> list[float]:
         """Return in how many fits the interval of 90 % holds the accuracy on the unlabelled rows, in per cent."""
         part = self.part(variant, how).dropna(subset=["expected"])
         low, high = (f"{kind}{end}" for end in ("low", "high"))
         inside = (part[low] <= part["accuracy"]) & (part["accuracy"] <= part[high])
         each = inside.groupby(part["labels"]).mean()
-        return [100 * float(each[size]) for size in SIZES if size in each]
+        return [100 * float(each[size]) for size in sizes if size in each]
 
     def off(self, variant: str, column: str = "expected", how: str = "quota") -> list[float]:
         """Return how far an estimate of the accuracy is off, in points, on average."""
@@ -894,6 +905,18 @@ class Tables(Results):
 
     def remade(self, how: str = "the same") -> list[str]:
         return list(self.rows(remade=how)["table"])
+
+
+class KeptAside(Results):
+    """Figures of tables that were never used in development, quoted."""
+
+    def accuracy(self, method: str, labels_are: str = "quotas") -> list[float]:
+        (row,) = self.rows(**{"labels are": labels_are, "method": method, "figure": "accuracy, %"}).to_dict("records")
+        return [float(row[str(size)]) for size in SIZES if row[str(size)]]
+
+    def lead(self, method: str, over: str) -> list[float]:
+        """Return how many points a method is ahead of another, at each number of labels."""
+        return [mine - other for mine, other in zip(self.accuracy(method), self.accuracy(over), strict=True)]
 
 
 class DemoDraws(Results):
@@ -1297,6 +1320,7 @@ READERS = {
     "tsvm_accuracy": Errors,
     "in_context": InContext,
     "committee": Committees,
+    "kept_aside_quoted": KeptAside,
     "tables": Tables,
     "demo_draws": DemoDraws,
     "decisions": Decisions,
