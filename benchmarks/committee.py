@@ -278,7 +278,7 @@ def baselines(a):
         writer.writerow(("how", "table", "labels", "seed", "variant", *FIGURES))
         for how in ("quota", "random"):
             for place in sorted((PLACE / f"{how}-5" / FOREST).glob("*.npz")):
-                cell = Cell.read(how, place.name)
+                cell = Cell.read(how, place.name, folder=PLACE)
                 if cell.seed in CHOOSING:
                     continue
                 key = (how, cell.table, cell.labels, cell.seed)
