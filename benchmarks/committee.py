@@ -1,6 +1,7 @@
 """The committee on real tables, made of what `committee_members.py` kept: accuracy, calibration, intervals, ablations.
 
     python benchmarks/committee.py measure       # figures of every variant in every cell, into results/committee.csv
+    python benchmarks/committee.py baselines     # beside which to read them, into results/committee_baselines.csv
     python benchmarks/committee.py verdicts      # what is said of unlabelled rows, into results/committee_verdicts.csv
     python benchmarks/committee.py summary       # means over tables
     python benchmarks/committee.py tables        # the committee beside single methods, by table
@@ -32,6 +33,7 @@ from deepsep.report.sentences import unlabelled_rows
 
 RESULT = Path(__file__).parent / "results" / "committee.csv"
 OTHER_FOLDS = ("3", "10", "5x2", "5x3")  # folds, and how often the labels are dealt into them
+BASELINES = RESULT.with_name("committee_baselines.csv")
 VERDICTS = RESULT.with_name("committee_verdicts.csv")
 WEIGHTS = RESULT.with_name("committee_weights.csv")
 CHOOSING = range(100, 200)  # draws on which settings were chosen
@@ -269,6 +271,27 @@ def measure(a):
                     writer.writerow({k: f"{v:.5f}" if isinstance(v, float) else v for k, v in line.items()})
 
 
+def baselines(a):
+    """Write how often the most frequent class is right, and a forest that knows the shares: of forests alone."""
+    with BASELINES.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("how", "table", "labels", "seed", "variant", *FIGURES))
+        for how in ("quota", "random"):
+            for place in sorted((PLACE / f"{how}-5" / FOREST).glob("*.npz")):
+                cell = Cell.read(how, place.name, folder=PLACE)
+                if cell.seed in CHOOSING:
+                    continue
+                key = (how, cell.table, cell.labels, cell.seed)
+                frequent = np.bincount(cell.truth[cell.truth >= 0]).max() / len(cell.truth)
+                writer.writerow((*key, "most frequent class", f"{frequent:.5f}", "", ""))
+                figures = _figures(_with_shares(cell.all[FOREST], cell.true_shares), cell.truth)
+                writer.writerow((*key, f"{FOREST}, known shares", *(f"{value:.5f}" for value in figures.values())))
+
+
+def _with_shares(p, shares):
+    return shifted(p, log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p))))
+
+
 def verdicts(a):
     """Write what the report would say of the unlabelled rows, beside how much they gained, in all complete cells."""
     with VERDICTS.open("w", newline="") as file:
@@ -356,7 +379,8 @@ def tables(a):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     commands = parser.add_subparsers(required=True)
-    for name, do in (("measure", measure), ("verdicts", verdicts), ("summary", summary), ("tables", tables)):
+    each = {"measure": measure, "baselines": baselines, "verdicts": verdicts, "summary": summary, "tables": tables}
+    for name, do in each.items():
         commands.add_parser(name).set_defaults(do=do)
     other = commands.add_parser("weights")
     other.add_argument("old", type=Path)
