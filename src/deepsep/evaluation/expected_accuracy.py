@@ -101,9 +101,9 @@ def expected_accuracy(
     the probabilities were calibrated beforehand, the true :math:`\delta` is expected within a small multiple of
     :math:`\sigma` around zero; under normal distributions its mean is :math:`s\hat\delta` and its variance
     :math:`s\sigma^2`, with some :math:`s < 1`. Held-out rows are predicted with fewer labels, which
-    lowers their accuracy and their confidence alike, and leaves :math:`\delta` nearly as it is. If the probabilities were
-    calibrated by the same rows, the mean confidence has an error of its own, most of which :math:`\hat\delta` takes
-    back. Chance decides how many of a few rows are right, which adds to the variance, too.
+    lowers their accuracy and their confidence alike, and leaves :math:`\delta` nearly as it is. If the probabilities
+    were calibrated by the same rows, the mean confidence has an error of its own, most of which :math:`\hat\delta`
+    takes back. Chance decides how many of a few rows are right, which adds to the variance, too.
 
     Parameters
     ----------

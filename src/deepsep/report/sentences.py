@@ -96,7 +96,7 @@ def unlabelled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]
         sentence = (
             "There is no comparison with and without the unlabelled rows."
             if uses
-            else "This method learns from the labelled rows alone, so the unlabelled ones could neither help nor hurt."
+            else "This method learns from the labelled rows alone. The unlabelled ones matter at most for scaling."
         )
         return {"verdict": None, "sentence": sentence, "difference": None, "interval": None}
     low, high = paired["interval"]
