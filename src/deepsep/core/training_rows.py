@@ -14,7 +14,6 @@ from sklearn.utils.validation import validate_data
 from deepsep.core.checks import check_finite, check_not_constant, check_numeric, check_weights
 from deepsep.core.labels import as_labels, need_two_classes
 from deepsep.core.magnitudes import bound, divide, find_exponents
-from deepsep.core.mapped_rows import MappedRows
 from deepsep.errors import DataError, ParameterError
 
 Array = NDArray[Any]
@@ -55,15 +54,6 @@ class TrainingRows:
     def unlabelled(self) -> Array:
         """Indices of the unlabelled rows with positive weight."""
         return np.flatnonzero((self.codes < 0) & (self.weight > 0))
-
-    def with_more(self, more: MappedRows | None) -> TrainingRows:
-        """Return these rows and others without a label: ``more`` has these first, then the others."""
-        if more is None:
-            return self
-        n = len(more) - len(self.codes)
-        weight = np.ones(n) if more.weight is None else more.weight[len(self.codes) :]
-        codes, weight = np.append(self.codes, np.full(n, -1)), np.append(self.weight, weight)
-        return TrainingRows(more, codes, weight, self.n_classes, self.weighted)
 
 
 def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept: Any) -> TrainingRows:

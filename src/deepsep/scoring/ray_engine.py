@@ -12,6 +12,8 @@ from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import score_parts as score_here
 from deepsep.scoring.parts import Part, Report
 
+MIN_STUDENT_ROWS = 131_072  # for which a student can gain from a cluster
+
 
 def score_parts(
     model: Any,
