@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 from deepsep.networks.average import NetworkAverage
 from deepsep.networks.committee import Committee, member_states, members_of
-from deepsep.networks.interface import Loss, Network, choose_device, streams
+from deepsep.networks.interface import Loss, Network, choose_device
 from deepsep.networks.numpy_network import NumpyNetwork
 from deepsep.networks.one_hot import OneHotAverage
 
@@ -66,7 +66,6 @@ __all__ = [
     "pretrain",
     "pretrained_network",
     "rows_by_size",
-    "streams",
     "tensor",
     "train_steps",
     "train_together",
