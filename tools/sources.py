@@ -400,15 +400,6 @@ class UnlabelledGrowth(Results):
         before, after = (self.value(figure, fit=fit, rows=rows) for rows in (start, end))
         return math.log(after / before) / math.log(end / start)
 
-    def exponents(self) -> str:
-        """Return a table of the powers of processor time and memory, over all sizes and over the last step."""
-        head, rows = ["fit", *(f"{figure}, {span}" for figure in ("time", "memory") for span in ("all", "last"))], []
-        for fit in dict.fromkeys(self.frame["fit"]):
-            steps = product(("processor_seconds", "peak_mb"), (10_000, 1_000_000))
-            powers = (self.exponent(fit, figure, start, 10_000_000) for figure, start in steps)
-            rows.append([fit, *(f"{power:.2f}".replace("-0.00", "0.00") for power in powers)])
-        return markdown(head, rows)
-
     def extrapolated(self, fit: str, rows: int, figure: str = "processor_seconds") -> float:
         """Return a figure for more rows than were measured, by its growth from one million to ten."""
         most = 10_000_000

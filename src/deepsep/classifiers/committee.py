@@ -23,7 +23,6 @@ from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture
 from deepsep.core.notices import warn
 from deepsep.core.probability import prior_shift, shifted
-from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import (
     DeepSepWarning,
@@ -45,18 +44,15 @@ from deepsep.evaluation.expected_accuracy import (
 )
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
-from deepsep.evaluation.out_of_fold import OutOfFold, in_parallel
+from deepsep.evaluation.out_of_fold import OutOfFold
 from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
-from deepsep.networks import NumpyNetwork
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
 MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
 COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
 TREES = 100  # of the forests behind the learning curve
-STREAMED = 20_000  # rows of a file that the committee is asked about together
-TEACHES = ("classes_", "n_features_in_", "members_", "weights_", "temperature_", "_shifts", "prior_shift_")
 
 
 @settings
@@ -155,7 +151,6 @@ class Committee(Classifier):
     """
 
     method_name = COMMITTEE
-    learns_in_stream = True
 
     members: Any = None
     effort: Literal["fast", "normal", "best"] = "normal"
@@ -226,30 +221,8 @@ class Committee(Classifier):
             self._shift_held_out()
         self._expect(mixed, distributions, without_folds, rows)
         self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
-        self.student_ = self._teach(rows, mixed, rng) if self.student else None
+        self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
         return mixed
-
-    def _teach(self, rows: TrainingRows, p: Array, rng: np.random.Generator) -> Student | None:
-        """Return the student; of more rows than are in memory, the members learn from those, and the student from all.
-
-        What the committee says about the others is asked for in a stream.
-        """
-        more = self._more_rows
-        if more is None:
-            make_network = NumpyNetwork if self._cluster is None else self._cluster.make_network
-            return Student.of(self, rows, p, rng, make_network=make_network)
-        n = len(rows.codes)
-        every = np.empty((len(more), rows.n_classes), np.float32)
-        every[:n] = p
-        starts, teacher, done = range(n, len(more), STREAMED), Committee(), 0
-        teacher.__dict__.update({name: value for name, value in vars(self).items() if name in TEACHES})
-        calls = ((_tell, (teacher, more[start : start + STREAMED])) for start in starts)
-        for number, told in in_parallel(calls, self._jobs):
-            every[starts[number] : starts[number] + STREAMED] = told
-            done += len(told)
-            if self._on_rows is not None:
-                self._on_rows(done, len(more) - n)
-        return Student.of(self, rows.with_more(more), every, rng, n_described=n)
 
     @property
     def student_agreement_(self) -> float | None:
@@ -649,12 +622,6 @@ class Committee(Classifier):
         if not np.array_equal(part.classes_, self.classes_) or part.n_features_in_ != self.n_features_in_:
             raise ModelFileError(f"{what} has other classes or columns. Save the model again.")
         return part
-
-
-def _tell(teacher: Committee, X: Array) -> Array:
-    """Return what a committee says about some rows."""
-    with one_blas_thread():
-        return teacher._probabilities(X).astype(np.float32)
 
 
 def _by_name(members: Iterable[Any]) -> dict[str, Any]:
