@@ -15,7 +15,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics import log_loss as sklearn_log_loss
 
 from deepsep import LabelledFold, for_table, method, out_of_fold
-from deepsep.core.labels import Labels, as_labels
+from deepsep.core.labels import as_labels
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelError, ParameterError
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.metrics import calibration_error, scores
@@ -345,9 +345,9 @@ def test_compare_holds_out_random_labels_and_learns_from_chosen_ones():
     asked = {"methods": ["logistic-regression"], "folds": 3, "seed": 4}
     found = compare(frame, y, labels_drawn=drawn, **asked)
     assert found.notes == ["20 labels are learned from but not held out, since they cannot tell the accuracy."]
-    random = Labels(np.where(drawn == "random", as_labels(y).codes, -1), as_labels(y).classes)
     right = []
-    for test in deal_folds(random, n_splits=3, seed=4, stratified=False).tests:
+    for fold in deal_folds(as_labels(y), n_splits=3, seed=4, stratified=False).tests:
+        test = fold[drawn[fold] == "random"]
         train = np.setdiff1d(np.flatnonzero(~pd.isna(y)), test)
         assert (drawn[train] == "chosen").sum() == 20
         model = for_table(method("logistic-regression")).fit(frame.iloc[train], y[train])

@@ -260,3 +260,16 @@ def test_labels_that_are_not_there_were_not_drawn(people: Path) -> None:
     result = run("label", people, "--label", "new", "--labels-drawn", "random", "-o", people.parent / "labels.csv")
     assert result.exit_code == 2
     assert "--labels-drawn is about labels that TABLE or --labels have" in " ".join(result.stderr.split())
+
+
+# -- the report ----------------------------------------------------------------------------------------------------
+
+
+def test_the_report_of_any_method_follows_the_word(people: Path) -> None:
+    options = ("--id", "customer", "--label", "segment", "--drop", "weight", "--method", "logistic-regression")
+    for word, stated in (("chosen", False), ("random", True)):
+        assert run("fit", people, *options, "--labels-drawn", word, "-o", people.parent / word).exit_code == 0
+        summary = json.loads((people.parent / word / "report.json").read_text(encoding="utf-8"))
+        assert (summary["accuracy"] is not None) == stated
+        assert ("No accuracy is stated" in " ".join(summary["verdict"])) == (not stated)
+    assert summary["accuracy"]["condition"] is None  # it was said, and not guessed

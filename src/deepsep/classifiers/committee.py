@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -23,7 +23,6 @@ from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture
 from deepsep.core.notices import warn
 from deepsep.core.probability import prior_shift, shifted
-from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import (
     DeepSepWarning,
@@ -45,18 +44,15 @@ from deepsep.evaluation.expected_accuracy import (
 )
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
-from deepsep.evaluation.out_of_fold import OutOfFold, in_parallel
+from deepsep.evaluation.out_of_fold import OutOfFold
 from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
-from deepsep.networks import NumpyNetwork
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
 MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
 COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
 TREES = 100  # of the forests behind the learning curve
-STREAMED = 20_000  # rows of a file that the committee is asked about together
-TEACHES = ("classes_", "n_features_in_", "members_", "weights_", "temperature_", "_shifts", "prior_shift_")
 
 
 @settings
@@ -155,7 +151,6 @@ class Committee(Classifier):
     """
 
     method_name = COMMITTEE
-    learns_in_stream = True
 
     members: Any = None
     effort: Literal["fast", "normal", "best"] = "normal"
@@ -209,7 +204,8 @@ class Committee(Classifier):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         self._forget("prior_shift_")
         shares, seed = self._shares(), int(rng.integers(2**31 - 1))
-        self.label_origins_ = rows.origins
+        assert rows.labels_drawn is not None
+        self.label_origins_ = rows.labels_drawn
         self._check_origins(rows, shares)
         members = self._named_members()
         for member in members.values():
@@ -225,30 +221,8 @@ class Committee(Classifier):
             self._shift_held_out()
         self._expect(mixed, distributions, without_folds, rows)
         self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
-        self.student_ = self._teach(rows, mixed, rng) if self.student else None
+        self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
         return mixed
-
-    def _teach(self, rows: TrainingRows, p: Array, rng: np.random.Generator) -> Student | None:
-        """Return the student; of more rows than are in memory, the members learn from those, and the student from all.
-
-        What the committee says about the others is asked for in a stream.
-        """
-        more = self._more_rows
-        if more is None:
-            make_network = NumpyNetwork if self._cluster is None else self._cluster.make_network
-            return Student.of(self, rows, p, rng, make_network=make_network)
-        n = len(rows.codes)
-        every = np.empty((len(more), rows.n_classes), np.float32)
-        every[:n] = p
-        starts, teacher, done = range(n, len(more), STREAMED), Committee(), 0
-        teacher.__dict__.update({name: value for name, value in vars(self).items() if name in TEACHES})
-        calls = ((_tell, (teacher, more[start : start + STREAMED])) for start in starts)
-        for number, told in in_parallel(calls, self._jobs):
-            every[starts[number] : starts[number] + STREAMED] = told
-            done += len(told)
-            if self._on_rows is not None:
-                self._on_rows(done, len(more) - n)
-        return Student.of(self, rows.with_more(more), every, rng, n_described=n)
 
     @property
     def student_agreement_(self) -> float | None:
@@ -332,7 +306,7 @@ class Committee(Classifier):
     def _fit_everything(self, members: Mapping[str, Any], rows: TrainingRows, seed: int) -> None:
         """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
         labels, weight = Labels(rows.codes, self.classes_), rows.weight if rows.weighted else None
-        folds = self._deal(labels, seed, weight, stratified=self.label_origins_.basis != ORIGINS[RANDOM])
+        folds = self._deal(labels, seed, weight, stratified=self.label_origins_.stratified)
         fits = fit_everything(
             members,
             rows,
@@ -388,32 +362,31 @@ class Committee(Classifier):
 
         Return the mixtures without each fold.
         """
-        usual, held_out, given = self._usual_weights(), self.out_of_fold_, self._shares()
-        labels = None if held_out is None else self._held_out_labels(held_out)
+        usual, held_out, mixtures = self._usual_weights(), self.out_of_fold_, []
         self._set_mixture(Mixture(usual))
-        self.shares_ = given
+        self.shares_ = self._shares()
         if held_out is not None:
-            held_out.p.update(zip(self.members_, self._stack(held_out.p), strict=True))
-        if labels is None or not labels.fair.any():
-            mixtures = []
-            if held_out is not None:
-                held_out.p[COMMITTEE] = self._mix(held_out.p)
-        else:
-            everyone, by_quotas = self._stack(p), self.label_origins_.basis == ORIGINS[QUOTA]
-            pool = fit_pool(
-                self._stack(held_out.p),
-                labels,
-                usual=usual,
-                shares=given,
-                estimate_shares=(lambda mixture: _mean(mixture(everyone), rows)) if by_quotas else None,
-            )
-            self._set_mixture(pool.mixture)
-            self.shares_, mixtures = pool.shares, pool.without_folds
-            held_out.p[COMMITTEE] = pool.held_out
-            self._weigh_twins(held_out, labels, usual, pool.shares)
+            unseen, labels = self._stack(held_out.p), self._held_out_labels(held_out)
+            held_out.p.update(zip(self.members_, unseen, strict=True))
+            held_out.p[COMMITTEE] = Mixture(usual)(unseen)
+            if labels.fair.any():
+                pool = fit_pool(
+                    unseen, labels, usual=usual, shares=self.shares_, estimate_shares=self._share_estimator(p, rows)
+                )
+                self._set_mixture(pool.mixture)
+                self.shares_, mixtures = pool.shares, pool.without_folds
+                held_out.p[COMMITTEE] = pool.held_out
+                self._weigh_twins(held_out, labels, usual, pool.shares)
         if self.shares_ is None:
             self.shares_ = _mean(self._mix(p), rows)
         return mixtures
+
+    def _share_estimator(self, p: Mapping[str, Array], rows: TrainingRows) -> Callable[[Mixture], Array | None] | None:
+        """Return a function of a mixture to the shares of the population; None if the labels have these themselves."""
+        if self.label_origins_.basis != ORIGINS[QUOTA]:
+            return None
+        everyone = self._stack(p)
+        return lambda mixture: _mean(mixture(everyone), rows)
 
     def _held_out_labels(self, held_out: OutOfFold) -> HeldOutLabels:
         """Return the labels that were held out, and which of them are fair."""
@@ -501,9 +474,12 @@ class Committee(Classifier):
         labels = self._held_out_labels(held_out)
         if not labels.fair.any():
             return None
-        known = self.priors is not None or self.label_origins_.basis == ORIGINS[QUOTA]
-        weight = labels.weigh(self.shares_ if known else None)
-        return Evidence(held_out.p[COMMITTEE], held_out.codes, weight, labels.repeats)
+        return Evidence(held_out.p[COMMITTEE], held_out.codes, labels.weigh(self.population_shares_), labels.repeats)
+
+    @property
+    def population_shares_(self) -> Array | None:
+        """The shares to which held-out labels are weighted; None if they have those of the population themselves."""
+        return self.shares_ if self.priors is not None or self.label_origins_.basis == ORIGINS[QUOTA] else None
 
     def predict_set(self, X: Any, coverage: float = 0.9, per_class: bool = False) -> Array:
         """Return sets of classes that hold the right one of a row with the probability ``coverage``, or more.
@@ -646,12 +622,6 @@ class Committee(Classifier):
         if not np.array_equal(part.classes_, self.classes_) or part.n_features_in_ != self.n_features_in_:
             raise ModelFileError(f"{what} has other classes or columns. Save the model again.")
         return part
-
-
-def _tell(teacher: Committee, X: Array) -> Array:
-    """Return what a committee says about some rows."""
-    with one_blas_thread():
-        return teacher._probabilities(X).astype(np.float32)
 
 
 def _by_name(members: Iterable[Any]) -> dict[str, Any]:

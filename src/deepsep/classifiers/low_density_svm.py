@@ -19,7 +19,6 @@ from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.labels import Labels
-from deepsep.core.mapped_rows import MappedRows
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
@@ -29,7 +28,6 @@ from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.solvers.curvature import WIDE
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
-from deepsep.solvers.rows import Rows
 from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
 
 Array = NDArray[Any]
@@ -96,8 +94,7 @@ class LowDensitySVM(Classifier):
         ):
             require(self, name, holds, wanted)
 
-    def _learn(self, own: TrainingRows, rng: np.random.Generator) -> Array:
-        rows = own.with_more(self._more_rows)
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         drawn = draw_rows(rows.unlabelled, self.n_unlabeled, rng)
         self.n_labeled_, self.n_unlabeled_ = len(rows.labelled), len(drawn)
         self.C_star_ = unlabelled_cost(self.C, self.C_star, rows.weight, rows.labelled, rows.unlabelled, drawn)
@@ -108,19 +105,18 @@ class LowDensitySVM(Classifier):
             X[rows.labelled],
             rows.codes[rows.labelled],
             weight[rows.labelled],
-            X.part(drawn) if isinstance(X, MappedRows) else X[drawn],
+            X[drawn],
             weight[drawn],
             rows.n_classes,
             Costs(self.C, self.C_star_, shares=self._shares(), **costs),
             effort,
             kernel=self._make_kernel(rows),
             rng=rng,
-            make_rows=Rows if self._cluster is None else self._cluster.make_rows,
         )
         self._keep(boundaries)
-        self._fit_probabilities(own, rng)
-        scores = class_scores(self._separator, own.X)
-        self._shift_to_priors(scores, own)
+        self._fit_probabilities(rows, rng)
+        scores = class_scores(self._separator, X)
+        self._shift_to_priors(scores, rows)
         return scores
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:

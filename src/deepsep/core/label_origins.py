@@ -51,6 +51,16 @@ class LabelOrigins:
         return np.zeros(len(self.codes), bool) if basis is None else self.codes == ORIGINS.index(basis)
 
     @property
+    def stratified(self) -> bool:
+        """Whether folds should have the class shares of the labels: not those of labels drawn at random."""
+        return self.basis != ORIGINS[RANDOM]
+
+    @property
+    def words(self) -> Array:
+        """The origins as words, None for a row without a label."""
+        return np.array([*ORIGINS, None], object)[self.codes]
+
+    @property
     def counts(self) -> tuple[int, int, int]:
         """Numbers of labels drawn at random, for quotas, and chosen."""
         return tuple(np.bincount(self.codes[self.codes >= 0], minlength=len(ORIGINS)).tolist())

@@ -15,7 +15,6 @@ from deepsep.core.checks import check_finite, check_not_constant, check_numeric,
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import as_labels, need_two_classes
 from deepsep.core.magnitudes import bound, divide, find_exponents
-from deepsep.core.mapped_rows import MappedRows
 from deepsep.errors import DataError, ParameterError
 
 Array = NDArray[Any]
@@ -39,8 +38,8 @@ class TrainingRows:
         Number of classes, c.
     weighted : bool
         Whether weights were given.
-    origins : LabelOrigins or None
-        How the labels were drawn; None for a part of other training rows.
+    labels_drawn : LabelOrigins or None
+        The origin of every label; None for a part of other training rows.
     """
 
     X: Any
@@ -48,7 +47,7 @@ class TrainingRows:
     weight: Array
     n_classes: int
     weighted: bool = False
-    origins: LabelOrigins | None = None
+    labels_drawn: LabelOrigins | None = None
 
     @cached_property
     def labelled(self) -> Array:
@@ -59,15 +58,6 @@ class TrainingRows:
     def unlabelled(self) -> Array:
         """Indices of the unlabelled rows with positive weight."""
         return np.flatnonzero((self.codes < 0) & (self.weight > 0))
-
-    def with_more(self, more: MappedRows | None) -> TrainingRows:
-        """Return these rows and others without a label: ``more`` has these first, then the others."""
-        if more is None:
-            return self
-        n = len(more) - len(self.codes)
-        weight = np.ones(n) if more.weight is None else more.weight[len(self.codes) :]
-        codes, weight = np.append(self.codes, np.full(n, -1)), np.append(self.weight, weight)
-        return TrainingRows(more, codes, weight, self.n_classes, self.weighted)
 
 
 def read_training_rows(

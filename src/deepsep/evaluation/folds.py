@@ -141,6 +141,19 @@ class Folds:
         """The number of folds in a repeat."""
         return len(self.tests) // self.n_repeats
 
+    def only(self, fair: Array) -> Folds:
+        """Return the folds with only some of the rows held out, a mask of all; the others are in every training part.
+
+        Raises
+        ------
+        LabelError
+            If no row is left to hold out.
+        """
+        tests = tuple(test[fair[test]] for test in self.tests)
+        if not sum(map(len, tests)):
+            raise LabelError("Accuracy cannot be estimated: no label can be held out. Label more rows drawn at random.")
+        return replace(self, tests=tuple(test for test in tests if len(test)))
+
     def complete(self, done: Set[tuple[int, str]], names: Iterable[str]) -> tuple[list[int], Folds]:
         """Return the folds in which all of these names are done, as numbers and as folds.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +37,8 @@ class HeldOutLabels:
 
     def weigh(self, shares: Array | None) -> Array:
         """Return weights that sum to the effective number of labels; with shares, the classes have these."""
-        weight = np.where(self.fair, self.weight, 0.0)
-        if shares is not None:
-            weight = to_population(self.codes, weight, shares)
+        fair = np.where(self.fair, self.weight, 0.0)
+        weight = np.asarray(to_population(self.codes, fair, shares))
         return np.asarray(weight * weight.sum() / (weight @ weight) / self.repeats)
 
 
@@ -93,7 +93,7 @@ def fit_pool(
     penalty : float, optional
         See :func:`~deepsep.core.mixture.fit_mixture`.
     """
-    how = {"usual": usual, "penalty": penalty}
+    how: dict[str, Any] = {"usual": usual, "penalty": penalty}
     if shares is None and estimate_shares is not None:
         shares = estimate_shares(fit_mixture(p, labels.codes, labels.weigh(None), **how))
     weight = labels.weigh(shares)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import CATALOGUE, find_method, shipped_method
 from deepsep.core.checks import check_priors, is_integer
-from deepsep.core.label_origins import ORIGINS, RANDOM, LabelOrigins, read_origins
+from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
@@ -52,7 +52,7 @@ class Comparison(dict[str, Any]):
         """One row per method, the most accurate first.
 
         ``method``, ``uses_unlabelled``; ``accuracy``, ``balanced_accuracy``, ``log_loss`` and ``ece``, each with the
-        ends of its 95 % interval (``accuracy_low``, ``accuracy_high``); ``difference``, in accuracy from the first
+        ends of its 90 % interval (``accuracy_low``, ``accuracy_high``); ``difference``, in accuracy from the first
         method, likewise; and ``seconds`` per fit, on one core; of the committee, of all its members and folds.
         """
         return as_frame(self)
@@ -197,7 +197,7 @@ def compare(
         replace(split, rows=np.arange(len(rows)), tests=tuple(np.searchsorted(rows, test) for test in split.tests)),
         None if weight is None else weight[rows],
         shares,
-        np.array([*ORIGINS, None], object)[origins.codes[rows]],
+        origins.words[rows],
         n_jobs or 1,
     )
     if on_cost is not None:
@@ -233,23 +233,21 @@ def compare(
 
 def _deal(labels: Labels, origins: LabelOrigins, folds: int, repeats: int, seed: int, weight: Array | None) -> Folds:
     """Return the folds, which hold out the labels that tell the accuracy; if there are none, all."""
-    held_out = labels.labelled if origins.basis is None else origins.fair
     split = deal_folds(
-        Labels(np.where(held_out, labels.codes, -1), labels.classes),
+        labels,
         n_splits=folds,
         n_repeats=repeats,
         seed=seed,
         weight=weight,
         max_unlabeled=MAX_UNLABELED,
-        stratified=origins.basis != ORIGINS[RANDOM],
+        stratified=origins.stratified,
     )
-    others = labels.labelled & ~held_out & (True if weight is None else weight > 0)
-    notes = list(split.notes)
     if origins.basis is None:
-        notes.append("All labels were chosen: the figures hold for rows like these, not for all rows.")
-    if others.any():
-        notes.append(f"{others.sum():,} labels are learned from but not held out, since they cannot tell the accuracy.")
-    return replace(split, rows=np.union1d(split.rows, np.flatnonzero(others)), notes=tuple(notes))
+        note = "All labels were chosen: the figures hold for rows like these, not for all rows."
+        return replace(split, notes=(*split.notes, note))
+    others = int((labels.labelled & ~origins.fair).sum())
+    note = f"{others:,} labels are learned from but not held out, since they cannot tell the accuracy."
+    return replace(split.only(origins.fair), notes=(*split.notes, *([note] if others else [])))
 
 
 def _build(
