@@ -156,7 +156,7 @@ def _append(place, columns, todo, run, jobs):
 # -- real tables ---------------------------------------------------------------------------------------------
 
 
-def fit_table(folder, how, table, n_labels, seed, n_unlabelled):
+def fit_table(folder, effort, how, table, n_labels, seed, n_unlabelled):
     """Return a line for the committee of `deepsep fit`; none if classes have too few rows or labels."""
     warnings.simplefilter("ignore")
     X, codes = load(table, folder)
@@ -171,7 +171,7 @@ def fit_table(folder, how, table, n_labels, seed, n_unlabelled):
     y = np.concatenate([codes[labelled], np.full(len(others), -1)])
     share = np.bincount(truth, minlength=codes.max() + 1) + 1e-3
     priors = {int(k): float(share[k] / share[seen].sum()) for k in seen} if how == "quota" else None
-    committee = Committee(student=False, n_jobs=1, random_state=seed, priors=priors)
+    committee = Committee(effort=effort, student=False, n_jobs=1, random_state=seed, priors=priors)
     committee.fit(X[np.concatenate([labelled, others])], y, labels_drawn=how)
     expected, p = committee.expected_accuracy_, committee.label_distributions_[len(labelled) :]
     accuracy = (committee.classes_[p.argmax(axis=1)] == truth).mean()
@@ -179,17 +179,17 @@ def fit_table(folder, how, table, n_labels, seed, n_unlabelled):
     figures = scores(p[known], np.searchsorted(committee.classes_, truth[known]))
     promise = ("", "", "") if expected is None else (expected.value, expected.low, expected.high)
     numbers = (*promise, accuracy, figures["ece"], figures["log_loss"])
-    return [(how, table, n_labels, len(others), seed, *(v if v == "" else round(float(v), 4) for v in numbers))]
+    return [(effort, how, table, n_labels, len(others), seed, *(v if v == "" else round(float(v), 4) for v in numbers))]
 
 
 def tables(a):
     place = RESULTS / "promises_tables.csv"
     done = set()
     if place.exists():
-        done = set(pd.read_csv(place).groupby(["how", "table", "labels", "seed"]).groups)
+        done = set(pd.read_csv(place).groupby(["effort", "how", "table", "labels", "seed"]).groups)
     names = [name for name in table_names(a.folder) if name != "digits"]
-    cells = [(how, t, n, s) for s in a.seeds for how in a.how for n in a.labels for t in names]
-    columns = ("how", "table", *COLUMNS[1:], "ece", "log_loss")
+    cells = [(a.effort, how, t, n, s) for s in a.seeds for how in a.how for n in a.labels for t in names]
+    columns = ("effort", "how", "table", *COLUMNS[1:], "ece", "log_loss")
     todo = [cell for cell in cells if cell not in done]
     _append(place, columns, todo, lambda cell: fit_table(a.folder, *cell, a.unlabelled), a.jobs)
 
@@ -212,7 +212,8 @@ def summary(a):
     print(cells.round(3).to_string())
     place = RESULTS / "promises_tables.csv"
     if place.exists():
-        print(coverage(pd.read_csv(place).dropna()).round(3).to_string())
+        for effort, part in pd.read_csv(place).dropna().groupby("effort"):
+            print(f"\n{effort}\n{coverage(part).round(3).to_string()}")
 
 
 def main(arguments=None):
@@ -222,6 +223,7 @@ def main(arguments=None):
     one.set_defaults(do=simulate)
     two = commands.add_parser("tables")
     two.add_argument("folder")
+    two.add_argument("--effort", choices=["fast", "normal"], default="normal")
     two.add_argument("--how", nargs="+", default=["random", "quota"])
     two.add_argument("--labels", nargs="+", type=int, default=LABELS)
     two.add_argument("--seeds", nargs="+", type=int, default=[0])

@@ -1,10 +1,12 @@
 """Promises by which people decide: the verdict, what it assumes, and the labels on which it rests."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from deepsep import Committee, DeepSep, for_table
+from deepsep import TSVM, Committee, DeepSep, for_table
 from deepsep.core.label_origins import ORIGINS, LabelOrigins, read_origins
 from deepsep.core.labels import as_labels
 from deepsep.errors import LabelError, LabelWarning
@@ -164,3 +166,44 @@ def test_random_folds_are_fair_to_luck_where_stratified_ones_are_not():
             gap.append(np.concatenate(right).mean() - 0.5)
     assert np.mean(gaps[True]) > 0.06
     assert np.mean(gaps[False]) < 0.03
+
+
+def far_apart(per_class=20, share=0.08, n=1000):
+    """Two clusters, of which the smaller one has this share of the rows, and as many labels of each."""
+    rng = np.random.default_rng(0)
+    truth = (rng.random(n) < share).astype(int)
+    X = rng.normal(size=(n, 2)) + 6 * truth[:, None]
+    y = np.full(n, -1)
+    for k in (0, 1):
+        y[np.flatnonzero(truth == k)[:per_class]] = k
+    return X, y, truth
+
+
+def test_a_tsvm_says_when_quotas_and_its_balancing_constraint_do_not_go_together():
+    X, y, truth = far_apart()
+    with pytest.warns(LabelWarning, match=r"by the labels alone, [0-9]+% of the unlabelled rows.*balance=False"):
+        forced = TSVM().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        free = TSVM(balance=False).fit(X, y)
+        told = TSVM(priors={0: 0.92, 1: 0.08}).fit(X, y)
+    assert (forced.transduction_ == truth).mean() < 0.9
+    assert (free.transduction_ == truth).mean() > 0.99
+    assert (told.transduction_ == truth).mean() > 0.99
+
+
+def test_a_tsvm_is_silent_where_labels_have_the_shares_of_the_rows():
+    X, _, truth = far_apart()
+    y = np.where(np.arange(len(truth)) < 100, truth, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TSVM().fit(X, y)
+
+
+def test_view_weights_of_a_model_are_its_own():
+    from deepsep.classifiers.in_context import USUAL_WEIGHTS, InContext
+
+    rng = np.random.default_rng(0)
+    model = InContext(view="both", random_state=0).fit(rng.normal(size=(30, 3)), [0, 1] + [-1] * 28)
+    model.view_weights_["columns"] = 99.0
+    assert USUAL_WEIGHTS["columns"] != 99.0

@@ -1035,8 +1035,8 @@ class DriftAnswers(Drift):
 
 
 def wilson(share: float, n: int) -> list[int]:
-    """Return the bounds of Wilson's 95 % interval in whole per cent, where this share of n is right."""
-    z = 1.96
+    """Return the bounds of Wilson's 90 % interval in whole per cent, where this share of n is right."""
+    z = 1.6448536
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return [round(100 * (centre - half)), round(100 * (centre + half))]
@@ -1152,6 +1152,13 @@ class LearningCurves(Results):
         cells = self._cells(**where)
         return float(100 * (cells["promised"] - cells["gain"]).abs().mean())
 
+    def errors(self, labels: int) -> list[float]:
+        """Return the root mean squared error of the promise, and that of the mean gain of the other cells."""
+        cells = self._cells(labels=labels)
+        gain, n = cells["gain"], len(cells)
+        by_others = (gain.sum() - gain) / (n - 1)
+        return [float(100 * ((each - gain) ** 2).mean() ** 0.5) for each in (cells["promised"], by_others)]
+
     def cost(self) -> float:
         """Return what the curve adds to the time of the committee of effort "fast"."""
         cells = self._cells().astype({"seconds": float, "curve_seconds": float})
@@ -1179,6 +1186,32 @@ class LearningCurves(Results):
             "the band holds in",
         ]
         return markdown(head, rows)
+
+
+class Promises(Results):
+    """How often the interval of a promised accuracy holds in simulations: benchmarks/promises.py."""
+
+    def fits(self) -> int:
+        """Return the number of fits of a cell that lacks none."""
+        return max(int(float(n)) for n in self.frame["fits"])
+
+    def covered(self) -> list[float]:
+        """Return how often the interval holds in each cell, in per cent."""
+        return [100 * value for value in self.values("holds")]
+
+    def off(self) -> list[float]:
+        """Return the mean of promise minus truth in each cell, in points."""
+        return self.values("off")
+
+    def table(self) -> str:  # type: ignore[override]
+        sizes, cells = (35, 125, 500, 2500), self.frame.astype({"labels": int})
+        words = {"random": "random labels", "quota": "quotas, shares given"}
+        rows = [
+            [words[how], f"{int(unlabelled):,}"]
+            + [f"{100 * float(part.loc[part['labels'] == size, 'holds'].iloc[0]):.0f}" for size in sizes]
+            for (how, unlabelled), part in cells.groupby(["how", "unlabelled"], sort=False)
+        ]
+        return markdown(["labels", "unlabelled rows", *(f"{size:,} labels" for size in sizes)], rows)
 
 
 class LocalMinima(Results):
@@ -1319,6 +1352,7 @@ READERS = {
     "drift_answers": DriftAnswers,
     "labelling": Labelling,
     "learning_curve": LearningCurves,
+    "promises": Promises,
     "unlabelled_curve": UnlabelledCurve,
     "unlabelled_growth": UnlabelledGrowth,
 }

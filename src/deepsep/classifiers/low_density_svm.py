@@ -18,12 +18,13 @@ from sklearn.utils.metaestimators import available_if
 from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.label_origins import contradict_shares
 from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
+from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.solvers.curvature import WIDE
@@ -33,6 +34,7 @@ from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
 Array = NDArray[Any]
 
 CV_FOLDS = 5
+MAX_SHARES_APART = 0.2  # total variation between the shares of the labels and those of the supervised boundary
 # What a saved model keeps of a fitted one, as plain values and as arrays.
 SAVED_VALUES = (
     *("C_star_", "gamma_", "platt_", "n_labeled_", "n_unlabeled_", "n_iter_"),
@@ -114,6 +116,7 @@ class LowDensitySVM(Classifier):
             rng=rng,
         )
         self._keep(boundaries)
+        self._warn_of_shares(boundaries.supervised_shares, rows)
         self._fit_probabilities(rows, rng)
         scores = class_scores(self._separator, X)
         self._shift_to_priors(scores, rows)
@@ -180,6 +183,24 @@ class LowDensitySVM(Classifier):
                 "rows on one side. It was found again with their mean score fixed to that of the supervised boundary, "
                 "or to priors. Use balance=True, a smaller C_star, or pass priors.",
                 CollapseWarning,
+            )
+
+    def _warn_of_shares(self, supervised: Array | None, rows: TrainingRows) -> None:
+        """Warn if the balancing constraint forces on the unlabelled rows the shares of labels that fill quotas."""
+        if supervised is None or rows.weighted:
+            return
+        counts = np.bincount(rows.codes[rows.labelled], minlength=len(self.classes_))
+        apart = np.abs(counts / counts.sum() - supervised)
+        if apart.sum() / 2 > MAX_SHARES_APART and contradict_shares(counts, np.maximum(supervised, 1e-3)):
+            k = int(apart.argmax())
+            warn(
+                f"class {shown(self.classes_[k])} has {counts[k] / counts.sum():.0%} of the labels and, by the labels "
+                f"alone, {supervised[k]:.0%} of the unlabelled rows; {{balance}} gives it the share of the labels. If "
+                "they fill quotas, use {cure}, or pass {priors}.",
+                LabelWarning,
+                balance=Setting("balance", True),
+                cure=Setting("balance", False),
+                priors=Setting("priors"),
             )
 
     # -- probabilities ---------------------------------------------------------------------------------------
