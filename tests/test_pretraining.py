@@ -190,7 +190,8 @@ def test_a_run_can_be_continued_and_is_logged(tmp_path):
     train.main([*common, "--minutes", "0.05", "--out", str(first)])
     _, seen = load_network(first / "average.safetensors")
     assert seen > 0
-    assert sorted(path.name for path in first.iterdir()) == ["average.safetensors", "log.jsonl", "weights.safetensors"]
+    names = ["average.safetensors", "checkpoint", "log.jsonl", "weights.safetensors"]
+    assert sorted(path.name for path in first.iterdir()) == names
     events = [json.loads(line)["event"] for line in (first / "log.jsonl").read_text().splitlines()]
     assert events[0] == "start"
     assert events[-1] == "evaluation"

@@ -25,14 +25,18 @@ from pretraining.generator.topics import topic_table
 
 Family = Callable[[Dice, int, int], tuple[Tensor, Tensor]]
 
-# What share of the tables each family makes, and whether its columns may get gaps, noise and company.
-FAMILIES: dict[str, tuple[Family, float, bool]] = {
-    "causal": (causal_table, 0.42, True),
-    "clusters": (cluster_table, 0.11, False),
-    "manifolds": (manifold_table, 0.08, False),
-    "sensors": (sensor_table, 0.15, False),
-    "survey": (survey_table, 0.12, True),
-    "topics": (topic_table, 0.12, True),
+# Whether the columns of a family may get gaps, noise and company.
+FAMILIES: dict[str, tuple[Family, bool]] = {
+    "causal": (causal_table, True),
+    "clusters": (cluster_table, False),
+    "manifolds": (manifold_table, False),
+    "sensors": (sensor_table, False),
+    "survey": (survey_table, True),
+    "topics": (topic_table, True),
+}
+# What share of the tables each family makes. The weights up to run 13 are of the first.
+PRIORS: dict[str, dict[str, float]] = {
+    "first": {"causal": 0.42, "clusters": 0.11, "manifolds": 0.08, "sensors": 0.15, "survey": 0.12, "topics": 0.12},
 }
 
 
@@ -56,6 +60,7 @@ def draw_batch(
     *,
     generator: torch.Generator,
     choices: random.Random,
+    prior: str = "first",
     family: str | None = None,
     share_of_components: float = 0.15,
 ) -> Batch:
@@ -63,22 +68,22 @@ def draw_batch(
     as_components = columns <= components.MOST_COMPONENTS and choices.random() < share_of_components
     # Only the first components are kept, so there may be more columns behind them than the network sees.
     hidden = choices.choice([columns, 64, 100]) if as_components and columns == components.MOST_COMPONENTS else columns
-    names = list(FAMILIES)
+    shares = PRIORS[prior]
     parts = []
     n_parts = 1 if family else min(3, max(1, tables // 3))
     for i in range(n_parts):
         size = tables // n_parts + (i < tables % n_parts)
-        name = family or choices.choices(names, [FAMILIES[n][1] for n in names])[0]
+        name = family or choices.choices(list(shares), list(shares.values()))[0]
         parts.append(_draw_part(Dice(size, generator, choices), name, context, asked, hidden))
-    values, classes, labels, n_classes, shares = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+    values, classes, labels, n_classes, true_shares = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
     spectrum = None
     if as_components:
         values, spectrum = components.principal_components(values, context, columns)
-    return Batch(values, classes, labels, n_classes, shares, spectrum)
+    return Batch(values, classes, labels, n_classes, true_shares, spectrum)
 
 
 def _draw_part(dice: Dice, name: str, context: int, asked: int, columns: int) -> tuple[Tensor, ...]:
-    make, _, rough = FAMILIES[name]
+    make, rough = FAMILIES[name]
     n = context + asked
     # Quotas need more rows to choose from than are used; long tables have enough to spare.
     rows = 2 * n if n < 600 else n + n // 2 if n < 1500 else n + n // 4
