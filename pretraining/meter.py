@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.ensemble import ExtraTreesClassifier
 
 from deepsep.networks.in_context_network import UNLABELLED, InContextNetwork, draw_identities, load_network
 
@@ -69,6 +68,8 @@ def scores(chances: Array, truth: Array) -> tuple[float, float]:
 
 def make_table(name: str, seed: int) -> Table:
     """Draw one table of a stratum; the same seed gives the same table."""
+    # Here, because the machine that trains has neither package.
+    from sklearn.ensemble import ExtraTreesClassifier
     from tabicl.prior import PriorDataset
     from tabicl.prior.graph_lib._config import PriorConfig
 
@@ -120,6 +121,11 @@ def make(path: Path, jobs: int, share: float) -> None:
             tables.append(table)
             if len(tables) % 50 == 0:
                 print(f"{len(tables)} of {len(plan)} tables after {time.perf_counter() - begin:.0f} s", flush=True)
+    write(path, tables)
+
+
+def write(path: Path, tables: list[Table]) -> None:
+    """Write the tables to one file."""
     np.savez_compressed(
         path,
         stratum=np.array([table.stratum for table in tables]),

@@ -51,6 +51,7 @@ SCHEDULE: dict[str, Any] = {
     "optimizer": "adamw",
     "batch": 1.0,
     "half": False,
+    "wide": False,
     "tiny": False,
 }
 COUNTS = ("seen", "began", "step_number", "skipped")
@@ -79,6 +80,7 @@ SHAPES = [
     Shape(3072, 128, 12, 16, 0.7),
     Shape(3072, 128, 40, 8, 0.7),
 ]
+WIDE_SHAPES = [Shape(256, 128, 160, 18, 0.7), Shape(384, 128, 250, 8, 0.5)]
 TINY_SHAPES = [Shape(32, 16, 6, 8), Shape(48, 16, 3, 6), Shape(96, 16, 40, 4)]
 TINY_SIZES = Sizes(width=16, inducing=8, column_blocks=1, row_blocks=2, context_blocks=2, context_heads=2)
 
@@ -292,9 +294,8 @@ def train(options: argparse.Namespace) -> None:
     torch.set_float32_matmul_precision("high")
     trainer = Trainer(options)
     device = trainer.device
-    shapes = [
-        s._replace(tables=max(1, round(s.tables * options.batch))) for s in (TINY_SHAPES if options.tiny else SHAPES)
-    ]
+    shapes = TINY_SHAPES if options.tiny else SHAPES + WIDE_SHAPES * options.wide
+    shapes = [shape._replace(tables=max(1, round(shape.tables * options.batch))) for shape in shapes]
     attend_explicitly(trainer.working, options.explicit)
     compile_blocks(trainer.working, options.compile if device.type == "cuda" else "none")
     if options.profile:
@@ -423,6 +424,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--optimizer", choices=["adamw", "muon"])
     parser.add_argument("--batch", type=float, help="multiplies the tables of every shape")
     parser.add_argument("--half", action="store_true", default=None, help="pass through a copy in half precision")
+    parser.add_argument("--wide", action="store_true", default=None, help="tables of 160 and 250 columns as well")
     parser.add_argument("--tiny", action="store_true", default=None, help="a tiny network, to try the loop")
     parser.add_argument("--compile", choices=["dynamic", "static", "none"], default="dynamic")
     parser.add_argument("--eager", dest="compile", action="store_const", const="none", help="same as --compile none")
@@ -431,6 +433,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--evaluate-first", action="store_true", help="measure the start as well")
     parser.add_argument("--profile", action="store_true", help="time every shape, and stop")
     options = parser.parse_args(arguments)
+    if options.graphs and not torch.cuda.is_available():
+        parser.error("--graphs records CUDA graphs, and there is no GPU here: leave it out")
     options.out = options.out or options.resume or Path("results/pretraining")
     kept = SCHEDULE | (checkpoint.facts(_state_in(options.resume))["settings"] if options.resume else {})
     for name, value in kept.items():

@@ -215,6 +215,16 @@ def test_muon_makes_matrices_orthogonal():
         assert size.max() < 1.4
 
 
+def test_muon_is_close_to_the_same_steps_in_double_precision():
+    matrices = torch.randn(3, 64, 128, generator=torch.Generator().manual_seed(0))
+    x = matrices.double()
+    x = x / x.norm(dim=(1, 2), keepdim=True)
+    for _ in range(5):
+        gram = x @ x.transpose(1, 2)
+        x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+    assert (orthogonal(matrices) - x).norm() < 0.025 * x.norm()
+
+
 def test_the_learning_rate_warms_up_stays_and_falls():
     rates = [train.learning_rate(1.0, *at, 0.7) for at in ((0, 0.0), (1000, 0.3), (1000, 0.7), (1000, 0.85), (1000, 1))]
     assert rates == pytest.approx([1 / train.WARM_UP_STEPS, 1, 1, 0.5, 0])
