@@ -11,6 +11,7 @@ chosen on these tables, never on real ones.
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import time
 import warnings
@@ -29,6 +30,7 @@ Array = NDArray[Any]
 
 ROWS = 300
 MAX_CELLS_AT_ONCE = {"cpu": 100_000, "cuda": 2_000_000}
+FIGURES = ("accuracy", "log_loss")
 LEAST_PROBABILITY = 0.01  # shared evenly among the classes: forests often give a class no chance at all
 
 
@@ -211,6 +213,19 @@ def report(tables: list[Table], found: dict[str, Array]) -> str:
     return "\n".join(lines)
 
 
+def summary(tables: list[Table], found: Array) -> dict[str, dict[str, list[float]]]:
+    """Return means and standard errors by stratum, for a log."""
+    strata = np.array([table.stratum for table in tables])
+    lines = {}
+    for stratum in ["all", *dict.fromkeys(strata.tolist())]:
+        chosen = found[(strata == stratum) | (stratum == "all")]
+        mean, error = chosen.mean(0), chosen.std(0, ddof=1) / len(chosen) ** 0.5
+        lines[stratum] = {
+            figure: [round(float(mean[i]), 4), round(float(error[i]), 4)] for i, figure in enumerate(FIGURES)
+        }
+    return lines
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -222,19 +237,25 @@ def main(arguments: list[str] | None = None) -> None:
     scoring = verbs.add_parser("score", help="measure weights")
     scoring.add_argument("file", type=Path)
     scoring.add_argument("weights", type=Path, nargs="+")
+    scoring.add_argument("--log", type=Path, help="add a line of JSON for every weights to this file")
     options = parser.parse_args(arguments)
     if options.verb == "make":
         return make(options.file, options.jobs, options.share)
     tables = read(options.file)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     found = {"extra trees": np.array([table.trees for table in tables])}
+    lines: list[dict[str, object]] = [{"name": "extra trees", **summary(tables, found["extra trees"])}]
     for path in options.weights:
         begin = time.perf_counter()
         network, seen = load_network(path)
         name = f"{path.parent.name}/{path.stem}"[-34:]
         found[name] = score(network, tables, device)
         print(f"{name}: {seen:,} tables seen; measured in {time.perf_counter() - begin:.0f} s on {device}", flush=True)
+        lines.append({"name": name, "seen": seen, **summary(tables, found[name])})
     print(report(tables, found))
+    if options.log:
+        with options.log.open("a") as log:
+            log.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The frozen tables that measure progress."""
 
+import json
 import sys
 
 import numpy as np
@@ -69,13 +70,17 @@ def test_the_report_compares_weights_table_by_table(network, tmp_path, capsys):
         (tmp_path / name).mkdir()
         save_network(tmp_path / name / "average.safetensors", network, tables_seen=5)
     weights = [str(tmp_path / name / "average.safetensors") for name in ("old", "new")]
-    meter.main(["score", str(tmp_path / "meter.npz"), *weights])
+    meter.main(["score", str(tmp_path / "meter.npz"), *weights, "--log", str(tmp_path / "log.jsonl")])
     lines = capsys.readouterr().out.splitlines()
     compared = [line for line in lines if line.startswith("  new/average - old/average")]
     assert len(compared) == 3, "for all tables and each kind"
     assert all("0.00 ± 0.00" in line for line in compared)
     trees = next(line for line in lines if line.startswith("  extra trees"))
     assert "54.00 ± 0.91" in trees  # 50 to 58: a deviation of 2.74 over three
+    logged = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["name"] for line in logged] == ["extra trees", "old/average", "new/average"]
+    assert logged[0]["all"]["accuracy"] == [54.0, 0.9129]
+    assert logged[1]["odd"] == logged[2]["odd"]
 
 
 def test_without_the_package_the_error_says_what_to_install(tmp_path, monkeypatch):
