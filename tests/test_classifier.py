@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import deepsep
 from deepsep import TSVM, DeepSep, LabelledFold, method, methods
 from deepsep.classifiers.base import Classifier, UnweightedClassifier, settings
+from deepsep.core import training_rows
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelWarning, ModelFileError, ParameterError
 
 
@@ -69,6 +70,12 @@ class Proportional(Recorder):
     """The same for a method to which the proportions between columns matter."""
 
     _proportions_matter = True
+
+
+def parts_of(model):
+    """Return what a saved model holds, as it is handed to the class that makes a model of it again."""
+    state, arrays = model._to_parts()
+    return {**state, "classes_": model.classes_, "n_features_in_": model.n_features_in_}, arrays
 
 
 MARK = {"check_classifiers_classes": "uses -1 and 1 as classes, and -1 marks unlabelled rows"}
@@ -278,9 +285,7 @@ def test_new_rows_get_the_units_of_the_training_rows_and_are_bounded():
     monstrous = np.array([np.full(5, 1e300), np.full(5, -1e308), np.full(5, 1e-310), np.zeros(5)])
     for model in (ordinary, extreme):
         np.testing.assert_allclose(model.predict_proba(monstrous).sum(axis=1), 1)
-    parts = extreme._to_parts()
-    common = {name: vars(extreme)[name] for name in ("classes_", "n_features_in_")}
-    again = Recorder._from_parts({}, {**common, **parts[0]}, parts[1])
+    again = Recorder._from_parts({}, *parts_of(extreme))
     np.testing.assert_array_equal(again.predict_proba(X * EXTREME), extreme.label_distributions_)
 
 
@@ -321,11 +326,11 @@ def test_sparse_rows_beyond_single_precision_become_dense_in_double(size):
     assert model.rows_.X.dtype == np.float64
 
 
-def test_sparse_rows_that_would_fill_the_memory_are_refused():
-    _, y, _ = segments(60)
-    wide = sparse.csr_array(([1.0], ([0], [0])), shape=(60, 10**8))
-    with pytest.raises(DataError, match=r"60 rows and 100,000,000 columns would take 24\.0 GB.*TruncatedSVD"):
-        Recorder().fit(wide, y)
+def test_sparse_rows_that_would_fill_the_memory_are_refused(monkeypatch):
+    monkeypatch.setattr(training_rows, "MOST_DENSE", 100_000_000)
+    wide = sparse.csr_array(([1.0], ([0], [0])), shape=(60, 10**6))
+    with pytest.raises(DataError, match=r"60 rows and 1,000,000 columns would take 0\.2 GB.*0\.1 GB.*TruncatedSVD"):
+        Recorder().fit(wide, Y0)
 
 
 # -- scoring -------------------------------------------------------------------------------------------------
@@ -383,13 +388,18 @@ def test_score_says_what_is_wrong():
     ],
 )
 def test_parts_that_cannot_be_a_model_are_refused(name, value, words):
-    model = Recorder().fit(X0, Y0)
-    state, arrays = model._to_parts()
-    state |= {key: vars(model)[key] for key in ("classes_", "n_features_in_")}
+    state, arrays = parts_of(Recorder().fit(X0, Y0))
     Recorder._from_parts({}, dict(state), dict(arrays))
     (state if name in state else arrays)[name] = value
     with pytest.raises(ModelFileError, match=re.escape(words)):
         Recorder._from_parts({}, state, arrays)
+
+
+@pytest.mark.parametrize("part", ["_check_parameters", "_learn", "_probabilities", "_parts", "_restore"])
+def test_a_method_that_lacks_a_part_cannot_be_used(part):
+    lacking = type("Lacking", (Recorder,), {part: getattr(Classifier, part)})
+    with pytest.raises(NotImplementedError):
+        lacking._from_parts({}, *parts_of(lacking().fit(X0, Y0)))
 
 
 # -- messages ------------------------------------------------------------------------------------------------
