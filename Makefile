@@ -7,10 +7,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed-dev
 TORCH  := torch==2.13.0
 
-# Tests run in one process more than there are cores, as some of them wait, so the BLAS inside each process must not
-# start threads of its own.
+# Tests run in as many processes as there are cores, so the BLAS inside each must not start threads of its own. A file
+# stays in one process, where its tests share what they have fitted.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest --dist worksteal -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest --dist loadfile -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
