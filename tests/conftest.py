@@ -18,12 +18,17 @@ settings.load_profile("untimed")
 REPEATED = ("-check_estimator_sparse_matrix]", "(readonly_memmap=True)]", "(readonly_memmap=True,X_dtype=float32)]")
 
 
+CLUSTERS = {"ray", "head", "spark"}  # fixtures that start one
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave repeated checks to the slow tests."""
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Leave repeated checks to the slow tests, and those with a cluster to the tests with other programs."""
     for item in items:
         if item.name.endswith(REPEATED):
             item.add_marker("slow")
+        if CLUSTERS.intersection(getattr(item, "fixturenames", ())):  # a doctest has none
+            item.add_marker("infra")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -64,7 +64,6 @@ def objective(model):
     return sum(path[-1] for path in model.objective_path_)
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "kind"),
@@ -98,7 +97,6 @@ def passes(ray, X, y, free_bias, centre=None):
     return Rows(*arguments, **settings), maker(*arguments, **settings), maker
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "is_sparse"), [(6, False), (300, False), (300, True)])
 def test_every_answer_is_that_of_rows_in_memory(ray, width, is_sparse):
@@ -161,7 +159,6 @@ def mortal():
     return Mortal
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 def test_a_job_whose_worker_dies_is_done_again(ray, tmp_path):
     for life in range(3):
@@ -180,7 +177,6 @@ def test_a_job_whose_worker_dies_is_done_again(ray, tmp_path):
     workers.stop()
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"algorithm": "cccp"}])
 def test_workers_killed_in_the_middle_change_no_bit(ray, settings, monkeypatch):
@@ -204,7 +200,6 @@ def test_workers_killed_in_the_middle_change_no_bit(ray, settings, monkeypatch):
     assert objective(disturbed) == objective(undisturbed)
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 def test_the_boundaries_of_deepsep(ray):
     X, y = table(4_000)
@@ -222,7 +217,6 @@ def test_the_boundaries_of_deepsep(ray):
     assert (here.predict(X) == there.predict(X)).mean() > 0.99
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 def test_the_student_of_a_committee(ray):
     X, y = table(1_000)
@@ -274,7 +268,6 @@ class KillInTraining(threading.Thread):
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 def test_a_worker_killed_in_the_training_of_a_student_changes_no_bit(ray):
@@ -313,7 +306,6 @@ def test_training_together_is_training(tmp_path):
         assert_allclose(there.state()[name], value, atol=2e-5, err_msg=name)
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 def test_scored_rows_are_the_same_with_any_number_of_workers_and_after_deaths(ray, tmp_path, monkeypatch):
     X, y = table(2_000)
@@ -447,7 +439,6 @@ def head(monkeypatch):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 def test_a_cluster_on_this_machine_is_joined_if_it_is_named_and_not_disturbed_otherwise(head, tmp_path):
     X, y = table(400)
@@ -473,7 +464,6 @@ def test_a_cluster_on_this_machine_is_joined_if_it_is_named_and_not_disturbed_ot
         pd.testing.assert_frame_equal(pd.read_parquet(part), pd.read_parquet(tmp_path / "started" / part.name))
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 def test_more_workers_than_the_cluster_has(ray):
     model = TSVM()
@@ -520,7 +510,6 @@ def test_too_few_rows_for_a_cluster_are_noted_and_all_are_read(tmp_path, monkeyp
     assert load(tmp_path / "model")[-1].n_unlabeled_ == n
 
 
-@pytest.mark.infra
 @pytest.mark.slow
 def test_deepsep_fit_on_ray(ray, tmp_path, monkeypatch):
     monkeypatch.setitem(on_ray.__wrapped__.__kwdefaults__, "shard_rows", SHARD)
