@@ -87,6 +87,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shipped_network")
 @parametrize_with_checks([method(name) for name in OTHERS], expected_failed_checks=expected_failures)
 def test_scikit_learn_contract_with_defaults(estimator, check):
     with warnings.catch_warnings():
@@ -211,6 +212,7 @@ def test_one_label_a_class_repeated_rows_and_one_far_from_all_others(name):
 EXTREME = np.array([1e150, 1e-150, 1e-30, 1e300, 1.0])
 
 
+@pytest.mark.usefixtures("shipped_network")
 @pytest.mark.parametrize("name", slow_unless({"deepsep", "tsvm", *REPRESENTATIVES}))
 def test_features_of_extreme_size(name, tmp_path):
     X, y, _ = make_segments(120, 60, classes=2)
@@ -264,6 +266,7 @@ def test_bad_settings(name):
 SPARSE = {name for name in methods() if short(name)._accept.get("accept_sparse")}
 
 
+@pytest.mark.usefixtures("shipped_network")
 @pytest.mark.parametrize("name", slow_unless(SPARSE | set(REPRESENTATIVES)))
 def test_sparse_rows_give_the_model_of_dense_ones(name):
     X, y, _ = segments(120)
