@@ -1,6 +1,7 @@
 """The committee on real tables, made of what `committee_members.py` kept: accuracy, calibration, intervals, ablations.
 
     python benchmarks/committee.py measure       # figures of every variant in every cell, into results/committee.csv
+    python benchmarks/committee.py baselines     # beside which to read them, into results/committee_baselines.csv
     python benchmarks/committee.py verdicts      # what is said of unlabelled rows, into results/committee_verdicts.csv
     python benchmarks/committee.py summary       # means over tables
     python benchmarks/committee.py tables        # the committee beside single methods, by table
@@ -22,16 +23,18 @@ from committee_members import PLACE, build
 
 from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.classifiers.committee_plan import MEMBERS
-from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
+from deepsep.core.mixture import Mixture
 from deepsep.core.probability import log_shift_to_shares, shifted
-from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error
+from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error, unseen_classes
 from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.metrics import scores
-from deepsep.evaluation.population import to_population
+from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 from deepsep.report.sentences import unlabelled_rows
 
 RESULT = Path(__file__).parent / "results" / "committee.csv"
 OTHER_FOLDS = ("3", "10", "5x2", "5x3")  # folds, and how often the labels are dealt into them
+BASELINES = RESULT.with_name("committee_baselines.csv")
 VERDICTS = RESULT.with_name("committee_verdicts.csv")
 WEIGHTS = RESULT.with_name("committee_weights.csv")
 CHOOSING = range(100, 200)  # draws on which settings were chosen
@@ -143,29 +146,42 @@ class Committee:
         everyone, unseen = (np.stack([p[name] for name in self.names]) for p in (cell.all, cell.unseen))
         weights = {seat.name: seat.weight for seat in MEMBERS} if self.usual else {}
         usual = np.array([weights.get(name, 1.0) for name in self.names])
-        how = {"usual": usual / usual.sum(), "penalty": self.penalty}
-        mixture = Mixture(how["usual"])
+        usual = usual / usual.sum()
         if self.priors:
             shares = cell.true_shares
             everyone, unseen = self._adjusted(everyone, unseen, shares)
-        elif self.by_population:
-            if self.evidence and len(cell.codes):
-                mixture = fit_mixture(unseen, cell.codes, _evidence(cell, None), **how)
-            shares = mixture(everyone).mean(axis=0)
-        weight = _evidence(cell, shares)
-        if self.evidence and len(cell.codes):
-            mixture = fit_mixture(unseen, cell.codes, weight, **how)
+        fair = np.ones(len(cell.codes), bool)
+        labels = HeldOutLabels(cell.codes, cell.rows, cell.fold, np.ones(len(fair)), fair, cell.repeats)
+        if not self.evidence or not len(fair):
+            mixture, held_out, weight, others = Mixture(usual), Mixture(usual)(unseen), labels.weigh(shares), []
+        else:
+            by_quotas = self.by_population and cell.how == "quota"
+            estimate = (lambda mixture: mixture(everyone).mean(axis=0)) if by_quotas else None
+            pool = fit_pool(unseen, labels, usual=usual, shares=shares, estimate_shares=estimate, penalty=self.penalty)
+            mixture, held_out, weight = pool.mixture, pool.held_out, pool.weight
+            others = [mixture(everyone[:, ::2]) for mixture in pool.without_folds]
         if not self.temperature:
             mixture = Mixture(mixture.weights)
         p = mixture(everyone)
-        without_folds = mixtures_without_folds(unseen, cell.codes, weight, cell.rows, cell.fold, **how)
-        held_out = mix_unseen(unseen, without_folds)
-        others = [mixture(everyone[:, ::2]) for _, mixture in without_folds]
         if self.priors:
             shift = log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p)))
             p, held_out, *others = (shifted(each, shift) for each in (p, held_out, *others))
         error = jackknife_error([each.max(axis=1).mean() for each in others], cell.repeats) if others else 0.0
         return p, held_out, weight, error
+
+    def expected(self, p, held_out, weight, error):
+        """Return the accuracy that it promises."""
+        cell = self.cell
+        random = cell.how == "random" and not self.priors
+        first = cell.codes[: len(cell.codes) // cell.repeats]
+        counts = np.maximum(np.bincount(first, minlength=p.shape[1]), 1)  # classes with one label are never held out
+        return expected_accuracy(
+            p,
+            np.ones(len(p)),
+            Evidence(held_out, cell.codes, weight, cell.repeats),
+            confidence_error=error,
+            unseen=unseen_classes(counts) if random else None,
+        )
 
     def _adjusted(self, everyone, unseen, shares):
         pairs = []
@@ -173,12 +189,6 @@ class Committee:
             shift = log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p)))
             pairs.append((shifted(p, shift), shifted(own, shift)))
         return (np.stack(each) for each in zip(*pairs, strict=True))
-
-
-def _evidence(cell, shares):
-    weight = to_population(cell.codes, None, shares) if len(cell.codes) else None
-    weight = np.ones(len(cell.codes)) if weight is None else weight
-    return weight * weight.sum() / max(weight @ weight, 1e-12) / cell.repeats
 
 
 def variants():
@@ -217,7 +227,7 @@ def measure_cell(cell):
         p, held_out, weight, error = committee.answer()
         line = {**key, "variant": name, **_figures(p, cell.truth)}
         if len(cell.codes):
-            expected = expected_accuracy(p, np.ones(len(p)), held_out, cell.codes, weight, confidence_error=error)
+            expected = committee.expected(p, held_out, weight, error)
             line |= {"expected": expected.value, "low": expected.low, "high": expected.high}
             line |= dict(
                 zip(("plain", "plain_low", "plain_high"), _share_right(held_out, cell.codes, weight), strict=True)
@@ -232,10 +242,9 @@ def measure_folds(how, name):
     if len(cells) > 1:
         members = [m for m in cells[0].members if all(m in cell.all for cell in cells)]
         for kind, cell in zip(kinds, cells, strict=True):
-            p, held_out, weight, error = Committee(cell, members).answer()
-            expected = expected_accuracy(
-                p, np.ones(len(p)), held_out, cell.codes, weight, repeats=cell.repeats, confidence_error=error
-            )
+            committee = Committee(cell, members)
+            p, held_out, weight, error = committee.answer()
+            expected = committee.expected(p, held_out, weight, error)
             line = {"how": how, "table": cell.table, "labels": cell.labels, "seed": cell.seed}
             line |= {"variant": f"{kind} folds", **_figures(p, cell.truth)}
             yield line | {"expected": expected.value, "low": expected.low, "high": expected.high}
@@ -267,6 +276,27 @@ def measure(a):
                     continue
                 for line in (*measure_cell(cell), *measure_folds(how, place.name)):
                     writer.writerow({k: f"{v:.5f}" if isinstance(v, float) else v for k, v in line.items()})
+
+
+def baselines(a):
+    """Write how often the most frequent class is right, and a forest that knows the shares: of forests alone."""
+    with BASELINES.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("how", "table", "labels", "seed", "variant", *FIGURES))
+        for how in ("quota", "random"):
+            for place in sorted((PLACE / f"{how}-5" / FOREST).glob("*.npz")):
+                cell = Cell.read(how, place.name, folder=PLACE)
+                if cell.seed in CHOOSING:
+                    continue
+                key = (how, cell.table, cell.labels, cell.seed)
+                frequent = np.bincount(cell.truth[cell.truth >= 0]).max() / len(cell.truth)
+                writer.writerow((*key, "most frequent class", f"{frequent:.5f}", "", ""))
+                figures = _figures(_with_shares(cell.all[FOREST], cell.true_shares), cell.truth)
+                writer.writerow((*key, f"{FOREST}, known shares", *(f"{value:.5f}" for value in figures.values())))
+
+
+def _with_shares(p, shares):
+    return shifted(p, log_shift_to_shares(np.log(np.maximum(p, 1e-30)), shares, np.ones(len(p))))
 
 
 def verdicts(a):
@@ -356,7 +386,8 @@ def tables(a):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     commands = parser.add_subparsers(required=True)
-    for name, do in (("measure", measure), ("verdicts", verdicts), ("summary", summary), ("tables", tables)):
+    each = {"measure": measure, "baselines": baselines, "verdicts": verdicts, "summary": summary, "tables": tables}
+    for name, do in each.items():
         commands.add_parser(name).set_defaults(do=do)
     other = commands.add_parser("weights")
     other.add_argument("old", type=Path)

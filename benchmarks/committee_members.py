@@ -74,7 +74,9 @@ def build(member):
 def out_of_fold(X, labels, cell, member):
     """Return what a member says about labels held out: nothing where every class has one label."""
     try:
-        folds = deal_folds(labels, n_splits=cell.folds, n_repeats=cell.repeats, seed=cell.seed)
+        folds = deal_folds(
+            labels, n_splits=cell.folds, n_repeats=cell.repeats, seed=cell.seed, stratified=cell.how == "quota"
+        )
     except LabelError:
         return {}
     unseen = fit_folds({member: Candidate(build(member), labelled_only=cell.alone)}, X, labels, folds)

@@ -220,7 +220,7 @@ def test_class_that_is_named_like_a_missing_value(tmp_path: Path, name: str, suf
 def test_larger_than_the_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = write(tmp_path / "people.csv", people())
     monkeypatch.setenv("DEEPSEP_MAX_BYTES", "1000")
-    assert_refused(fit(table), table, "people.csv needs about", "1.0 kB are allowed", "sample of the rows")
+    assert_refused(fit(table), table, "people.csv needs about", "1.0 kB are allowed", "--unlabelled 20000")
 
 
 def test_folder_without_tables(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_a_committee_says_what_more_labels_would_buy(people: Path) -> None:
     assert said[0] in run("next", folder, people, "-n", 6, "-o", file).stdout
     content = json.loads(run("next", folder, people, "-n", 6, "-o", file, "--json").stdout)
     gain = deepsep.load(folder)[-1].learning_curve_.gain(50)
-    assert content["more_labels"] == {"labels": 50, "gain": gain.value, "interval": list(gain.interval())}
+    assert content["more_labels"] == {"labels": 50, "gain": gain.value, "interval": gain.interval}
     assert "50 more labels" not in run(*fit, "--set", "learning_curve=false").stdout
     content = json.loads(run("next", folder, people, "-n", 6, "-o", file, "--json").stdout)
     assert content["more_labels"] is None

@@ -11,9 +11,7 @@ from command_line import run
 
 from deepsep import Committee, SurveySegments, for_table, load, method, methods, save
 from deepsep.errors import DataError
-from deepsep.files.folder import install
-from deepsep.files.manifest import read_manifest
-from deepsep.files.renaming import names_in, new_names, renamed_model
+from deepsep.models import rename_classes
 from deepsep.report import explain, summarize
 from deepsep.scoring import score_frame
 from deepsep.survey import write_segments
@@ -50,9 +48,9 @@ def test_renamed_model_gives_the_same_numbers(name: str, tmp_path: Path) -> None
     model = method(name)
     model.set_params(**{key: SHORT[key] for key in SHORT.keys() & model.get_params().keys()})
     save(model.fit(X, y), tmp_path / "model")
-    folder = tmp_path / "renamed"
-    install(renamed_model(tmp_path / "model", SWAP), folder, own=())
-    before, after = load(tmp_path / "model"), load(folder)
+    folder, before = tmp_path / "renamed", load(tmp_path / "model")
+    save(rename_classes(before, SWAP), folder)
+    after = load(folder)
     assert after.classes_.tolist() == ["zinc", "Aqua", "grey"]
     new = [SWAP[label] for label in before.predict(X)]
     assert after.predict(X).tolist() == new
@@ -67,24 +65,21 @@ def test_renamed_model_gives_the_same_numbers(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("classes", [[0, 1, 2], [False, True]])
-def test_numbers_and_truths_become_text(classes: list[object], tmp_path: Path) -> None:
+def test_numbers_and_truths_become_text(classes: list[object]) -> None:
     X, y = rows(classes)
     priors = {name: 1 / len(classes) for name in classes}
-    save(method("tsvm", priors=priors).fit(X, y), tmp_path / "model")
-    names = new_names(names_in(read_manifest(tmp_path / "model")), {str(classes[0]): "low"})
-    install(renamed_model(tmp_path / "model", names), tmp_path / "renamed", own=())
-    before, after = load(tmp_path / "model"), load(tmp_path / "renamed")
+    before = method("tsvm", priors=priors).fit(X, y)
+    after = rename_classes(before, {str(classes[0]): "low"})
+    assert before.classes_.tolist() == classes
     assert after.classes_.tolist() == ["low", *map(str, classes[1:])]
     assert set(after.priors) == set(after.classes_)
     np.testing.assert_array_equal(after.predict_proba(X), before.predict_proba(X))
 
 
-def test_predictions_out_of_fold_and_members_are_renamed(tmp_path: Path) -> None:
+def test_predictions_out_of_fold_and_members_are_renamed() -> None:
     X, y = rows(["blue", "gold", "grey"], 250)
     committee = Committee(members=["random-forest", "tsvm"], random_state=0, n_jobs=1).fit(X, y)
-    save(committee, tmp_path / "model")
-    install(renamed_model(tmp_path / "model", SWAP), tmp_path / "renamed", own=())
-    after = load(tmp_path / "renamed")
+    after = rename_classes(committee, SWAP)
     held_out = after.out_of_fold_
     assert held_out.classes.tolist() == ["zinc", "Aqua", "grey"]
     np.testing.assert_array_equal(held_out.codes, committee.out_of_fold_.codes)
@@ -94,13 +89,11 @@ def test_predictions_out_of_fold_and_members_are_renamed(tmp_path: Path) -> None
     np.testing.assert_array_equal(sets, committee.predict_set(X, coverage=0.8))
 
 
-def test_explanation_of_a_renamed_model_is_the_same_but_for_names(tmp_path: Path) -> None:
+def test_explanation_of_a_renamed_model_is_the_same_but_for_names() -> None:
     X, y = rows(["blue", "gold", "grey"], 90, spread=20)  # without ties, which the order of classes would break
     table = pd.DataFrame(X, columns=list("abcd"))
     model = for_table(method("tsvm")).fit(table, y)
-    save(model, tmp_path / "model")
-    install(renamed_model(tmp_path / "model", SWAP), tmp_path / "renamed", own=())
-    renamed, new = load(tmp_path / "renamed"), [SWAP.get(label) for label in y]
+    renamed, new = rename_classes(model, SWAP), [SWAP.get(label) for label in y]
     one, other = explain(model, table, y, held_out=False), explain(renamed, table, new, held_out=False)
     assert {SWAP[line["class"]]: line["rules"] for line in one["tree"]["classes"]} == {
         line["class"]: line["rules"] for line in other["tree"]["classes"]
@@ -235,14 +228,13 @@ def test_segments_are_renamed_everywhere(answers: Path, inner: bool) -> None:
     assert run("segments", answers, "-k", 2, "--id", "who", "-o", folder).exit_code == 2  # they are not overwritten
 
 
-def test_segments_saved_alone_keep_the_names_that_were_given(answers: Path) -> None:
+def test_segments_saved_alone_are_renamed(answers: Path) -> None:
     frame = pd.read_csv(answers).drop(columns="who")
     model = SurveySegments(n_segments=2, names={0: "one"}, random_state=0).fit(frame)
     save(model, answers.parent / "alone")
     assert run("rename", answers.parent / "alone", write_names(answers.parent, {"one": "uno"})).exit_code == 0
     again = load(answers.parent / "alone")
     assert again.segment_names_[0] == "uno"
-    assert again.names == {0: "uno"}
     np.testing.assert_array_equal(again.transform(frame), model.transform(frame))
 
 

@@ -223,10 +223,9 @@ LARGE = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--no-rep
 
 @pytest.fixture
 def few(monkeypatch) -> None:
-    """Make 3,000 rows a large table: 300 unlabelled ones are enough, and 500 fit into memory."""
+    """Make 3,000 rows a large table: 300 unlabelled ones are enough."""
     for place in ("deepsep.table.sampling", "deepsep.cli.training"):
         monkeypatch.setattr(f"{place}.ENOUGH", 300)
-        monkeypatch.setattr(f"{place}.IN_MEMORY", 500)
 
 
 @pytest.mark.parametrize("drawn", ["where segment is not null or {some}", "order by random() limit 2000"])

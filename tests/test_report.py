@@ -163,7 +163,7 @@ def test_weighted_intervals_are_those_of_the_effective_number_of_rows() -> None:
     assert result == pytest.approx(share)
     # Wilson's ends solve (share - x)² = z² x (1 - x) / n.
     for end in interval:
-        assert (share - end) ** 2 == pytest.approx(stats.norm.ppf(0.975) ** 2 * end * (1 - end) / n)
+        assert (share - end) ** 2 == pytest.approx(stats.norm.ppf(0.95) ** 2 * end * (1 - end) / n)
     other = np.roll(right, 1)
     paired = paired_difference(right, other, weight)
     assert paired["difference"] == pytest.approx(share - weight @ other / 180)
@@ -416,7 +416,7 @@ def test_better_baseline_comes_right_after_the_verdict(summary: dict[str, Any]) 
     forest["against_model"] |= {"difference": -0.2, "interval": [-0.3, -0.1]}
     assert verdict(worse)[1].startswith("A random forest is better here, use it instead: 80\u00a0% against 60\u00a0%")
     forest["against_model"]["interval"] = [-0.45, 0.05]
-    assert "may be chance (+20.0 points, 95 % interval −5.0 to +45.0)" in verdict(worse)[1]
+    assert "may be chance (+20.0 points, 90 % interval −5.0 to +45.0)" in verdict(worse)[1]
     own["value"] = 0.95
     assert verdict(worse)[0].startswith("Usable: expect DeepSep to give about 95\u00a0%")
     assert not any("a few more rows" in sentence for sentence in verdict(worse))
@@ -535,9 +535,9 @@ def test_method_that_is_clearly_better_comes_right_after_the_verdict(
     clear, noise = [-0.3, -0.1], [-0.45, 0.05]
     better = sentences(["knn", "tsvm", "svm"], clear)[1]
     assert better.startswith("Of 3 methods compared on these labels, knn comes first, 20.0 points ahead of tsvm")
-    assert "(95 % interval +10.0 to +30.0): more than noise, so use it instead." in better
+    assert "(90 % interval +10.0 to +30.0): more than noise, so use it instead." in better
     assert any(
-        text.endswith("(95 % interval −5.0 to +45.0), which may be noise.")
+        text.endswith("(90 % interval −5.0 to +45.0), which may be noise.")
         for text in sentences(["knn", "tsvm", "svm"], noise)[2:]
     )
     assert any(
@@ -803,13 +803,13 @@ def test_a_report_names_its_method_and_does_not_fit_it_again_for_comparison(name
 
 
 def test_bonett_price_solves_its_equation() -> None:
-    # The ends are where the adjusted difference is 1.96 standard errors away.
+    # The ends are where the adjusted difference is 1.64 standard errors away.
     right = np.array([True] * 30 + [False] * 10)
     other = np.roll(right, 5)
     gap = paired_difference(right, other)
     up, down = (gap["gained"] + 1) / 42, (gap["lost"] + 1) / 42
     end = optimize.brentq(
-        lambda d: (d - (up - down)) / np.sqrt((up + down - (up - down) ** 2) / 42) - stats.norm.ppf(0.975), 0, 1
+        lambda d: (d - (up - down)) / np.sqrt((up + down - (up - down) ** 2) / 42) - stats.norm.ppf(0.95), 0, 1
     )
     assert gap["interval"][1] == pytest.approx(end)
 

@@ -9,16 +9,16 @@ from sklearn.dummy import DummyClassifier
 
 from deepsep import TSVM, Committee, for_table
 from deepsep.classifiers.committee_fits import twin_of
+from deepsep.core.label_origins import looks_like_quotas
 from deepsep.core.labels import read_labels
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import expected_accuracy
-from deepsep.evaluation.intervals import share_right
 from deepsep.report import explain, render, summarize
 from deepsep.report.committee_held_out import is_fitted_to
 from deepsep.report.explanation import as_text
 from deepsep.report.held_out import evaluate
 from deepsep.report.map import embed_members
-from deepsep.report.outcome import by_share, judge, looks_like_quotas, surest, what_helps
+from deepsep.report.outcome import by_share, judge, surest, what_helps
 
 MEMBERS = ["tsvm", "logistic-regression"]
 
@@ -61,10 +61,15 @@ def test_the_accuracy_is_that_of_the_predictions_out_of_fold(fitted, summary):
     held_out = fitted[0][-1].out_of_fold_
     lines = summary["accuracy"]["methods"]
     assert [line["key"] for line in lines] == ["model", "start", *MEMBERS, "majority"]
-    names = ["committee", twin_of("committee"), *MEMBERS]
-    for line, name in zip(lines, names, strict=False):
-        right = held_out.p[name].argmax(axis=1) == held_out.codes
-        assert [line["accuracy"]["value"], line["accuracy"]["interval"]] == [*share_right(right)]
+    expected, right = fitted[0][-1].expected_accuracy_, held_out.p["committee"].argmax(axis=1) == held_out.codes
+    assert lines[0]["accuracy"] == {"value": expected.value, "interval": expected.interval}  # as in the first sentence
+    names = [twin_of("committee"), *MEMBERS]
+    for line, name in zip(lines[1:], names, strict=False):
+        other = held_out.p[name].argmax(axis=1) == held_out.codes
+        behind = expected.value - line["accuracy"]["value"]
+        assert behind == pytest.approx(right.mean() - other.mean()) == line["against_model"]["difference"]
+    guess = lines[-1]
+    assert guess["against_model"]["difference"] == pytest.approx(expected.value - guess["accuracy"]["value"])
     assert np.trace(summary["confusion"]) == (held_out.p["committee"].argmax(axis=1) == held_out.codes).sum()
     assert summary["accuracy"]["held_out"] == len(held_out.rows) == 60
     assert summary["asked"]["folds"] == 3
@@ -108,8 +113,11 @@ def test_members_are_listed_with_weights_and_what_unlabelled_rows_are_worth(fitt
     assert summary["members"]["sentence"] in summary["verdict"]
 
 
-def test_unlabelled_rows_are_judged_in_a_population_with_the_estimated_shares(fitted, summary):
-    committee = fitted[0][-1]
+def test_with_quotas_unlabelled_rows_are_judged_in_a_population_with_the_estimated_shares():
+    table, y = people()
+    committee = Committee(members=MEMBERS, effort="fast", twins=True, student=False, n_jobs=1, random_state=0)
+    model = for_table(committee).fit(table, y, committee__labels_drawn="quota")
+    summary, committee = summarize(model, table, y, explained=False), model[-1]
     held_out, shares = committee.out_of_fold_, committee.shares_
     own, twin = (held_out.p[name].argmax(axis=1) == held_out.codes for name in ("committee", twin_of("committee")))
     by_class = [(own.astype(float) - twin)[held_out.codes == k].mean() for k in range(len(shares))]
@@ -128,7 +136,7 @@ def test_the_page_says_what_the_data_say(summary):
 def test_the_page_draws_what_more_labels_would_buy(fitted, summary):
     gain = fitted[0][-1].learning_curve_.gain(50)
     more = summary["more_labels"]
-    assert (more["gain"], more["interval"]) == (gain.value, list(gain.interval()))
+    assert (more["gain"], more["interval"]) == (gain.value, gain.interval)
     assert more["sentence"] in summary["verdict"]
     page = render(summary)
     assert "What would more labels buy?" in page
@@ -256,11 +264,9 @@ def test_the_shares_of_the_curve_are_those_of_the_unlabelled_rows():
     for point in points:
         at, held = sure >= point["confidence"], p.max(axis=1) >= point["confidence"]
         assert (point["share"], point["unlabelled"]) == (at.mean(), at.sum())
-        alone = expected_accuracy(unlabelled[at], np.ones(at.sum()), p[held], codes[held], np.ones(held.sum()))
+        alone = expected_accuracy(unlabelled[at], np.ones(at.sum()), held_out_rows(p[held], codes[held]))
         assert point["accuracy"] == pytest.approx(alone.value)
-        low, high = alone.interval(0.95)
-        assert point["interval"][0] <= low  # chance among the rows themselves comes on top
-        assert point["interval"][1] >= high
+        assert point["interval"] == pytest.approx(alone.interval)
     assert [point["confidence"] for point in points] == sorted(point["confidence"] for point in points)
 
 
@@ -284,15 +290,15 @@ def test_quotas_are_more_even_than_chance():
 
 def test_what_helps_depends_on_labels_and_shares():
     interval = [0.6, 0.8]
-    assert "quotas" in what_helps("usable", np.array([20, 20]), interval, False)[0]
-    (labels,) = what_helps("usable", np.array([20, 20]), interval, True)
+    assert "quotas" in what_helps("usable", np.array([20, 20]), interval, False, True)[0]
+    (labels,) = what_helps("usable", np.array([20, 20]), interval, True, True)
     assert labels.startswith("More labels would help most: 40 leave the accuracy uncertain by 10 points")
-    gain, labels = what_helps("usable", np.array([20, 20]), interval, True, "50 more would hardly help.")
+    gain, labels = what_helps("usable", np.array([20, 20]), interval, True, True, "50 more would hardly help.")
     assert gain == "50 more would hardly help."
     assert labels.startswith("The 40 labels leave the accuracy uncertain by 10 points")
-    (columns,) = what_helps("weak", np.array([300, 200]), interval, False)
+    (columns,) = what_helps("weak", np.array([300, 200]), interval, False, False)
     assert "columns" in columns
-    assert what_helps("usable", np.array([300, 200]), interval, False) == []
+    assert what_helps("usable", np.array([300, 200]), interval, False, False) == []
 
 
 def test_contradicted_labels_are_listed(fitted, summary):

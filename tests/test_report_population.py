@@ -88,7 +88,7 @@ def test_held_out_rows_count_by_the_shares_given(weighted: bool) -> None:
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y)) if weighted else None
     evaluation = measured(TSVM(priors=SHARES), X, y, sample_weight=weight)
     own = np.ones(len(evaluation.codes)) if weight is None else weight[evaluation.rows]
-    assert evaluation.by_shares
+    assert evaluation.population == "given"
     assert evaluation.weighted == weighted
     assert evaluation.weight is not None
     for k, share in enumerate(SHARES.values()):
@@ -103,7 +103,7 @@ def test_rows_of_equal_weight_stay_so_where_the_labels_have_the_shares() -> None
     X, y, _ = quota()
     evaluation = measured(TSVM(priors={"few": 0.5, "many": 0.5}), X, y)
     assert evaluation.weight is None
-    assert not evaluation.by_shares
+    assert evaluation.population == "labels"
     assert to_population(np.array([0, 0, 2]), None, np.array([0.5, 0.3, 0.2])) == pytest.approx([0.75, 0.75, 0.6])
 
 

@@ -7,9 +7,12 @@ from rows import segments
 from scipy.special import softmax
 
 from deepsep import TSVM, Committee, load
-from deepsep.classifiers.student import Student
+from deepsep.classifiers import student as student_module
+from deepsep.classifiers.student import SMOOTHING, Student
+from deepsep.core.probability import smooth_labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DataError, DeepSepError, ParameterError
+from deepsep.networks import NumpyNetwork
 from deepsep.scoring import score_frame
 
 CHEAP = ["logistic-regression", "tsvm"]
@@ -46,6 +49,36 @@ def test_a_linear_teacher_is_recovered_on_new_rows():
     np.testing.assert_allclose(student.predict_proba(new), expected, atol=0.1)
     assert np.abs(student.predict_proba(new) - expected).mean() < 0.02
     assert student.agreement_ > 0.96
+
+
+def test_it_is_trained_on_the_committee_then_on_the_labels_too(monkeypatch):
+    monkeypatch.setattr(student_module, "MOST_ROWS", 350)  # of 970 unlabelled rows, 194 of them held out
+    phases = []
+
+    class Listens(NumpyNetwork):
+        def train(self, X, targets, **settings):
+            phases.append({"X": X[np.arange(len(X))], "targets": targets, **settings})
+
+    monkeypatch.setattr(student_module, "NumpyNetwork", Listens)
+    rng = np.random.default_rng(4)
+    X, p, weight = rng.normal(size=(1000, 6)), rng.dirichlet(np.ones(3), 1000), rng.uniform(0.5, 2, 1000)
+    codes = np.where(np.arange(1000) < 30, np.arange(1000) % 3, -1)
+    taught(X, p, codes=codes, weight=weight, seed=5)
+    pool = np.random.default_rng(5).permutation(np.arange(30, 1000))[194:544]
+    mean = np.average(p[pool], axis=0, weights=weight[pool])
+    given = np.array([weight[:30][codes[:30] == k].sum() for k in range(3)])
+    mass = np.concatenate([weight[:30] * (mean / given * given.sum())[codes[:30]], weight[pool]])
+    targets = np.concatenate([smooth_labels(codes[:30], 3, SMOOTHING), p[pool]])
+    centre = np.average(X, axis=0, weights=weight)
+    scale = np.sqrt(np.average(np.square(X - centre), axis=0, weights=weight))
+    scaled = (X[np.concatenate([np.arange(30), pool])] - centre) / scale
+    first, second = phases
+    for phase, start in ((first, 30), (second, 0)):
+        np.testing.assert_allclose(phase["X"], scaled[start:], atol=1e-5)
+        np.testing.assert_allclose(phase["targets"], targets[start:], rtol=1e-6)
+        np.testing.assert_allclose(phase["weight"], mass[start:] / mass[start:].max(), rtol=1e-6)
+    assert first["epochs"] >= second["epochs"] >= 1
+    assert first["lr"] > second["lr"]
 
 
 def test_the_same_answer_for_all_rows_is_learned():

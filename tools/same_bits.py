@@ -3,18 +3,23 @@
     python tools/same_bits.py record before.npz
     python tools/same_bits.py compare before.npz
 
-A change that moves code and does not change it leaves every number as it was. It needs only the public names, so it
-runs on older versions of the code too. Bits depend on the machine and on the versions of its libraries: record and
-compare on the same one.
+The same for a table of mixed columns: fitted in Python and by the command line, with known shares, with a sample of its
+rows, saved and loaded, and scored into a file. A change that moves code and does not change it leaves every number as
+it was. It needs only the public names, so it runs on older versions of the code too. Bits depend on the machine and on
+the versions of its libraries: record and compare on the same one.
 """
 
 import sys
+import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sklearn.datasets import load_iris, load_wine
 
-from deepsep import TSVM, DeepSep, method, methods
+from deepsep import TSVM, Committee, DeepSep, for_table, load, method, methods
+from deepsep.cli import app
 
 QUICK = {
     "deepsep": {"rounds": 2, "initial_epochs": 20},
@@ -78,10 +83,79 @@ def predictions():
     return out
 
 
+def people():
+    """Return a table of mixed columns with gaps; a sixth of the rows have a label."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=300)
+    plans = np.array([["free", "basic", "trial"], ["basic", "pro", "team"]])
+    frame = pd.DataFrame(
+        {
+            "customer": [f"c{i:03d}" for i in range(300)],
+            "age": np.round(30 + 12 * kind + rng.normal(0, 6, 300), 1),
+            "income": np.round(np.exp(rng.normal(8 + kind, 1)), 2),
+            "plan": plans[kind, rng.integers(3, size=300)],
+            "member": np.where(rng.random(300) < 0.3 + 0.4 * kind, "yes", "no"),
+            "joined": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(2000, size=300) - 300 * kind, "D"),
+            "segment": np.where(np.arange(300) < 50, np.array(["blue", "gold"])[kind], None),
+        }
+    )
+    frame.loc[rng.random(300) < 0.1, "age"] = np.nan
+    frame.loc[rng.random(300) < 0.1, "plan"] = None
+    return frame
+
+
+def tabular():
+    """Return the same of a table of mixed columns, in Python and by the command line."""
+    frame, out = people(), {}
+    X, y = frame.drop(columns=["customer", "segment"]), frame["segment"]
+    members = ["tsvm", "logistic-regression"]
+    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        folder = Path(name)
+        for method_name, estimator in {
+            "deepsep": DeepSep(random_state=0, **QUICK["deepsep"]),
+            "committee": Committee(members=members, n_jobs=1, learning_curve=True, random_state=0),
+        }.items():
+            model = for_table(estimator).fit(X, y)
+            out[f"{method_name} for a table"] = model.predict_proba(X)
+            model[-1].save(folder / "part")
+            loaded = load(folder / "part")
+            out[f"{method_name} for a table, loaded"] = loaded.predict_proba(model[:-1].transform(X))
+            student = getattr(loaded, "student_", None)
+            if student is not None:
+                out[f"student of {method_name}, loaded"] = student.predict_proba(model[:-1].transform(X))
+        people_file, shares = folder / "people.csv", folder / "shares.csv"
+        frame.to_csv(people_file, index=False)
+        shares.write_text("class,share\nblue,0.7\ngold,0.3\n")
+        fits = {
+            "deepsep": ["--method", "deepsep", *(f"--set={k}={v}" for k, v in QUICK["deepsep"].items())],
+            "tsvm with priors": ["--method", "tsvm", "--priors", str(shares)],
+            "tsvm of a sample": ["--method", "tsvm", "--unlabelled", "100"],
+        }
+        for title, options in fits.items():
+            place, scored = folder / title, folder / f"{title}.parquet"
+            fit = ["fit", str(people_file), "--label", "segment", "--id", "customer", "--no-report", "-q", *options]
+            _run([*fit, "-o", str(place)])
+            _run(["score", str(place), str(people_file), "--id", "customer", "-q", "-o", str(scored)])
+            for what, file in (("predictions", place / "predictions.parquet"), ("scores", scored)):
+                for column, values in pd.read_parquet(file).items():
+                    text = not pd.api.types.is_numeric_dtype(values)
+                    out[f"{title} by the command line, {what}, {column}"] = values.to_numpy(str if text else None)
+    return out
+
+
+def _run(arguments):
+    try:
+        app(arguments)
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
 def main():
     """Record or compare."""
     action, path = sys.argv[1:]
-    now = predictions()
+    now = predictions() | tabular()
     if action == "record":
         np.savez(path, **now)
         print(f"recorded {len(now)} arrays")
@@ -90,7 +164,9 @@ def main():
     missing = sorted(set(before.files) ^ set(now))
     different = [name for name in now if name in before.files and before[name].tobytes() != now[name].tobytes()]
     for name in different:
-        print(f"differs: {name}, by at most {np.abs(before[name] - now[name]).max():.1e}")
+        numbers = before[name].shape == now[name].shape and before[name].dtype.kind == now[name].dtype.kind == "f"
+        size = f", by at most {np.abs(before[name] - now[name]).max():.1e}" if numbers else ""
+        print(f"differs: {name}{size}")
     for name in missing:
         print(f"only on one side: {name}")
     print(f"{len(now) - len(different)} of {len(now)} arrays are the same, bit for bit")

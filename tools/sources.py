@@ -27,6 +27,7 @@ SIZES = (35, 125, 500)
 WORDS = {
     "lightgbm-few-labels": "LightGBM, settings for few labels",
     "random-forest": "random forest",
+    "random-forest, known shares": "random forest, known shares",
     "mean-teacher": "Mean Teacher",
     "deepsep": "**DeepSep**",
     "logistic-regression": "logistic regression",
@@ -88,7 +89,7 @@ class Results:
 
     @staticmethod
     def _cell(text: str) -> str:
-        return re.sub(r"^\d{4,}(?=×?$)", lambda m: f"{int(m[0]):,}", text) or "–"
+        return re.sub(r"^\d{4,}(?=×?$)", lambda m: f"{int(m[0]):,}", re.sub(r"^-(?=\d)", "−", text)) or "–"
 
     def grid(self, row: str, column: str, cell: str) -> str:
         """Return a table of one column down and one across; `cell` is a format of the other columns."""
@@ -399,15 +400,6 @@ class UnlabelledGrowth(Results):
         before, after = (self.value(figure, fit=fit, rows=rows) for rows in (start, end))
         return math.log(after / before) / math.log(end / start)
 
-    def exponents(self) -> str:
-        """Return a table of the powers of processor time and memory, over all sizes and over the last step."""
-        head, rows = ["fit", *(f"{figure}, {span}" for figure in ("time", "memory") for span in ("all", "last"))], []
-        for fit in dict.fromkeys(self.frame["fit"]):
-            steps = product(("processor_seconds", "peak_mb"), (10_000, 1_000_000))
-            powers = (self.exponent(fit, figure, start, 10_000_000) for figure, start in steps)
-            rows.append([fit, *(f"{power:.2f}".replace("-0.00", "0.00") for power in powers)])
-        return markdown(head, rows)
-
     def extrapolated(self, fit: str, rows: int, figure: str = "processor_seconds") -> float:
         """Return a figure for more rows than were measured, by its growth from one million to ten."""
         most = 10_000_000
@@ -697,6 +689,12 @@ class Committees(Results):
 
     FIGURES: ClassVar = {"accuracy": (100, 1), "ece": (100, 1), "log_loss": (1, 2)}
     SINGLE = ("random-forest", "lightgbm-few-labels", "logistic-regression")
+    METHODS = (*SINGLE, "extra-trees", "deepsep", "in-context", "in-context-components")
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        baselines = self.path.with_name("committee_baselines.csv")
+        return pd.concat([Results(place).frame for place in (self.path, baselines)], ignore_index=True).fillna("")
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -713,23 +711,28 @@ class Committees(Results):
     def draws(self, labels: int, how: str = "quota") -> int:
         return int(self.part("committee", how).query(f"labels == {labels}")["seed"].nunique())
 
-    def means(self, variant: str, figure: str = "accuracy", how: str = "quota") -> list[float]:
+    def means(
+        self, variant: str, figure: str = "accuracy", how: str = "quota", tables: Sequence[str] | None = None
+    ) -> list[float]:
         """Return the means over draws, then over tables, at each number of labels."""
-        each = self.part(variant, how).groupby(["labels", "table"])[figure].mean().groupby("labels").mean()
+        part = self.part(variant, how)
+        part = part if tables is None else part[part["table"].isin(tables)]
+        each = part.groupby(["labels", "table"])[figure].mean().groupby("labels").mean()
         return [self.FIGURES[figure][0] * float(each[size]) for size in SIZES if size in each]
 
-    def ranking(self, *variants: str, how: str = "quota") -> str:
+    def ranking(self, *variants: str, how: str = "quota", tables: Sequence[str] | None = None) -> str:
         """Return these variants and single methods, the most accurate first."""
         rows = [
             [
                 WORDS.get(name, name).strip("*"),
                 *(
-                    " / ".join(f"{value:.{digits}f}" for value in self.means(name, figure, how))
+                    " / ".join(f"{value:.{digits}f}" for value in self.means(name, figure, how, tables))
                     for figure, (_, digits) in self.FIGURES.items()
                 ),
             ]
-            for name in sorted(variants, key=lambda name: -mean(self.means(name, how=how)))
+            for name in sorted(variants, key=lambda name: -mean(self.means(name, how=how, tables=tables)))
         ]
+        rows = [[cell.replace("nan / nan / nan", "–") for cell in row] for row in rows]
         return markdown(["", "accuracy, %", "calibration error, points", "log loss"], rows)
 
     def first(self, figure: str, *others: str, how: str = "quota") -> bool:
@@ -742,17 +745,57 @@ class Committees(Results):
             for own, other in zip(mine, self.means(name, figure, how), strict=True)
         )
 
-    def by_table(self, variant: str, labels: int) -> pd.Series[float]:
-        part = self.part(variant)
+    def by_table(self, variant: str, labels: int, how: str = "quota") -> pd.Series[float]:
+        part = self.part(variant, how)
         return 100 * part[part["labels"] == labels].groupby("table")["accuracy"].mean()
 
-    def gains(self, labels: int, method: str) -> list[float]:
+    def gains(
+        self,
+        labels: int,
+        method: str,
+        *,
+        mine: str = "committee",
+        how: str = "quota",
+        tables: Sequence[str] | None = None,
+    ) -> list[float]:
         """Return for each table how many points the committee is ahead of a method."""
-        return list(self.by_table("committee", labels) - self.by_table(method, labels))
+        gains = self.by_table(mine, labels, how) - self.by_table(method, labels, how)
+        return list(gains if tables is None else gains[gains.index.isin(tables)])
 
-    def interval(self, labels: int, method: str) -> list[float]:
+    def interval(self, labels: int, method: str, **which: Any) -> list[float]:
         """Return the mean gain over a method, and an interval of 90 % by drawing tables."""
-        return mean_and_interval(self.gains(labels, method))
+        return mean_and_interval(self.gains(labels, method, **which))
+
+    def leads(self) -> str:
+        """Return how far the committee is ahead of a random forest: mean with interval, and median over tables."""
+        rows = []
+        for words, how in (("quotas", "quota"), ("labels drawn at random", "random")):
+            for known in ("", ", known shares"):
+                mine, forest = f"committee{known}", f"random-forest{known}"
+                leads = [self.gains(size, forest, mine=mine, how=how) for size in SIZES]
+                form = "{:.1f} ({:.1f} to {:.1f}), median {:.1f}".format
+                rows.append([words + known, *(form(*mean_and_interval(lead), median(lead)) for lead in leads)])
+        return markdown(["labels", *map(str, SIZES)], rows)
+
+    def below_guessing(self, variant: str = "committee", how: str = "quota") -> list[str]:
+        """Return the tables and numbers of labels on which the most frequent class is right more often."""
+        return [
+            f"{table} {labels}"
+            for labels in sorted(set(self.part(variant, how)["labels"]))
+            for table, gain in (
+                self.by_table(variant, labels, how) - self.by_table("most frequent class", labels, how)
+            ).items()
+            if gain < 0
+        ]
+
+    def hindsight(self, how: str = "quota") -> list[int]:
+        """Return on how many tables the best single method there is ahead, at each number of labels."""
+        there = set(self.cells[self.cells["how"] == how]["variant"])
+        methods, found = [name for name in self.METHODS if name in there], []
+        for labels in SIZES:
+            best = pd.concat([self.by_table(name, labels, how) for name in methods], axis=1).max(axis=1)
+            found.append(int((best > self.by_table("committee", labels, how)).sum()))
+        return found
 
     def behind(self, points: float = 1.5) -> dict[str, float]:
         """Return where the best supervised method is ahead by more than so many points, and by how many."""
@@ -806,19 +849,65 @@ class Committees(Results):
             ["labels", "", "fits", "accuracy, %", "calibration error, points", "log loss", "interval holds in"], rows
         )
 
-    def covered(self, variant: str, kind: str = "", how: str = "quota") -> list[float]:
+    def unpromised(self, how: str = "quota") -> list[str]:
+        """Return the tables and numbers of labels with fits that promise no accuracy, as no label can be held out."""
+        part = self.part("committee", how)
+        part = part[part["expected"].isna()]
+        return sorted({f"{table} {labels}" for table, labels in zip(part["table"], part["labels"], strict=True)})
+
+    def promises(self, *lines: tuple[str, str, str], how: str = "quota") -> str:
+        """Return how far promised accuracies are off: for each line its words, a variant, and "" or "plain"."""
+        rows = []
+        for words, variant, kind in lines:
+            part = self.part(variant, how)
+            low, high = (part[f"{kind}_{end}" if kind else end] for end in ("low", "high"))
+            off = 100 * (part[kind or "expected"] - part["accuracy"])
+            inside = 100 * part["accuracy"].between(low, high)
+            figures = pd.DataFrame({"labels": part["labels"], "off": off.abs(), "bias": off, "inside": inside})
+            figures = figures[part["expected"].notna()].groupby("labels").mean()
+            formats = {"off": ".1f", "bias": "+.1f", "inside": ".0f"}
+            cells = [" / ".join(f"{value:{form}}" for value in figures[name]) for name, form in formats.items()]
+            rows.append([words, *(cell.replace("-", "−") for cell in cells)])
+        head = ["", "off by, points", "too high by, points", "90 % interval holds, % of fits"]
+        return markdown(head, rows)
+
+    def fits(self, how: str = "quota") -> list[int]:
+        """Return how many fits promise an accuracy, at each number of labels."""
+        part = self.part("committee", how)
+        return [int(part[part["labels"] == size]["expected"].notna().sum()) for size in sorted(set(part["labels"]))]
+
+    def covered(self, variant: str, kind: str = "", how: str = "quota", sizes: Sequence[int] = SIZES) -> list[float]:
         """Return in how many fits the interval of 90 % holds the accuracy on the unlabelled rows, in per cent."""
         part = self.part(variant, how).dropna(subset=["expected"])
         low, high = (f"{kind}{end}" for end in ("low", "high"))
         inside = (part[low] <= part["accuracy"]) & (part["accuracy"] <= part[high])
         each = inside.groupby(part["labels"]).mean()
-        return [100 * float(each[size]) for size in SIZES if size in each]
+        return [100 * float(each[size]) for size in sizes if size in each]
 
     def off(self, variant: str, column: str = "expected", how: str = "quota") -> list[float]:
         """Return how far an estimate of the accuracy is off, in points, on average."""
         part = self.part(variant, how).dropna(subset=["expected"])
         each = (part[column] - part["accuracy"]).abs().groupby(part["labels"]).mean()
         return [100 * float(each[size]) for size in SIZES if size in each]
+
+
+class Tables(Results):
+    """The tables that were measured, and which of them anyone can make anew: benchmarks/make_tables.py."""
+
+    def remade(self, how: str = "the same") -> list[str]:
+        return list(self.rows(remade=how)["table"])
+
+
+class KeptAside(Results):
+    """Figures of tables that were never used in development, quoted."""
+
+    def accuracy(self, method: str, labels_are: str = "quotas") -> list[float]:
+        (row,) = self.rows(**{"labels are": labels_are, "method": method, "figure": "accuracy, %"}).to_dict("records")
+        return [float(row[str(size)]) for size in SIZES if row[str(size)]]
+
+    def lead(self, method: str, over: str) -> list[float]:
+        """Return how many points a method is ahead of another, at each number of labels."""
+        return [mine - other for mine, other in zip(self.accuracy(method), self.accuracy(over), strict=True)]
 
 
 class DemoDraws(Results):
@@ -946,8 +1035,8 @@ class DriftAnswers(Drift):
 
 
 def wilson(share: float, n: int) -> list[int]:
-    """Return the bounds of Wilson's 95 % interval in whole per cent, where this share of n is right."""
-    z = 1.96
+    """Return the bounds of Wilson's 90 % interval in whole per cent, where this share of n is right."""
+    z = 1.6448536
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return [round(100 * (centre - half)), round(100 * (centre + half))]
@@ -1063,6 +1152,13 @@ class LearningCurves(Results):
         cells = self._cells(**where)
         return float(100 * (cells["promised"] - cells["gain"]).abs().mean())
 
+    def errors(self, labels: int) -> list[float]:
+        """Return the root mean squared error of the promise, and that of the mean gain of the other cells."""
+        cells = self._cells(labels=labels)
+        gain, n = cells["gain"], len(cells)
+        by_others = (gain.sum() - gain) / (n - 1)
+        return [float(100 * ((each - gain) ** 2).mean() ** 0.5) for each in (cells["promised"], by_others)]
+
     def cost(self) -> float:
         """Return what the curve adds to the time of the committee of effort "fast"."""
         cells = self._cells().astype({"seconds": float, "curve_seconds": float})
@@ -1090,6 +1186,32 @@ class LearningCurves(Results):
             "the band holds in",
         ]
         return markdown(head, rows)
+
+
+class Promises(Results):
+    """How often the interval of a promised accuracy holds in simulations: benchmarks/promises.py."""
+
+    def fits(self) -> int:
+        """Return the number of fits of a cell that lacks none."""
+        return max(int(float(n)) for n in self.frame["fits"])
+
+    def covered(self) -> list[float]:
+        """Return how often the interval holds in each cell, in per cent."""
+        return [100 * value for value in self.values("holds")]
+
+    def off(self) -> list[float]:
+        """Return the mean of promise minus truth in each cell, in points."""
+        return self.values("off")
+
+    def table(self) -> str:  # type: ignore[override]
+        sizes, cells = (35, 125, 500, 2500), self.frame.astype({"labels": int})
+        words = {"random": "random labels", "quota": "quotas, shares given"}
+        rows = [
+            [words[how], f"{int(unlabelled):,}"]
+            + [f"{100 * float(part.loc[part['labels'] == size, 'holds'].iloc[0]):.0f}" for size in sizes]
+            for (how, unlabelled), part in cells.groupby(["how", "unlabelled"], sort=False)
+        ]
+        return markdown(["labels", "unlabelled rows", *(f"{size:,} labels" for size in sizes)], rows)
 
 
 class LocalMinima(Results):
@@ -1222,12 +1344,15 @@ READERS = {
     "tsvm_accuracy": Errors,
     "in_context": InContext,
     "committee": Committees,
+    "kept_aside_quoted": KeptAside,
+    "tables": Tables,
     "demo_draws": DemoDraws,
     "decisions": Decisions,
     "drift": Drift,
     "drift_answers": DriftAnswers,
     "labelling": Labelling,
     "learning_curve": LearningCurves,
+    "promises": Promises,
     "unlabelled_curve": UnlabelledCurve,
     "unlabelled_growth": UnlabelledGrowth,
 }

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from sklearn.pipeline import Pipeline
 
+from deepsep.classifiers.renaming import rename_classes
 from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.drift.profile import read_profile
 from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError
@@ -22,7 +23,7 @@ from deepsep.files.saving import save
 from deepsep.files.steps import load_step
 from deepsep.survey import SurveySegments
 
-__all__ = ["load", "save"]
+__all__ = ["load", "rename_classes", "save"]
 
 
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:

@@ -25,18 +25,15 @@ from deepsep.core.arrays import checked_array, checked_codes
 from deepsep.core.checks import private_generator, require, row_weights
 from deepsep.core.fingerprint import fingerprint
 from deepsep.core.labels import codes_of, given_labels
-from deepsep.core.mapped_rows import MappedRows
 from deepsep.core.notices import warn
 from deepsep.core.probability import check_probabilities
 from deepsep.core.sklearn_callers import check_wrappers
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
-from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError, Setting
+from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.files.saving import COMMON, save
 
 Array = NDArray[Any]
-
-IN_MEMORY = "or learn from fewer unlabelled rows, which are then in memory"  # the end of messages
 T = TypeVar("T")
 
 MOST_FEATURES = 1 << 24  # of a saved model
@@ -69,14 +66,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
     _on_step: Callable[[int, float], object] | None = None
     # The same for a method that fits others: called with (seconds of work done, in all, what is done).
     _on_work: Callable[[float, float, str], object] | None = None
-
-    # More unlabelled rows than are in X, in a file, which begins with those of X. No setting either.
-    _more_rows: MappedRows | None = None
-    learns_in_stream: ClassVar[bool] = False  # whether a fit learns from them
-    # Called with (rows done, in all) while a committee tells its student about them.
-    _on_rows: Callable[[int, int], object] | None = None
-    # The workers of a cluster, where a fit uses some: set by ``deepsep.cluster.on_ray``. No setting either.
-    _cluster: Any = None
 
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns
@@ -113,13 +102,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """
         return self._fit(X, y, sample_weight)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None, labels_drawn: Any = None) -> Self:
         check_wrappers()
         self._check_switches()
         self._check_parameters()
-        if self._more_rows is not None:
-            self.check_stream()
-        rows = read_training_rows(self, X, y, sample_weight, **self._accept)
+        rows = read_training_rows(self, X, y, sample_weight, labels_drawn, **self._accept)
         self._check_with_classes()
         if uses_unlabelled(self) and not rows.unlabelled.size:
             warn(
@@ -133,18 +120,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
             learned = self._learn(rows, private_generator(self.random_state))
             self._describe_training_rows(rows, learned)
         return self
-
-    def check_stream(self) -> None:
-        """Raise unless a fit can learn from more rows than are in memory."""
-        if not self.learns_in_stream:
-            raise ParameterError(
-                f"{self.method_name} learns from rows in memory only. Pass {{unlabelled}}, or fewer.",
-                unlabelled=Setting("unlabelled", 100_000),
-            )
-        self._check_stream()
-
-    def _check_stream(self) -> None:
-        """Check the settings that only make sense for rows in memory."""
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
         return one_blas_thread()

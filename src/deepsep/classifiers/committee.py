@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -18,11 +18,11 @@ from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.classifiers.student import Student
 from deepsep.core.arrays import below, checked_array
 from deepsep.core.checks import check_priors, is_integer, require
+from deepsep.core.label_origins import ORIGINS, QUOTA, RANDOM, LabelOrigins, contradict_shares
 from deepsep.core.labels import Labels, codes_of
-from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
+from deepsep.core.mixture import Mixture
 from deepsep.core.notices import warn
 from deepsep.core.probability import prior_shift, shifted
-from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import (
     DeepSepWarning,
@@ -31,24 +31,28 @@ from deepsep.errors import (
     LabelWarning,
     ModelFileError,
     ParameterError,
+    Setting,
 )
 from deepsep.evaluation.conformal import ConformalSets, conformal_sets
 from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, expected_accuracy, jackknife_error
+from deepsep.evaluation.expected_accuracy import (
+    ExpectedAccuracy,
+    UnseenClasses,
+    expected_accuracy,
+    jackknife_error,
+    unseen_classes,
+)
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
-from deepsep.evaluation.out_of_fold import OutOfFold, in_parallel
-from deepsep.evaluation.population import to_population
+from deepsep.evaluation.out_of_fold import OutOfFold
+from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
-from deepsep.networks import NumpyNetwork
 
 GIVEN = "estimators"  # stands in a saved model for members that were not given by name
 MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
 COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
 TREES = 100  # of the forests behind the learning curve
-STREAMED = 20_000  # rows of a file that the committee is asked about together
-TEACHES = ("classes_", "n_features_in_", "members_", "weights_", "temperature_", "_shifts", "prior_shift_")
 
 
 @settings
@@ -61,10 +65,10 @@ class Committee(Classifier):
     towards what was best on other tables, so that few labels cannot decide much. All members are then fitted to all
     rows.
 
-    Labels that fill quotas do not have the shares of the population. The held-out rows are therefore weighted to
-    ``priors`` or, without them, to the shares that the committee finds among the unlabelled rows.
-
-    The predictions out of fold also tell the accuracy to expect: ``expected_accuracy_``.
+    The predictions out of fold also tell the accuracy to expect: ``expected_accuracy_``. Only labels that were drawn at
+    random, or to fill quotas, can tell it: say with ``labels_drawn`` of :meth:`fit` which are. Labels that fill quotas
+    do not have the shares of the population, so they are weighted to ``priors`` or, without them, to the shares that
+    the committee finds among the unlabelled rows.
 
     Parameters
     ----------
@@ -113,7 +117,10 @@ class Committee(Classifier):
         Shares of the classes in the population: ``priors``, or the mean probabilities of the unlabelled rows.
     expected_accuracy_ : ExpectedAccuracy or None
         The share of the unlabelled rows that should be right, as ``value``, ``low`` and ``high``, an interval of 90 %.
-        It holds for labels drawn at random and, with ``priors``, for quotas. None without ``out_of_fold_``.
+        It holds for labels drawn at random and, with ``priors``, for quotas. None without ``out_of_fold_``, and if all
+        labels were chosen.
+    label_origins_ : LabelOrigins
+        The origin of every label, given or guessed; ``basis`` is that of the labels on which the accuracy rests.
     learning_curve_ : LearningCurve or None
         What more labels would buy: ``learning_curve_.gain(50)`` has ``value``, ``low`` and ``high``. None unless
         ``learning_curve`` is set, and without ``expected_accuracy_``.
@@ -144,7 +151,6 @@ class Committee(Classifier):
     """
 
     method_name = COMMITTEE
-    learns_in_stream = True
 
     members: Any = None
     effort: Literal["fast", "normal", "best"] = "normal"
@@ -160,6 +166,30 @@ class Committee(Classifier):
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, labels_drawn: Any = None) -> Self:
+        """Fit to partly labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+        y : array-like of shape (n,)
+            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
+            integers.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts: a weight of k as k copies of it, 0 as its absence.
+        labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
+            How the labels were drawn, one word for all or one for each row: at random from all rows, to fill a quota of
+            each class, or chosen for any other reason, such as being hard. Accuracies and weights rest on random labels
+            or, if there are none, on quotas; chosen ones only train the members. Without it, labels that are spread
+            evenly over the classes are taken for quotas, and others for random ones.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight, labels_drawn)
+
     def _check_parameters(self) -> None:
         require(self, "effort", self.effort in EFFORTS, '"fast", "normal" or "best"')
         require(self, "n_jobs", self.n_jobs is None or is_integer(self.n_jobs, 1), "None or an integer of at least 1")
@@ -174,6 +204,9 @@ class Committee(Classifier):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         self._forget("prior_shift_")
         shares, seed = self._shares(), int(rng.integers(2**31 - 1))
+        assert rows.labels_drawn is not None
+        self.label_origins_ = rows.labels_drawn
+        self._check_origins(rows, shares)
         members = self._named_members()
         for member in members.values():
             _adopt(member, seed, self.priors)
@@ -188,30 +221,8 @@ class Committee(Classifier):
             self._shift_held_out()
         self._expect(mixed, distributions, without_folds, rows)
         self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
-        self.student_ = self._teach(rows, mixed, rng) if self.student else None
+        self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
         return mixed
-
-    def _teach(self, rows: TrainingRows, p: Array, rng: np.random.Generator) -> Student | None:
-        """Return the student; of more rows than are in memory, the members learn from those, and the student from all.
-
-        What the committee says about the others is asked for in a stream.
-        """
-        more = self._more_rows
-        if more is None:
-            make_network = NumpyNetwork if self._cluster is None else self._cluster.make_network
-            return Student.of(self, rows, p, rng, make_network=make_network)
-        n = len(rows.codes)
-        every = np.empty((len(more), rows.n_classes), np.float32)
-        every[:n] = p
-        starts, teacher, done = range(n, len(more), STREAMED), Committee(), 0
-        teacher.__dict__.update({name: value for name, value in vars(self).items() if name in TEACHES})
-        calls = ((_tell, (teacher, more[start : start + STREAMED])) for start in starts)
-        for number, told in in_parallel(calls, self._jobs):
-            every[starts[number] : starts[number] + STREAMED] = told
-            done += len(told)
-            if self._on_rows is not None:
-                self._on_rows(done, len(more) - n)
-        return Student.of(self, rows.with_more(more), every, rng, n_described=n)
 
     @property
     def student_agreement_(self) -> float | None:
@@ -223,7 +234,7 @@ class Committee(Classifier):
         self._check_parameters()
         n_labelled = int(y.labelled.sum())
         members = self._named_members()
-        folds = self._deal(y, seed=0, weight=None)
+        folds = self._deal(y, seed=0, weight=None, stratified=True)
         n_folds = 0 if folds is None else len(folds.tests)
         tasks = list_tasks(members, self.twins and n_rows > n_labelled, n_rows, n_labelled, n_folds)
         seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
@@ -253,7 +264,28 @@ class Committee(Classifier):
     def _jobs(self) -> int:
         return int(self.n_jobs or os.cpu_count() or 1)
 
-    def _deal(self, labels: Labels, seed: int, weight: Array | None) -> Folds | None:
+    def _check_origins(self, rows: TrainingRows, shares: Array | None) -> None:
+        """Warn if the labels cannot tell the accuracy, or contradict known shares."""
+        origins = self.label_origins_
+        if origins.basis is None:
+            warn(
+                "no accuracy can be stated: it takes labels of rows drawn at random, or for quotas, and there are "
+                f"{origins.counts[RANDOM]} random and {origins.counts[QUOTA]} quota labels. Label 50 rows drawn at "
+                "random.",
+                LabelWarning,
+            )
+        at = (origins.codes == RANDOM) & (rows.codes >= 0)
+        if shares is not None and origins.given and at.any():
+            counts = np.bincount(rows.codes[at], rows.weight[at], len(shares))
+            if not rows.weighted and contradict_shares(counts, shares):
+                warn(
+                    "the labels are said to be drawn at random, but their classes have other shares than {priors}. One "
+                    "of the two is wrong.",
+                    LabelWarning,
+                    priors=Setting("priors"),
+                )
+
+    def _deal(self, labels: Labels, seed: int, weight: Array | None, stratified: bool) -> Folds | None:
         """Return the folds, or None if there are too few labels."""
         if self._folds is not None:
             return self._folds
@@ -266,6 +298,7 @@ class Committee(Classifier):
                 seed=seed,
                 weight=weight,
                 max_unlabeled=MAX_UNLABELED,
+                stratified=stratified,
             )
         except LabelError:
             return None
@@ -273,7 +306,7 @@ class Committee(Classifier):
     def _fit_everything(self, members: Mapping[str, Any], rows: TrainingRows, seed: int) -> None:
         """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
         labels, weight = Labels(rows.codes, self.classes_), rows.weight if rows.weighted else None
-        folds = self._deal(labels, seed, weight)
+        folds = self._deal(labels, seed, weight, stratified=self.label_origins_.stratified)
         fits = fit_everything(
             members,
             rows,
@@ -329,36 +362,45 @@ class Committee(Classifier):
 
         Return the mixtures without each fold.
         """
-        usual, held_out, given = self._usual_weights(), self.out_of_fold_, self._shares()
+        usual, held_out, mixtures = self._usual_weights(), self.out_of_fold_, []
         self._set_mixture(Mixture(usual))
+        self.shares_ = self._shares()
         if held_out is not None:
-            unseen = self._stack(held_out.p)
+            unseen, labels = self._stack(held_out.p), self._held_out_labels(held_out)
             held_out.p.update(zip(self.members_, unseen, strict=True))
-            if given is None:
-                by_labels = _evidence(held_out, None)
-                self._set_mixture(fit_mixture(unseen, held_out.codes, by_labels, usual=usual))
-        self.shares_ = _mean(self._mix(p), rows) if given is None else given
-        if held_out is None:
-            return []
-        weight = _evidence(held_out, self.shares_)
-        self._set_mixture(fit_mixture(unseen, held_out.codes, weight, usual=usual))
-        without_folds = mixtures_without_folds(
-            unseen, held_out.codes, weight, held_out.rows, held_out.fold, usual=usual
-        )
-        held_out.p[COMMITTEE] = mix_unseen(unseen, without_folds)
-        self._weigh_twins(held_out, weight, usual)
-        return [mixture for _, mixture in without_folds]
+            held_out.p[COMMITTEE] = Mixture(usual)(unseen)
+            if labels.fair.any():
+                pool = fit_pool(
+                    unseen, labels, usual=usual, shares=self.shares_, estimate_shares=self._share_estimator(p, rows)
+                )
+                self._set_mixture(pool.mixture)
+                self.shares_, mixtures = pool.shares, pool.without_folds
+                held_out.p[COMMITTEE] = pool.held_out
+                self._weigh_twins(held_out, labels, usual, pool.shares)
+        if self.shares_ is None:
+            self.shares_ = _mean(self._mix(p), rows)
+        return mixtures
 
-    def _weigh_twins(self, held_out: OutOfFold, weight: Array, usual: Array) -> None:
-        """Add to the predictions out of fold those by all members that saw labelled rows alone."""
+    def _share_estimator(self, p: Mapping[str, Array], rows: TrainingRows) -> Callable[[Mixture], Array | None] | None:
+        """Return a function of a mixture to the shares of the population; None if the labels have these themselves."""
+        if self.label_origins_.basis != ORIGINS[QUOTA]:
+            return None
+        everyone = self._stack(p)
+        return lambda mixture: _mean(mixture(everyone), rows)
+
+    def _held_out_labels(self, held_out: OutOfFold) -> HeldOutLabels:
+        """Return the labels that were held out, and which of them are fair."""
+        weight = np.ones(len(held_out.rows)) if held_out.weight is None else held_out.weight
+        fair = self.label_origins_.fair[held_out.rows]
+        return HeldOutLabels(held_out.codes, held_out.rows, held_out.fold, weight, fair, held_out.folds.n_repeats)
+
+    def _weigh_twins(self, held_out: OutOfFold, labels: HeldOutLabels, usual: Array, shares: Array | None) -> None:
+        """Add to the predictions out of fold those by all members that saw the labelled rows alone."""
         twins = {name: twin_of(name) for name in self.members_}
         fitted = any(twin in held_out.p for twin in twins.values())
         if fitted and not any(twin in held_out.failures for twin in twins.values()):
             alone = np.stack([held_out.p.get(twin, held_out.p[name]) for name, twin in twins.items()])
-            without_folds = mixtures_without_folds(
-                alone, held_out.codes, weight, held_out.rows, held_out.fold, usual=usual
-            )
-            held_out.p[twin_of(COMMITTEE)] = mix_unseen(alone, without_folds)
+            held_out.p[twin_of(COMMITTEE)] = fit_pool(alone, labels, usual=usual, shares=shares).held_out
 
     def _set_mixture(self, mixture: Mixture) -> None:
         self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))
@@ -371,7 +413,6 @@ class Committee(Classifier):
         evidence, pool = self.evidence_, rows.unlabelled
         self.expected_accuracy_ = None
         if evidence is not None and len(pool):
-            unseen, codes, weight, repeats = evidence
             some = pool[:: -(-len(pool) // MOST_CONFIDENCES)]
             by_member = self._stack({name: each[some] for name, each in p.items()})
             shift = getattr(self, "prior_shift_", np.zeros(len(self.classes_)))
@@ -380,12 +421,16 @@ class Committee(Classifier):
             self.expected_accuracy_ = expected_accuracy(
                 mixed[pool],
                 rows.weight[pool],
-                unseen,
-                codes,
-                weight,
-                repeats=repeats,
-                confidence_error=jackknife_error(confidences, repeats),
+                evidence,
+                confidence_error=jackknife_error(confidences, evidence.repeats),
+                unseen=self._unseen_classes(rows.codes),
             )
+
+    def _unseen_classes(self, codes: Array) -> UnseenClasses:
+        """Return how many rows are of classes without a label: none, where shares are given or labels fill quotas."""
+        if self.priors is not None or self.label_origins_.basis != ORIGINS[RANDOM]:
+            return UnseenClasses()
+        return unseen_classes(np.bincount(codes[self.label_origins_.fair], minlength=len(self.classes_)))
 
     def _draw_curve(self, rows: TrainingRows) -> LearningCurve | None:
         """Return what more labels would buy, from a forest that is fitted to parts of them in the same folds."""
@@ -419,15 +464,22 @@ class Committee(Classifier):
 
     @property
     def evidence_(self) -> Evidence | None:
-        """The committee's predictions out of fold, with weights that give the classes their shares in the population.
+        """The committee's predictions out of fold, with weights that make the labels like the population.
 
-        None without ``out_of_fold_``.
+        Labels that were chosen have the weight 0. None without ``out_of_fold_``, and if all labels were chosen.
         """
         held_out = self.out_of_fold_
         if held_out is None:
             return None
-        weight = _evidence(held_out, self.shares_)
-        return Evidence(held_out.p[COMMITTEE], held_out.codes, weight, held_out.folds.n_repeats)
+        labels = self._held_out_labels(held_out)
+        if not labels.fair.any():
+            return None
+        return Evidence(held_out.p[COMMITTEE], held_out.codes, labels.weigh(self.population_shares_), labels.repeats)
+
+    @property
+    def population_shares_(self) -> Array | None:
+        """The shares to which held-out labels are weighted; None if they have those of the population themselves."""
+        return self.shares_ if self.priors is not None or self.label_origins_.basis == ORIGINS[QUOTA] else None
 
     def predict_set(self, X: Any, coverage: float = 0.9, per_class: bool = False) -> Array:
         """Return sets of classes that hold the right one of a row with the probability ``coverage``, or more.
@@ -511,6 +563,7 @@ class Committee(Classifier):
                 raise ModelFileError(f"Committee: the member {name!r} has an encoder of your own and cannot be saved.")
             sections.append({"name": name, **section})
             arrays |= {f"member{i}.{part}": array for part, array in own.items()}
+        state["labels_drawn_given"], arrays["label_origins"] = self.label_origins_.given, self.label_origins_.codes
         if self._shifts:
             arrays["shifts"] = np.stack(
                 [self._shifts.get(name, np.zeros(len(self.classes_))) for name in self.members_]
@@ -549,6 +602,7 @@ class Committee(Classifier):
             self.out_of_fold_ = from_parts(state["held_out"], below(arrays, "held_out."), codes, self.classes_)
             if not {COMMITTEE, *self.members_} <= set(self.out_of_fold_.p):
                 raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")
+        self.label_origins_ = self._restored_origins(state, arrays)
         self._shifts = {}
         if "shifts" in arrays:
             shifts = checked_array(arrays, "shifts", (len(self.members_), c), "f")
@@ -556,18 +610,18 @@ class Committee(Classifier):
         if self.members == GIVEN:
             self.members = {name: clone(member) for name, member in self.members_.items()}
 
+    def _restored_origins(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> LabelOrigins:
+        codes = checked_array(arrays, "label_origins", (len(self.transduction_),), "i")
+        if not np.isin(codes, range(-1, len(ORIGINS))).all():
+            raise ModelFileError("the model has origins of labels that are unknown. Save it again.")
+        return LabelOrigins(codes, given=bool(state["labels_drawn_given"]))
+
     def _restore_part(self, what: str, section: Mapping[str, Any], arrays: Mapping[str, Any], prefix: str) -> Any:
         """Return the member or student whose arrays have this prefix."""
         part = put_together(section, below(arrays, prefix), others=(Student,))
         if not np.array_equal(part.classes_, self.classes_) or part.n_features_in_ != self.n_features_in_:
             raise ModelFileError(f"{what} has other classes or columns. Save the model again.")
         return part
-
-
-def _tell(teacher: Committee, X: Array) -> Array:
-    """Return what a committee says about some rows."""
-    with one_blas_thread():
-        return teacher._probabilities(X).astype(np.float32)
 
 
 def _by_name(members: Iterable[Any]) -> dict[str, Any]:
@@ -595,13 +649,6 @@ def _what(member: Any) -> str:
 
 def _reasons(failures: Mapping[str, str]) -> str:
     return "; ".join(f"{name} ({why.rstrip('.')})" for name, why in failures.items()) + "."
-
-
-def _evidence(held_out: OutOfFold, shares: Array | None) -> Array:
-    """Return the weights of the held-out rows, with the shares of the population; they sum to the rows' worth."""
-    weight = to_population(held_out.codes, held_out.weight, shares)
-    weight = np.ones(len(held_out.codes)) if weight is None else weight
-    return np.asarray(weight * weight.sum() / (weight @ weight) / held_out.folds.n_repeats)
 
 
 def _mean(p: Array, rows: TrainingRows) -> Array | None:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
 from deepsep.classifiers.algorithm import Plan, deep_low_density_separation
-from deepsep.classifiers.base import IN_MEMORY, Classifier, settings
+from deepsep.classifiers.base import Classifier, settings
 from deepsep.classifiers.low_density import LowDensity
 from deepsep.classifiers.low_density_svm import draw_rows, unlabelled_cost
 from deepsep.classifiers.trained_rounds import Architecture, TrainedRounds
@@ -49,7 +49,6 @@ Array = NDArray[Any]
 
 VALIDATION_FROM = 50  # labelled rows below which none are held out
 CALIBRATION_FOLDS = 3
-VISITS = 3_000_000  # rows of a file met in a phase on propensities, if all are asked for; each is met at least once
 NETWORKS, NOISE = 3, 0.2  # of the default network
 SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
 
@@ -189,7 +188,6 @@ class DeepSep(TransformerMixin, Classifier):
     """
 
     method_name = "deepsep"
-    learns_in_stream = True
 
     hidden: Sequence[int] = (128, 32)
     dropout: float = 0.5
@@ -319,9 +317,8 @@ class DeepSep(TransformerMixin, Classifier):
             return self.n_networks
         return NETWORKS if self.encoder is None else 1
 
-    def _learn(self, own: TrainingRows, rng: np.random.Generator) -> None:
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self._forget("prior_shift_")
-        rows = own.with_more(self._more_rows)
         architecture = self._architecture(rows)
         split = self._split(rows, architecture, rng)
         noise = self.noise if self.noise is not None else NOISE if self.encoder is None else 0.0
@@ -349,7 +346,7 @@ class DeepSep(TransformerMixin, Classifier):
             self._trained = TrainedRounds(architecture, split.scaling, run.states, weights)
             self.temperature_ = 1.0
             if self.calibrate and not interrupted:
-                self._calibrate(own, split, history, rng, rounds=self.n_rounds_ if stopped else self.rounds)
+                self._calibrate(rows, split, history, rng, rounds=self.n_rounds_ if stopped else self.rounds)
 
     def _architecture(self, rows: TrainingRows) -> Architecture:
         # The default network is as fast on one CPU core, where it needs no torch.
@@ -359,7 +356,7 @@ class DeepSep(TransformerMixin, Classifier):
         return Architecture(shape, rows.n_classes, hidden, self.dropout, self.l2, self.encoder, device)
 
     def _split(self, rows: TrainingRows, architecture: Architecture, rng: np.random.Generator) -> SplitRows:
-        flat = rows.X if rows.X.ndim == 2 else rows.X.reshape(len(rows.codes), -1)
+        flat = rows.X.reshape(len(rows.codes), -1)
         scaling = Scaling.of(flat, rows.weight) if self.standardize else Scaling.none(flat.shape[1])
         labelled, validation = self._hold_out(rows, rng)
         return SplitRows(
@@ -391,9 +388,8 @@ class DeepSep(TransformerMixin, Classifier):
 
     def _plan(self, rows: TrainingRows) -> Plan:
         epochs, most = self.propensity_epochs, self.propensity_rows
-        visits = VISITS if most is None and self._more_rows is not None else most
-        if visits is not None and epochs and rows.unlabelled.size:
-            epochs = max(1, min(epochs, visits // len(rows.unlabelled)))
+        if most is not None and epochs and rows.unlabelled.size:
+            epochs = max(1, min(epochs, most // len(rows.unlabelled)))
         slow = partial(Phase, learning_rate=self.learning_rate / 10, batch_size=self.batch_size)
         labels = slow("labels", False, "kl", self.label_epochs)
         return Plan(
@@ -406,8 +402,8 @@ class DeepSep(TransformerMixin, Classifier):
 
     def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
         shares = None if self.priors is None else check_priors(self.priors, self.classes_)
-        make_rows: Any = Rows if self._cluster is None else self._cluster.make_rows
-        if split.device == "cuda" and self.algorithm != "cccp" and self._cluster is None:
+        make_rows: Any = Rows
+        if split.device == "cuda" and self.algorithm != "cccp":
             make_rows = networks.rows_by_size(Rows, device="cuda")
 
         def costs(drawn: Array) -> Costs:
@@ -614,11 +610,6 @@ class DeepSep(TransformerMixin, Classifier):
         ):
             require(self, name, holds, wanted)
         check_tsvm_settings(self)
-
-    def _check_stream(self) -> None:
-        for name, usual in (("encoder", None), ("pretrain", None)):
-            require(self, name, getattr(self, name) is usual, f"None, {IN_MEMORY}")
-        require(self, "device", self.device != "cuda", f'"cpu" or "auto", {IN_MEMORY}')
 
     def _check_with_classes(self) -> None:
         c = len(self.classes_)

@@ -247,7 +247,7 @@ class InContext(Classifier):
         if len(names) == 1:
             return {names[0]: 1.0}
         if folds < 2:
-            return USUAL_WEIGHTS
+            return dict(USUAL_WEIGHTS)
         context = self._scale(self._context.values)
         unlabelled = np.flatnonzero(codes < 0)
         unlabelled = unlabelled[np.linspace(0, len(unlabelled) - 1, min(len(unlabelled), FOLD_UNLABELLED)).astype(int)]

@@ -18,23 +18,23 @@ from sklearn.utils.metaestimators import available_if
 from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.label_origins import contradict_shares
 from deepsep.core.labels import Labels
-from deepsep.core.mapped_rows import MappedRows
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
-from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError
+from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.solvers.curvature import WIDE
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
-from deepsep.solvers.rows import Rows
 from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
 
 Array = NDArray[Any]
 
 CV_FOLDS = 5
+MAX_SHARES_APART = 0.2  # total variation between the shares of the labels and those of the supervised boundary
 # What a saved model keeps of a fitted one, as plain values and as arrays.
 SAVED_VALUES = (
     *("C_star_", "gamma_", "platt_", "n_labeled_", "n_unlabeled_", "n_iter_"),
@@ -96,8 +96,7 @@ class LowDensitySVM(Classifier):
         ):
             require(self, name, holds, wanted)
 
-    def _learn(self, own: TrainingRows, rng: np.random.Generator) -> Array:
-        rows = own.with_more(self._more_rows)
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         drawn = draw_rows(rows.unlabelled, self.n_unlabeled, rng)
         self.n_labeled_, self.n_unlabeled_ = len(rows.labelled), len(drawn)
         self.C_star_ = unlabelled_cost(self.C, self.C_star, rows.weight, rows.labelled, rows.unlabelled, drawn)
@@ -108,19 +107,19 @@ class LowDensitySVM(Classifier):
             X[rows.labelled],
             rows.codes[rows.labelled],
             weight[rows.labelled],
-            X.part(drawn) if isinstance(X, MappedRows) else X[drawn],
+            X[drawn],
             weight[drawn],
             rows.n_classes,
             Costs(self.C, self.C_star_, shares=self._shares(), **costs),
             effort,
             kernel=self._make_kernel(rows),
             rng=rng,
-            make_rows=Rows if self._cluster is None else self._cluster.make_rows,
         )
         self._keep(boundaries)
-        self._fit_probabilities(own, rng)
-        scores = class_scores(self._separator, own.X)
-        self._shift_to_priors(scores, own)
+        self._warn_of_shares(boundaries.supervised_shares, rows)
+        self._fit_probabilities(rows, rng)
+        scores = class_scores(self._separator, X)
+        self._shift_to_priors(scores, rows)
         return scores
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
@@ -184,6 +183,24 @@ class LowDensitySVM(Classifier):
                 "rows on one side. It was found again with their mean score fixed to that of the supervised boundary, "
                 "or to priors. Use balance=True, a smaller C_star, or pass priors.",
                 CollapseWarning,
+            )
+
+    def _warn_of_shares(self, supervised: Array | None, rows: TrainingRows) -> None:
+        """Warn if the balancing constraint forces on the unlabelled rows the shares of labels that fill quotas."""
+        if supervised is None or rows.weighted:
+            return
+        counts = np.bincount(rows.codes[rows.labelled], minlength=len(self.classes_))
+        apart = np.abs(counts / counts.sum() - supervised)
+        if apart.sum() / 2 > MAX_SHARES_APART and contradict_shares(counts, np.maximum(supervised, 1e-3)):
+            k = int(apart.argmax())
+            warn(
+                f"class {shown(self.classes_[k])} has {counts[k] / counts.sum():.0%} of the labels and, by the labels "
+                f"alone, {supervised[k]:.0%} of the unlabelled rows; {{balance}} gives it the share of the labels. If "
+                "they fill quotas, use {cure}, or pass {priors}.",
+                LabelWarning,
+                balance=Setting("balance", True),
+                cure=Setting("balance", False),
+                priors=Setting("priors"),
             )
 
     # -- probabilities ---------------------------------------------------------------------------------------

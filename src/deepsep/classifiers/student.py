@@ -72,8 +72,6 @@ class Student(Classifier):
         rows: TrainingRows,
         p: Array,
         rng: np.random.Generator,
-        n_described: int | None = None,
-        make_network: Callable[..., Any] = NumpyNetwork,
     ) -> Self | None:
         """Return the student of a classifier; None if there are too few unlabelled rows.
 
@@ -87,10 +85,6 @@ class Student(Classifier):
             The teacher's probabilities for all rows.
         rng : numpy.random.Generator
             Source of the rows held out, of the weights and of the order of the rows.
-        n_described : int, optional
-            The student learns from all unlabelled rows, and describes only the first ones, which are in memory.
-        make_network : callable, optional
-            Makes the network that is trained, where it is not NumPy's.
         """
         n = len(rows.unlabelled)
         if n < LEAST_ROWS:
@@ -100,36 +94,28 @@ class Student(Classifier):
         student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
         student.n_held_out_ = min(int(HELD_OUT * n), MOST_HELD_OUT)
         held_out, pool = np.split(rng.permutation(rows.unlabelled), [student.n_held_out_])
-        # In the order of the file: of more than a million rows the network shuffles blocks of neighbours, which are
-        # then read in stretches.
-        pool = pool[:MOST_ROWS] if n_described is None else np.sort(pool)
-        student._train(rows, pool, p, rng, make_network)
-        codes = student._probabilities(rows.X[:n_described]).argmax(axis=1)
-        given = rows.codes[:n_described]
-        student._set_transduction(np.where(given >= 0, given, codes))
-        answers = student._probabilities(rows.X[held_out]).argmax(axis=1)
-        student._compare(p[held_out], answers, rows.weight[held_out])
+        student._train(rows, pool[:MOST_ROWS], p, rng)
+        codes = student._probabilities(rows.X).argmax(axis=1)
+        student._set_transduction(np.where(rows.codes >= 0, rows.codes, codes))
+        student._compare(p[held_out], codes[held_out], rows.weight[held_out])
         return student
 
-    def _train(
-        self, rows: TrainingRows, pool: Array, p: Array, rng: np.random.Generator, make_network: Callable[..., Any]
-    ) -> None:
+    def _train(self, rows: TrainingRows, pool: Array, p: Array, rng: np.random.Generator) -> None:
         self._scaling = Scaling.of(rows.X, rows.weight)
         l2 = L2 * min(1.0, L2_ROWS / len(pool))
-        network = make_network(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
+        network = NumpyNetwork(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
 
         # The labelled rows first. One counts as its class is frequent, which the teacher knows: labels may fill quotas.
         labelled = rows.labelled
         m, codes = len(labelled), rows.codes[labelled]
         index = np.concatenate([labelled, pool])
         mass = rows.weight[index] / rows.weight.max()
-        shares = _mean(p, pool, mass[m:])
+        shares = (p[pool] * mass[m:, None]).sum(axis=0) / mass[m:].sum()
         given = np.bincount(codes, weights=mass[:m], minlength=rows.n_classes)
         mass[:m] *= (shares / given * given.sum())[codes]
         targets = np.empty((len(index), rows.n_classes), np.float32)
         targets[:m] = smooth_labels(codes, rows.n_classes, min(SMOOTHING, 0.1 / rows.n_classes))
-        for at in _parts_of(pool):
-            targets[m:][at] = p[pool[at]]
+        targets[m:] = p[pool]
 
         def train(first: int, epochs: int, rate: float) -> None:
             X: Any = ScaledRows(rows.X, self._scaling, index[first:])
@@ -138,16 +124,12 @@ class Student(Classifier):
                 X, targets[first:], loss="kl", epochs=epochs, lr=rate, batch_size=BATCH, rng=rng, weight=weight
             )
 
-        if len(pool) <= MOST_ROWS:
-            epochs = int(np.clip(VISITS // len(pool), *EPOCHS))
-            fast, slow = epochs - epochs // 6, epochs // 6
-        else:
-            fast, slow = max(1, EPOCHS[0] * MOST_ROWS // len(pool) - 2), 1
-        train(m, fast, FAST)
-        train(0, slow, SLOW)
+        epochs = int(np.clip(VISITS // len(pool), *EPOCHS))
+        train(m, epochs - epochs // 6, FAST)
+        train(0, epochs // 6, SLOW)
         self._keep(network)
 
-    def _keep(self, network: Any) -> None:
+    def _keep(self, network: NumpyNetwork) -> None:
         self.network_weights_ = network.state()
         centre, scale = self._scaling.centre, self._scaling.scale
         self._network = NetworkAverage([self.network_weights_], np.ones(1), centre, scale)
@@ -208,13 +190,3 @@ class Student(Classifier):
         network = NumpyNetwork(d, c, hidden=hidden, rng=np.random.default_rng(0))
         network.load_state(saved)
         self._keep(network)
-
-
-def _mean(p: Array, rows: Array, weight: Array) -> Array:
-    """Return the weighted mean of some rows of a matrix, without a copy of them all."""
-    sums = sum((p[rows[at]] * weight[at, None]).sum(axis=0) for at in _parts_of(rows))
-    return np.asarray(sums / weight.sum())
-
-
-def _parts_of(rows: Array) -> list[slice]:
-    return [slice(start, start + MOST_ROWS) for start in range(0, len(rows), MOST_ROWS)]

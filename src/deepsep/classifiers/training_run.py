@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from deepsep import networks
 from deepsep.core.history import History, Row
-from deepsep.core.mapped_rows import MappedRows
 from deepsep.core.probability import round_weights
 from deepsep.core.scaling import ScaledRows, Scaling
 from deepsep.networks import Committee, Loss, Network
@@ -21,7 +20,6 @@ Array = NDArray[Any]
 
 PATIENCE = 20  # epochs without a better validation loss
 CHUNK = 8_192  # rows that are embedded together
-GATHERED = 50_000  # rows of a file that are kept in memory once they are read
 
 
 @dataclass(frozen=True)
@@ -84,8 +82,6 @@ class SplitRows:
     def part(self, index: Array) -> Any:
         """Return these rows, scaled: made on demand for NumPy, once and for all for torch."""
         rows = ScaledRows(self.X, self.scaling, index)
-        if isinstance(self.X, MappedRows) and len(index) <= GATHERED:
-            rows = ScaledRows(self.X[index], self.scaling, np.arange(len(index)))
         return rows if self.device is None else networks.tensor(rows[:], self.device)
 
     def unlabelled_in_chunks(self) -> Iterator[tuple[slice, Any]]:

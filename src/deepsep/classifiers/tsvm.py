@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from deepsep.classifiers.base import IN_MEMORY, settings
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.low_density_svm import LowDensitySVM, check_costs
 from deepsep.core.checks import is_number, require
 from deepsep.solvers.one_vs_rest import Effort
@@ -140,7 +140,6 @@ class TSVM(LowDensitySVM):
     """
 
     method_name = "tsvm"
-    learns_in_stream = True
     _ends: ClassVar = {
         "cccp": "fixed point: the signs of the unlabelled rows stayed as they were",
         "single-loop": "fixed point: no convex step lowers the objective by more than the gap",
@@ -158,9 +157,6 @@ class TSVM(LowDensitySVM):
         algorithm = "cccp" if self.algorithm == "cccp" else "single-loop"
         costs = {"s": float(self.s), "balance": bool(self.balance)}
         return costs, Effort(algorithm, self.max_iter, self.tol)
-
-    def _check_stream(self) -> None:
-        require(self, "kernel", self.kernel == "linear", f'"linear", {IN_MEMORY}')
 
 
 def check_tsvm_settings(model: Any) -> None:

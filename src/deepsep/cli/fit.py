@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import shlex
 import time
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepsep.cli.console import Console, console
+from deepsep.cli.console import console
 from deepsep.cli.options import (
     Abstain,
-    Address,
     CostsFile,
     Debug,
     Effort,
-    Engine,
     FitOptions,
     Format,
     Json,
@@ -29,15 +26,12 @@ from deepsep.cli.options import (
     Replace,
     Seed,
     Sets,
-    Workers,
-    check_engine,
     split_names,
     takes_fit_options,
 )
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from deepsep.cli.training import Training
     from deepsep.scoring.asked import Asked
     from deepsep.table.queries import Query
 
@@ -101,12 +95,6 @@ def fit(
             metavar="FILE", help="A .json file from deepsep compare, to show in the report.", show_default=False
         ),
     ] = None,
-    engine: Annotated[
-        Engine,
-        typer.Option(help="ray: a TSVM, DeepSep's boundaries or a committee's student on a Ray cluster."),
-    ] = Engine.local,
-    address: Address = None,
-    workers: Workers = None,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -125,9 +113,6 @@ def fit(
     TABLE may be several files, a pattern in quotes such as 'parts/*.csv', or a folder of Parquet parts: they are one
     table, in the order in which they are named, and sorted by name in a pattern or a folder. All need the same columns.
 
-    With --engine ray, a part of the fit is done on a Ray cluster: the rows of a TSVM and of DeepSep's boundaries are
-    divided among its workers, and the student of a committee is trained by all of them. The result is the same.
-
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
@@ -143,7 +128,6 @@ def fit(
         from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
-        check_engine(engine, address, workers)
         target = check_model_folder(output)
         earlier = describe_earlier(target)
         if earlier is not None:
@@ -157,12 +141,7 @@ def fit(
         weighted = bool(training.weight or training.label_weight)
         chosen = with_effort(parse_settings(settings or []), method, effort)
         estimator = build(method, chosen, seed, weighted=weighted)
-        place = _on_ray(estimator, address, workers) if engine is Engine.ray else nullcontext()
-        data = read_training(out, training, seed, in_memory=engine is Engine.ray)
-        if data.large is not None and len(data.large.chosen.more):  # more rows than are in memory
-            estimator.check_stream()
-        if engine is Engine.ray:
-            _note_few_rows(out, estimator, data)
+        data = read_training(out, training, seed)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
         asked = check_asked(estimator, data, sets, per_class, abstain, costs)
@@ -189,7 +168,6 @@ def fit(
                 comparison=None if comparison is None else read_comparison(comparison, data),
                 workbook=workbook is not None,
                 scratch=Path(scratch),
-                place=place,
             )
             save_model(fitted.model, fitted.files, target)
             if to is not None and isinstance(source, Query) and training.id is not None:
@@ -225,21 +203,3 @@ def _go_on(output: Path, source: Query, id: str, to: str, asked: Asked, costs: P
         f"The model is in {output}. To write the rest, score the query, or the rows of it without a label:\n"
         f"{shlex.join(map(str, command))}"
     )
-
-
-def _on_ray(estimator: Any, address: str | None, workers: int | None) -> AbstractContextManager[None]:
-    """Return the context of a fit on a cluster, or raise before a long reading if there is none for this method."""
-    from deepsep.cluster.ray_fit import check_distributed, on_ray
-
-    check_distributed(estimator)
-    return on_ray(estimator, address=address, workers=workers)
-
-
-def _note_few_rows(out: Console, estimator: Any, data: Training) -> None:
-    """Say so if the rows are too few for a cluster."""
-    from deepsep.cluster.sharded_rows import SHARD_ROWS
-
-    n = int((~data.labelled).sum())
-    n = min(n, getattr(estimator, "n_unlabeled", None) or n)
-    if n <= SHARD_ROWS:
-        out.note(f"A cluster cannot help with {n:,} unlabelled rows: up to {SHARD_ROWS:,} are quicker without it.")

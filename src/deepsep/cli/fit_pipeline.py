@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 WIDE = 1_000  # columns from which a report takes minutes
 LIKELIEST = Asked()
-NOWHERE_ELSE: AbstractContextManager[None] = nullcontext()
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,10 @@ def fit_and_measure(
     comparison: dict[str, Any] | None = None,
     workbook: bool = False,
     scratch: Path | None = None,
-    place: AbstractContextManager[Any] = NOWHERE_ELSE,
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.
 
-    ``scratch`` is a folder for the predictions of a large table; inside ``place``, the model is fitted.
+    ``scratch`` is a folder for the predictions of a large table.
     """
     labelled = data.labelled
     check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label, sets=asked.sets is not None))
@@ -99,16 +97,11 @@ def fit_and_measure(
     with ExitStack() as stack:
         stack.enter_context(_silent_workers())
         encoded = model[1:-1].fit_transform(columns, data.labels)
-        if data.large is not None:
-            from deepsep.cli.many_rows import learning_from_all, predict_all
-
-            stack.enter_context(learning_from_all(out, model, encoded, data))
         if together:
             on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
-            with place:
-                _fit_committee(out, model[-1], encoded, data.labels, weights)
+            _fit_committee(out, model[-1], encoded, data.labels, weights)
         else:
-            with place, watching(out, model[-1], method):
+            with watching(out, model[-1], method):
                 model[-1].fit(encoded, data.labels, **weights)
             if report:
                 out.note("Evaluating it by cross-validation, next to other methods ...")
@@ -127,6 +120,8 @@ def fit_and_measure(
         if data.large is None or scratch is None:
             files[predictions.file] = as_file(frame, predictions, label_type(model, decisions))
         else:
+            from deepsep.cli.many_rows import predict_all
+
             whole, files[predictions.file], scored = predict_all(out, model, data, asked, predictions, scratch)
             frames, counts, n_predicted = read_frames(whole), scored["labels"], scored["rows"]
         summary = None
@@ -208,7 +203,7 @@ def _fit_committee(out: Console, committee: Any, X: Any, labels: Any, weights: d
 
 def _announcement(estimator: Any, method: str, data: Training) -> str:
     """Return what is going to be fitted, and about how long it takes."""
-    what = f"Fitting {method} to {data.n_used:,} rows, {int(data.labelled.sum()):,} of them labelled"
+    what = f"Fitting {method} to {len(data.X):,} rows, {int(data.labelled.sum()):,} of them labelled"
     if not isinstance(estimator, Committee):
         return f"{what} ({find_method(method).cost}) ..."
     plan = estimator.plan(len(data.X), data.labels)

@@ -33,7 +33,7 @@ def print_result(
 ) -> None:
     """Print what came of a fit; ``earlier`` is the model that was replaced, if there was one."""
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
-    summary, n, n_labelled = fitted.summary, data.n_used, int(data.labelled.sum())
+    summary, n, n_labelled = fitted.summary, len(data.X), int(data.labelled.sum())
     n_predicted = fitted.n_predicted
     shares = {name: fitted.counts.get(name, 0) / max(n_predicted, 1) for name in fitted.model.classes_.tolist()}
     lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]

@@ -141,7 +141,7 @@ Unlabelled = Annotated[
     typer.Option(
         "--unlabelled",
         metavar="NUMBER",
-        help="Unlabelled rows to learn from, drawn at random, or 'all'. All are predicted, whatever their number.",
+        help="Unlabelled rows to learn from, drawn at random and read into memory, or 'all'. All are predicted anyway.",
         show_default="20,000, beyond which more did not help",
     ),
 ]

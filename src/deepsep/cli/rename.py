@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -42,56 +42,44 @@ def rename(
     Example: deepsep rename segments/model names.csv
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from tempfile import TemporaryDirectory
-
+        from deepsep.classifiers.renaming import new_names
         from deepsep.cli.outputs import read_folder
-        from deepsep.cli.renaming import classifier_files, segment_files
+        from deepsep.cli.renamed_files import classifier_files, segment_files
         from deepsep.errors import DataError
         from deepsep.files.folder import install
-        from deepsep.files.manifest import read_manifest
-        from deepsep.files.renaming import SEGMENTS, names_in, new_names, renamed_model
-        from deepsep.models import load
+        from deepsep.files.saving import OWN, model_files
+        from deepsep.models import load, rename_classes
+        from deepsep.survey import SurveySegments
         from deepsep.survey.segment_files import MODEL, read_summary
 
         around = model.resolve()
         if around.name == MODEL and read_summary(around.parent) is not None:
             around = around.parent
-        of_segments = around.is_dir() and read_summary(around) is not None
-        root = around / MODEL if of_segments else around
-        manifest = read_manifest(root)
+        root = around / MODEL if around.is_dir() and read_summary(around) is not None else around
+        fitted = load(root)
+        segments = isinstance(fitted, SurveySegments)
         try:
-            changed = new_names(names_in(manifest), _read_names(names, reading))
+            new = new_names(fitted.segment_names_ if segments else fitted.classes_, _read_names(names, reading))
         except DataError as error:
             raise DataError(f"{names}: {error}") from None
-        as_text = {str(old): new for old, new in changed.items()}
-        files = renamed_model(root, changed)
-        with TemporaryDirectory() as place:  # nothing is changed unless the new model opens
-            install(files, Path(place) / MODEL, own=())
-            load(Path(place) / MODEL)
-        if of_segments:
-            command = shlex.join(["deepsep", *sys.argv[1:]])
+        as_text = {str(old): name for old, name in new.items()}
+        fitted = fitted.rename([*new.values()]) if segments else rename_classes(fitted, new)
+        files = model_files(fitted)
+        beside = {} if segments else classifier_files(around, as_text)
+        if root != around:
+            beside = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
             files = {f"{MODEL}/{name}": content for name, content in (read_folder(root) | files).items()}
-            files |= segment_files(around, as_text, command)
-        elif SEGMENTS not in manifest["estimator"]["state"]:
-            files |= classifier_files(around, as_text)
-        install(files, around, own={name.partition("/")[0] for name in files})
-        pairs = {old: new for old, new in as_text.items() if old != new}
-        what = "segments" if SEGMENTS in manifest["estimator"]["state"] else "classes"
+        install(files | beside, around, own={*beside, *((MODEL,) if root != around else OWN)})
+        pairs = {old: name for old, name in as_text.items() if old != name}
         width = max(map(len, pairs), default=0)
-        lines = [f"Renamed {len(pairs)} of {len(as_text)} {what} in {around}:"]
-        lines += [f"  {old:<{width}}  ->  {new}" for old, new in pairs.items()]
-        beside = sorted({name.partition("/")[0] for name in files} - {MODEL, *_parts(manifest)})
-        if beside:
-            lines.append(f"Also in {', '.join(beside)}.")
+        lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]
+        lines += [f"  {old:<{width}}  ->  {name}" for old, name in pairs.items()]
+        lines += [f"Also in {', '.join(sorted(beside))}."] if beside else []
         lines.append("Files elsewhere, such as tables of labels and scored files, keep the old names.")
         out.result(
-            "\n".join(lines), {"renamed": pairs, "names": list(as_text.values()), "folder": around, "files": beside}
+            "\n".join(lines),
+            {"renamed": pairs, "names": [*as_text.values()], "folder": around, "files": sorted(beside)},
         )
-
-
-def _parts(manifest: dict[str, Any]) -> set[str]:
-    """Return what a model consists of in its folder."""
-    return {"manifest.json", *(name.partition("/")[0] for name in manifest["files"])}
 
 
 def _read_names(file: Path, reading: ReadingOptions) -> dict[str, str]:

@@ -195,9 +195,9 @@ def score(
             compared = " The comparison with the training table is about the new rows alone." if done["rows"] else ""
             out.note(f"The table had {done['already']:,} rows, which were skipped.{compared if done['drift'] else ''}")
         if engine is Engine.ray and done["scored_by"] == "student" and not reasons:
-            from deepsep.cluster.sharded_rows import SHARD_ROWS
+            from deepsep.scoring.ray_engine import MIN_STUDENT_ROWS
 
-            if done["rows"] <= SHARD_ROWS:
+            if done["rows"] <= MIN_STUDENT_ROWS:
                 out.note(f"A cluster cannot help a student with {done['rows']:,} rows: so few are quicker without it.")
         if done["ignored"]:
             names, more = done["ignored"][:5], len(done["ignored"]) - 5

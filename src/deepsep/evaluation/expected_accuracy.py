@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+
+from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.intervals import NORMAL_QUANTILE, effective
 
 Array = NDArray[Any]
 
-# How far confidence and accuracy part, as a multiple of the standard error with which held-out rows can tell; and by
-# how much that error is larger than for independent rows, since rows of a fold share a model. Chosen for intervals of
-# 90 % to hold in about 90 % of fits to 18 tables (benchmarks/committee.py).
-MISCALIBRATION, DEPENDENCE = 1.0, 1.2
-LEAST_DEVIATION = 0.25  # of a row's error: a few rows that all are right do not prove that all others are
+# Chosen for intervals of 90 % to hold in 85 to 95 % of simulated fits (benchmarks/promises.py).
+SHRINKAGE = 0.75  # the part of the difference between held-out accuracy and confidence that is believed
+DEPENDENCE = 1.15  # standard error of held-out rows over that of independent ones, since rows of a fold share a model
 
 
 class ExpectedAccuracy(NamedTuple):
@@ -37,63 +37,103 @@ class ExpectedAccuracy(NamedTuple):
     @property
     def low(self) -> float:
         """The lower end of an interval of 90 %."""
-        return self.interval()[0]
+        return self.interval[0]
 
     @property
     def high(self) -> float:
         """The upper end of an interval of 90 %."""
-        return self.interval()[1]
+        return self.interval[1]
 
-    def interval(self, level: float = 0.9) -> tuple[float, float]:
-        """Return the ends of an interval."""
-        half = float(ndtri((1 + level) / 2)) * self.error
-        return max(0.0, self.value - half), min(1.0, self.value + half)
+    @property
+    def interval(self) -> list[float]:
+        """Both ends."""
+        half = NORMAL_QUANTILE * self.error
+        return [max(0.0, self.value - half), min(1.0, self.value + half)]
+
+
+class UnseenClasses(NamedTuple):
+    """Share of the population that is of classes without a label, which cannot be predicted.
+
+    Attributes
+    ----------
+    share : float
+        The estimate.
+    error : float
+        Its standard error.
+    """
+
+    share: float = 0.0
+    error: float = 0.0
+
+
+def unseen_classes(counts: Array) -> UnseenClasses:
+    """Return the share of rows of classes without a label, from the numbers of random labels of the others.
+
+    It is the share of classes with one label, as Good and Turing found: if one of n labels were left out, so many would
+    be of a class without another.
+
+    Parameters
+    ----------
+    counts : array (c,)
+        Numbers of labels drawn at random.
+
+    Examples
+    --------
+    >>> unseen_classes(np.array([20, 28, 1, 1])).share
+    0.04
+    """
+    n, once, twice = counts.sum(), (counts == 1).sum(), (counts == 2).sum()
+    return UnseenClasses(float(once / n), float(np.sqrt(once + 2 * twice) / n)) if once else UnseenClasses()
 
 
 def expected_accuracy(
     p: Array,
     weight: Array,
-    held_out: Array,
-    codes: Array,
-    held_out_weight: Array,
+    evidence: Evidence,
     *,
-    repeats: int = 1,
     confidence_error: float = 0.0,
+    unseen: UnseenClasses | None = None,
 ) -> ExpectedAccuracy:
     r"""Return how many of some rows are right, from probabilities of these rows and of labelled rows held out.
 
     Calibrated probabilities say it themselves: the mean of each row's largest one. By how much they are off, held-out
     rows tell: :math:`\hat\delta`, the mean of right minus confidence, with the standard error :math:`\sigma`. Since
-    the probabilities were calibrated beforehand, the true :math:`\delta` is expected within a small multiple
-    :math:`\kappa\sigma` of zero; under normal distributions its mean is :math:`s\hat\delta` and its variance
-    :math:`s\sigma^2`, with :math:`s = \kappa^2 / (1 + \kappa^2)`. Held-out rows are predicted with fewer labels, which
-    lowers their accuracy and their confidence alike, and leaves :math:`\delta` as it is. If the probabilities were
-    calibrated by the same rows, the mean confidence has an error of its own, which adds to the variance.
+    the probabilities were calibrated beforehand, the true :math:`\delta` is expected within a small multiple of
+    :math:`\sigma` around zero; under normal distributions its mean is :math:`s\hat\delta` and its variance
+    :math:`s\sigma^2`, with some :math:`s < 1`. Held-out rows are predicted with fewer labels, which
+    lowers their accuracy and their confidence alike, and leaves :math:`\delta` nearly as it is. If the probabilities
+    were calibrated by the same rows, the mean confidence has an error of its own, most of which :math:`\hat\delta`
+    takes back. Chance decides how many of a few rows are right, which adds to the variance, too.
 
     Parameters
     ----------
     p, weight : array (n, c) and (n,)
         Probabilities and weights of the rows whose accuracy is wanted.
-    held_out, codes, held_out_weight : array (m, c), (m,) and (m,)
-        Probabilities, classes and weights of the labelled rows. The weights give the classes their shares in the
-        population.
-    repeats : int, default=1
-        How often every labelled row occurs.
+    evidence : Evidence
+        Of the labelled rows.
     confidence_error : float, default=0
         The standard error of the mean confidence; see :func:`jackknife_error`.
+    unseen : UnseenClasses, optional
+        Rows of classes without a label; see :func:`unseen_classes`.
 
     Examples
     --------
     >>> sure = np.full((1000, 2), [0.8, 0.2])
     >>> codes = np.repeat([0, 1], [80, 20])  # as right as it is sure
-    >>> result = expected_accuracy(sure, np.ones(1000), sure[:100], codes, np.ones(100))
+    >>> result = expected_accuracy(sure, np.ones(1000), Evidence(sure[:100], codes, np.ones(100), 1))
     >>> round(result.value, 2), round(result.low, 2), round(result.high, 2)
-    (0.8, 0.74, 0.86)
+    (0.8, 0.73, 0.87)
     """
     confidence = float(np.average(p.max(axis=1), weights=weight))
-    right = held_out.argmax(axis=1) == codes
     return corrected(
-        confidence, held_out.max(axis=1), right, held_out_weight, repeats=repeats, confidence_error=confidence_error
+        confidence,
+        evidence.p.max(axis=1),
+        evidence.p.argmax(axis=1) == evidence.codes,
+        evidence.weight,
+        repeats=evidence.repeats,
+        n_rows=effective(weight, len(weight)),
+        confidence_error=confidence_error,
+        unseen=unseen,
     )
 
 
@@ -129,6 +169,7 @@ def corrected(
     repeats: int = 1,
     n_rows: float = np.inf,
     confidence_error: float = 0.0,
+    unseen: UnseenClasses | None = None,
 ) -> ExpectedAccuracy:
     """Return how many rows of a mean confidence are right, from held-out rows.
 
@@ -145,11 +186,20 @@ def corrected(
         Of how many rows it is said: chance decides how many of a few are right.
     confidence_error : float, default=0
         The standard error of ``confidence``.
+    unseen : UnseenClasses, optional
+        Rows of classes without a label.
     """
     share, away = weight / weight.sum(), right - sure
-    mean = float(share @ away)
-    error = DEPENDENCE * float(np.sqrt(repeats * (share**2) @ np.maximum((away - mean) ** 2, LEAST_DEVIATION**2)))
-    shrunk = MISCALIBRATION**2 / (1 + MISCALIBRATION**2)
-    value = float(np.clip(confidence + shrunk * mean, 0, 1))
-    variance = shrunk * error**2 + confidence_error**2 + value * (1 - value) / n_rows
+    mean, n = float(share @ away), effective(weight, len(weight)) / repeats
+    # As if there were one more row, a half away from the mean: a few rows that are right prove little about others.
+    deviation = (n * float(share @ (away - mean) ** 2) + 0.25) / (n + 1)
+    unseen = unseen or UnseenClasses()
+    of_seen = float(np.clip(confidence + SHRINKAGE * mean, 0, 1))
+    value = of_seen * (1 - unseen.share)
+    variance = (
+        SHRINKAGE * DEPENDENCE**2 * deviation / n
+        + ((1 - SHRINKAGE) * confidence_error) ** 2
+        + (of_seen * unseen.error) ** 2
+        + value * (1 - value) / n_rows
+    )
     return ExpectedAccuracy(value, float(np.sqrt(variance)))

@@ -141,6 +141,19 @@ class Folds:
         """The number of folds in a repeat."""
         return len(self.tests) // self.n_repeats
 
+    def only(self, fair: Array) -> Folds:
+        """Return the folds with only some of the rows held out, a mask of all; the others are in every training part.
+
+        Raises
+        ------
+        LabelError
+            If no row is left to hold out.
+        """
+        tests = tuple(test[fair[test]] for test in self.tests)
+        if not sum(map(len, tests)):
+            raise LabelError("Accuracy cannot be estimated: no label can be held out. Label more rows drawn at random.")
+        return replace(self, tests=tuple(test for test in tests if len(test)))
+
     def complete(self, done: Set[tuple[int, str]], names: Iterable[str]) -> tuple[list[int], Folds]:
         """Return the folds in which all of these names are done, as numbers and as folds.
 
@@ -164,12 +177,18 @@ def deal_folds(
     seed: int = 0,
     weight: Array | None = None,
     max_unlabeled: int | None = None,
+    stratified: bool = True,
 ) -> Folds:
     """Split the labelled rows into folds, even if some classes have few of them.
 
-    Classes with enough labels are split as by :class:`LabelledFold`. Of a class with fewer labels than folds, a
-    fold holds out at most one, so that all classes are in every training part. A class with one label is never held
-    out. A row of weight 0 takes no part.
+    Stratified folds split classes with enough labels as :class:`LabelledFold` does. Of a class with fewer labels than
+    folds, a fold holds out at most one. Folds that are not stratified hold out a random part of all labels; only a
+    class whose labels would all be held out together is divided. All classes are thus in every training part, and a
+    class with one label is never held out. A row of weight 0 takes no part.
+
+    In stratified folds, the rows held out have exactly the class shares of the training rows. This suits labels that
+    fill quotas. A few labels drawn at random have other shares than the population, by chance, and their accuracy in
+    stratified folds is too high.
 
     Parameters
     ----------
@@ -183,6 +202,8 @@ def deal_folds(
         Weights of the rows.
     max_unlabeled : int, optional
         The most unlabelled rows to use; of more, a random sample is drawn.
+    stratified : bool, default=True
+        Whether each class is spread evenly over the folds.
 
     Raises
     ------
@@ -207,12 +228,25 @@ def deal_folds(
         unlabelled = np.random.default_rng(seed).choice(unlabelled, max_unlabeled, replace=False)
     rows = np.sort(np.concatenate([np.flatnonzero(codes >= 0), unlabelled]))
     n_splits = min(n_splits, int(counts.max()))
-    tests = [test for repeat in range(n_repeats) for test in _deal(codes, counts, n_splits, seed + repeat)]
+    deal = _deal_evenly if stratified else _deal_at_random
+    tests = [test for repeat in range(n_repeats) for test in deal(codes, counts, n_splits, seed + repeat)]
     return Folds(rows, tuple(tests), n_repeats, seed, tuple(notes))
 
 
-def _deal(codes: Array, counts: Array, n_splits: int, seed: int) -> list[Array]:
-    """Return the rows that each fold holds out."""
+def _deal_at_random(codes: Array, counts: Array, n_splits: int, seed: int) -> list[Array]:
+    """Return the rows that each fold holds out: a random part, but never a whole class."""
+    rng = np.random.default_rng(seed)
+    rows = rng.permutation(np.flatnonzero((codes >= 0) & (counts[codes] >= 2)))
+    fold = np.arange(len(rows)) % n_splits
+    for k in np.flatnonzero(counts >= 2):
+        own = np.flatnonzero(codes[rows] == k)
+        if len(np.unique(fold[own])) == 1:
+            fold[own[0]] = (fold[own[0]] + 1 + rng.integers(n_splits - 1)) % n_splits
+    return [np.sort(rows[fold == number]) for number in range(n_splits)]
+
+
+def _deal_evenly(codes: Array, counts: Array, n_splits: int, seed: int) -> list[Array]:
+    """Return the rows that each fold holds out, each class spread evenly."""
     often = counts >= n_splits
     frequent = np.where((codes >= 0) & often[codes], codes, -1)
     tests = [test.tolist() for test in _stratified(frequent, n_splits, seed)]

@@ -12,21 +12,22 @@ from deepsep.evaluation.metrics import BINS, calibration_gaps, confidence_bins, 
 
 Array = NDArray[Any]
 
-Z = 1.959963984540054  # of a 95 % interval
+LEVEL = 0.9  # of every interval that users see
+NORMAL_QUANTILE = 1.6448536269514722  # of such an interval
 RESAMPLES = 1_000
 
 
 def wilson(right: float, n: float) -> list[float]:
-    """Return Wilson's 95 % interval of a share: ``right`` of ``n`` rows.
+    """Return Wilson's 90 % interval of a share: ``right`` of ``n`` rows.
 
     Examples
     --------
     >>> [round(end, 3) for end in wilson(70, 100)]
-    [0.604, 0.781]
+    [0.62, 0.769]
     """
-    share, extra = right / n, Z * Z / n
+    share, extra = right / n, NORMAL_QUANTILE**2 / n
     centre = (share + extra / 2) / (1 + extra)
-    half = Z / (1 + extra) * math.sqrt(max(share * (1 - share), 0.0) / n + extra / (4 * n))
+    half = NORMAL_QUANTILE / (1 + extra) * math.sqrt(max(share * (1 - share), 0.0) / n + extra / (4 * n))
     return [max(0.0, centre - half), min(1.0, centre + half)]
 
 
@@ -53,7 +54,7 @@ def share_right(right: Array, weight: Array | None = None) -> tuple[float, list[
 
 
 def paired_difference(right: Array, other: Array, weight: Array | None = None) -> dict[str, Any]:
-    """Return by how much one method is more accurate than another on the same rows, with a 95 % interval.
+    """Return by how much one method is more accurate than another on the same rows, with a 90 % interval.
 
     The interval is that of Bonett and Price (2012): a Wald interval with one row added to each of the two kinds of
     discordant rows. Unlike the bootstrap, it is not too narrow when the two methods hardly ever differ. With weights,
@@ -71,7 +72,7 @@ def paired_difference(right: Array, other: Array, weight: Array | None = None) -
         float(kind.sum()) if weight is None else float(n * (weight @ kind) / weight.sum()) for kind in (better, worse)
     )
     up, down = (gained + 1) / (n + 2), (lost + 1) / (n + 2)
-    half = Z * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
+    half = NORMAL_QUANTILE * math.sqrt((up + down - (up - down) ** 2) / (n + 2))
     return {
         "difference": (gained - lost) / n,
         "interval": [max(-1.0, up - down - half), min(1.0, up - down + half)],
@@ -81,7 +82,7 @@ def paired_difference(right: Array, other: Array, weight: Array | None = None) -
 
 
 def scores_with_intervals(p: Array, codes: Array, seed: int, weight: Array | None = None) -> dict[str, Any]:
-    """Return accuracy, balanced accuracy, log loss and calibration error, each with a 95 % interval.
+    """Return accuracy, balanced accuracy, log loss and calibration error, each with a 90 % interval.
 
     Accuracy has Wilson's interval; the others have percentiles of a bootstrap over the held-out rows, drawn within
     each class. ``ece_if_calibrated`` is the mean calibration error of perfectly calibrated probabilities on as many
@@ -95,7 +96,7 @@ def scores_with_intervals(p: Array, codes: Array, seed: int, weight: Array | Non
     for _ in range(RESAMPLES):
         at = np.concatenate([stratum[rng.integers(len(stratum), size=len(stratum))] for stratum in strata])
         draws.append(_from_sums((np.bincount(at, minlength=len(p)) * w) @ parts))
-    low, high = np.percentile(draws, [2.5, 97.5], axis=0).tolist()
+    low, high = np.percentile(draws, [5, 95], axis=0).tolist()
     intervals = [share_right(p.argmax(axis=1) == codes, weight)[1], *map(list, zip(low, high, strict=True))]
     result: dict[str, Any] = {
         name: {"value": value, "interval": interval}

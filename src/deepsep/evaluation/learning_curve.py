@@ -8,20 +8,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from deepsep.core.checks import is_integer
 from deepsep.core.labels import Labels
 from deepsep.errors import ModelFileError
 from deepsep.evaluation.expected_accuracy import DEPENDENCE, ExpectedAccuracy
 from deepsep.evaluation.folds import Folds
+from deepsep.evaluation.intervals import NORMAL_QUANTILE
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 
 Array = NDArray[Any]
 
 SHARES = (0.4, 0.6, 0.8, 1.0)  # of a fold's training labels
 MORE = 50
-LEVEL = 0.9
 
 # The law is error(n) / error(today) = f + (1 - f) (n / today)^-c, where f is the part of the mistakes that no number
 # of labels removes. Before any label is seen, the exponent c is log-normal and f is beta distributed: what is likeliest
@@ -56,17 +55,18 @@ class Gain(NamedTuple):
     @property
     def low(self) -> float:
         """The lower end of an interval of 90 %."""
-        return self.interval()[0]
+        return self.interval[0]
 
     @property
     def high(self) -> float:
         """The upper end of an interval of 90 %."""
-        return self.interval()[1]
+        return self.interval[1]
 
-    def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Return the ends of an interval."""
-        half = float(ndtri((1 + level) / 2)) * self.error
-        return self.value - half, self.value + half
+    @property
+    def interval(self) -> list[float]:
+        """Both ends."""
+        half = NORMAL_QUANTILE * self.error
+        return [self.value - half, self.value + half]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import CATALOGUE, find_method, shipped_method
 from deepsep.core.checks import check_priors, is_integer
+from deepsep.core.label_origins import read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.folds import MAX_UNLABELED, deal_folds
@@ -51,7 +52,7 @@ class Comparison(dict[str, Any]):
         """One row per method, the most accurate first.
 
         ``method``, ``uses_unlabelled``; ``accuracy``, ``balanced_accuracy``, ``log_loss`` and ``ece``, each with the
-        ends of its 95 % interval (``accuracy_low``, ``accuracy_high``); ``difference``, in accuracy from the first
+        ends of its 90 % interval (``accuracy_low``, ``accuracy_high``); ``difference``, in accuracy from the first
         method, likewise; and ``seconds`` per fit, on one core; of the committee, of all its members and folds.
         """
         return as_frame(self)
@@ -179,7 +180,15 @@ def compare(
     estimators = _build(methods, settings, priors, folds, repeats, seed)
     shares = None if priors is None else check_priors(priors, known.classes)
     weight = read_weights(sample_weight, known)
-    split = deal_folds(known, n_splits=folds, n_repeats=repeats, seed=seed, weight=weight, max_unlabeled=MAX_UNLABELED)
+    split = deal_folds(
+        known,
+        n_splits=folds,
+        n_repeats=repeats,
+        seed=seed,
+        weight=weight,
+        max_unlabeled=MAX_UNLABELED,
+        stratified=read_origins(None, known).stratified,
+    )
     encoder = for_table(estimators[methods[0]], keep=tuple(keep))[:-1]  # the same for all methods
     columns = encoder[0].fit_transform(to_pandas(table), known)
     rows = split.rows

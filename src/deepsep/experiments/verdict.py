@@ -64,7 +64,7 @@ def _helped(gap: dict[str, Any]) -> str:
 
 def _gap(gap: dict[str, Any]) -> str:
     low, high = gap["interval"]
-    return f"{points(gap['difference'])} points, 95 % interval {points(low)} to {points(high)}"
+    return f"{points(gap['difference'])} points, 90 % interval {points(low)} to {points(high)}"
 
 
 def as_frame(comparison: dict[str, Any]) -> pd.DataFrame:

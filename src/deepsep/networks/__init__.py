@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from deepsep._lazy import lazy_names
 from deepsep.networks.average import NetworkAverage
 from deepsep.networks.committee import Committee, member_states, members_of
-from deepsep.networks.interface import Loss, Network, choose_device, streams
+from deepsep.networks.interface import Loss, Network, choose_device
 from deepsep.networks.numpy_network import NumpyNetwork
 from deepsep.networks.one_hot import OneHotAverage
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from deepsep.networks.adversarial import Generator, PairJudge
     from deepsep.networks.autoencoder import pretrain
     from deepsep.networks.context_view import ContextView, Member, components_of, draw_columns, draw_member, pool
-    from deepsep.networks.data_parallel import TrainingPhase, train_together
     from deepsep.networks.density import Density
     from deepsep.networks.kernel_head import KernelHead
     from deepsep.networks.ladder_network import Ladder, denoising_costs
@@ -67,7 +66,6 @@ __all__ = [
     "pretrain",
     "pretrained_network",
     "rows_by_size",
-    "streams",
     "tensor",
     "train_steps",
     "train_together",
@@ -86,7 +84,6 @@ _HOME = {
     "PairJudge": "deepsep.networks.adversarial",
     "TorchArrays": "deepsep.networks.torch_arrays",
     "TorchNetwork": "deepsep.networks.torch_network",
-    "TrainingPhase": "deepsep.networks.data_parallel",
     "VAE": "deepsep.networks.variational",
     "WEIGHTS_SHA256": "deepsep.networks.pretrained",
     "adam": "deepsep.networks.loop",
@@ -102,7 +99,6 @@ _HOME = {
     "rows_by_size": "deepsep.networks.torch_arrays",
     "tensor": "deepsep.networks.loop",
     "train_steps": "deepsep.networks.mixed_batches",
-    "train_together": "deepsep.networks.data_parallel",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -26,8 +26,6 @@ OnEpoch = Callable[[int, float], bool | None]  # True: the phase ends here
 BETA1, BETA2, ADAM_EPS = 0.9, 0.999, 1e-8
 # Batch norm, with torch's constants: running = (1 - momentum) * running + momentum * batch.
 BN_EPS, BN_MOMENTUM = 1e-5, 0.1
-# The order of very many rows.
-SHUFFLED_WHOLE, BLOCK, WINDOW = 1 << 20, 1 << 11, 1 << 17
 
 
 class Network(Protocol):
@@ -120,22 +118,6 @@ def streams(rng: np.random.Generator) -> tuple[np.random.Generator, int]:
     """
     order, noise = rng.integers(0, 2**63, size=2)
     return np.random.default_rng(order), int(noise)
-
-
-def shuffled(rng: np.random.Generator, n: int) -> Array:
-    """Return n rows in random order.
-
-    Of more than a million, blocks of neighbours come in random order and are shuffled in windows of 64 blocks, so that
-    rows in a file are read in stretches, and a file that is sorted is mixed all the same.
-    """
-    if n <= SHUFFLED_WHOLE:
-        return rng.permutation(n)
-    blocks = rng.permutation(-(-n // BLOCK))
-    order = (blocks[:, None] * BLOCK + np.arange(BLOCK)).ravel()
-    order = order[order < n]
-    for start in range(0, n, WINDOW):
-        rng.shuffle(order[start : start + WINDOW])
-    return np.asarray(order)
 
 
 def present_rows(n: int, weight: Array | None) -> tuple[Array | None, Array | None]:

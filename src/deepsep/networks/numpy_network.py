@@ -34,7 +34,6 @@ from deepsep.networks.interface import (
     glorot_normal,
     per_layer,
     present_rows,
-    shuffled,
     streams,
 )
 
@@ -127,7 +126,7 @@ class NumpyNetwork:
 
         history = []
         for epoch in range(epochs):
-            order = shuffled(order_rng, n)
+            order = order_rng.permutation(n)
             total = 0.0
             for start in range(0, n, chunk.capacity):
                 chunk.fill(order[start : start + chunk.capacity])

@@ -26,7 +26,6 @@ from deepsep.networks.interface import (
     glorot_normal,
     per_layer,
     present_rows,
-    shuffled,
     streams,
 )
 from deepsep.networks.loop import adam, one_thread, private_seed, row_losses, run_epochs, tensor
@@ -170,7 +169,7 @@ class TorchNetwork:
         optimiser = adam(self.decays(), lr=lr)
 
         def draw_order() -> Array:
-            order = shuffled(order_rng, n)
+            order = order_rng.permutation(n)
             return order if kept is None else kept[order]
 
         def step(at: Tensor) -> Tensor:

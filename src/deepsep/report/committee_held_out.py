@@ -19,7 +19,6 @@ from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join, permute
 from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
-from deepsep.evaluation.population import given_shares
 from deepsep.report.wording import join_words, with_article
 from deepsep.table.pipeline import source_columns
 
@@ -51,11 +50,11 @@ def predictions(committee: Committee, labels: Labels, held_out: OutOfFold, weigh
     if twin_of(COMMITTEE) in first:
         p["start"] = first[twin_of(COMMITTEE)]
     p |= {name: first[name] for name in committee.members_}
-    return p | {"majority": _guess(labels, held_out, weight, given_shares(committee, labels.classes))}
+    return p | {"majority": _guess(labels, held_out, weight, committee.population_shares_)}
 
 
 def _guess(labels: Labels, held_out: OutOfFold, weight: Array | None, shares: Array | None) -> Array:
-    """Return the shares of the classes among the other labels of each fold, or the known ones, for each row."""
+    """Return the shares of the classes in the population, or without them among the other labels, for each row."""
     w = np.ones(len(labels.codes)) if weight is None else weight
     at, guesses = np.flatnonzero(labels.labelled), []
     for test in held_out.folds.tests[: held_out.folds.n_splits]:

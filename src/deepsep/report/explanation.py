@@ -12,7 +12,7 @@ from deepsep.core.labels import Labels, as_labels, codes_of
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns
 from deepsep.evaluation.importance import Permuted, permute
-from deepsep.evaluation.intervals import Z
+from deepsep.evaluation.intervals import NORMAL_QUANTILE
 from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
@@ -70,7 +70,7 @@ def explain(
     Returns
     -------
     dict
-        Plain values. ``importance``: ``columns`` with the increase in log loss when the column is shuffled, its 95 %
+        Plain values. ``importance``: ``columns`` with the increase in log loss when the column is shuffled, its 90 %
         interval and the loss of accuracy, and ``classes`` with the increase in the log loss of each class against the
         rest. ``tree``: the ``fidelity`` of the tree and the ``rules`` of each class. :func:`as_text` makes text of it.
 
@@ -168,7 +168,11 @@ def importance(
 
 def _ranked(rise: Array, columns: list[str]) -> list[dict[str, Any]]:
     mean = rise.mean(axis=1)
-    half = Z * rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) if rise.shape[1] > 1 else np.full(len(mean), np.inf)
+    half = (
+        NORMAL_QUANTILE * rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1])
+        if rise.shape[1] > 1
+        else np.full(len(mean), np.inf)
+    )
     return [
         {
             "column": columns[j],

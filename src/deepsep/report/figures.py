@@ -46,7 +46,7 @@ def intervals(methods: Sequence[dict[str, Any]]) -> Markup:
     scale = _Scale(marks[0], marks[-1], ROOM, WIDTH - ROOM - 8)
     bottom = top + len(methods) * row + 4
     parts = [_vertical(scale(tick), top, bottom, percent(tick)) for tick in marks]
-    parts.append(_title("accuracy on held-out rows", WIDTH / 2, bottom + 33, middle=True))
+    parts.append(_title("accuracy", WIDTH / 2, bottom + 33, middle=True))
     for i, line in enumerate(methods):
         y, own = top + i * row + 28, line["accuracy"]
         kind = "s0" if line["key"] == "model" else "s1"
@@ -55,7 +55,7 @@ def intervals(methods: Sequence[dict[str, Any]]) -> Markup:
         parts.append(tag("text", text, x=ROOM, y=y - 12, class_=weight))
         parts.append(_whisker(scale(own["interval"][0]), scale(own["interval"][1]), y, kind))
         parts.append(tag("circle", cx=scale(own["value"]), cy=y, r=5, class_=f"dot {kind}"))
-    alt = "Accuracy with 95 % interval: " + "; ".join(
+    alt = "Accuracy with 90 % interval: " + "; ".join(
         f"{line['name']} {percent(line['accuracy']['value'])} ({span(line['accuracy']['interval'])})"
         for line in methods
     )

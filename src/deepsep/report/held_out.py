@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 
 from deepsep.classifiers.catalogue import method, uses_unlabelled
+from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
@@ -40,6 +41,10 @@ TREES = 200  # in each baseline, for speed
 START = "start"  # the method without its unlabelled rows
 CURVE = (0.25, 0.5)  # shares of a fold's training labels in the learning curve, besides all of them
 CURVE_BASELINE = "random-forest"
+NO_FAIR_LABELS = (
+    "No accuracy is stated, because the labels were chosen: rows that are harder or easier than the others say nothing "
+    "about them. Label 50 rows drawn at random, and say so."
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +73,10 @@ class Evaluation:
         Number of folds.
     n_training : int
         Labels in the training part of a fold.
-    weighted, by_shares : bool
-        Whether rows differ in weight because of the weights given, and because of ``priors``.
+    weighted : bool
+        Whether rows differ in weight because of the weights given.
+    population : {"labels", "given", "estimated"}
+        The class shares to which the rows are weighted: those of the labels, ``priors``, or the committee's estimate.
     notes : tuple of str
         Limits of the evaluation, as sentences for the user.
     """
@@ -86,7 +93,7 @@ class Evaluation:
     n_folds: int
     n_training: int
     weighted: bool
-    by_shares: bool
+    population: str
     notes: tuple[str, ...] = ()
 
 
@@ -95,6 +102,7 @@ def evaluate(
     table: Any,
     labels: Labels,
     *,
+    origins: LabelOrigins | None = None,
     folds: int = FOLDS,
     seed: int = 0,
     sample_weight: Array | None = None,
@@ -113,6 +121,8 @@ def evaluate(
         All rows.
     labels : Labels
         Of all rows.
+    origins : LabelOrigins, optional
+        How they were drawn: only labels that are fair are held out. By default it is guessed.
     folds : int, default=5
         Number of folds; fewer where no class has as many labels.
     seed : int, default=0
@@ -133,8 +143,18 @@ def evaluate(
     Evaluation or str
         A string gives the reason why no evaluation is possible.
     """
+    origins = origins or read_origins(None, labels)
+    if origins.basis is None:
+        return NO_FAIR_LABELS
     try:
-        dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=sample_weight, max_unlabeled=MAX_UNLABELED)
+        dealt = deal_folds(
+            labels,
+            n_splits=folds,
+            seed=seed,
+            weight=sample_weight,
+            max_unlabeled=MAX_UNLABELED,
+            stratified=origins.stratified,
+        ).only(origins.fair)
     except LabelError as error:
         return str(error)
     encoder, estimator = split_model(model)
@@ -175,14 +195,15 @@ def _of_committee(
             model, table, labels, repeats=repeats, seed=seed, sample_weight=weight, n_jobs=n_jobs
         )
         permuted = None if isinstance(shuffled, str) else shuffled
-    rows, codes = (held_out.by_repeat(each)[0] for each in (held_out.rows, held_out.codes))
-    own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0]
-    given, weighted, by_shares = row_weights(codes, own, given_shares(committee, labels.classes))
+    at = committee.label_origins_.fair[held_out.by_repeat(held_out.rows)[0]]
+    rows, codes = (held_out.by_repeat(each)[0][at] for each in (held_out.rows, held_out.codes))
+    own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0][at]
+    given, weighted, by_shares = row_weights(codes, own, committee.population_shares_)
     return Evaluation(
         rows=rows,
         codes=codes,
         weight=given,
-        p=predictions(committee, labels, held_out, weight),
+        p={name: p[at] for name, p in predictions(committee, labels, held_out, weight).items()},
         networks=None,
         averages=None,
         curve=[],
@@ -191,7 +212,7 @@ def _of_committee(
         n_folds=held_out.folds.n_splits,
         n_training=round(float(held_out.n_training.mean())),
         weighted=weighted,
-        by_shares=by_shares,
+        population="labels" if not by_shares else "given" if committee.priors is not None else "estimated",
         notes=held_out.folds.notes,
     )
 
@@ -292,7 +313,7 @@ def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines
         n_folds=len(fits.folds.tests),
         n_training=round(float(fits.n_training.mean())),
         weighted=weighted,
-        by_shares=by_shares,
+        population="given" if by_shares else "labels",
         notes=fits.folds.notes,
     )
 

@@ -20,7 +20,7 @@ def more_labels(curve: LearningCurve | None) -> dict[str, Any] | None:
     return {
         "labels": MORE,
         "gain": gain.value,
-        "interval": list(gain.interval()),
+        "interval": list(gain.interval),
         "sentence": sentence(gain),
         "today": {"labels": curve.n_labels, "accuracy": curve.today.value},
         "ahead": [_ahead(curve, n) for n in ahead],
@@ -37,7 +37,7 @@ def _ahead(curve: LearningCurve, n: int) -> dict[str, Any]:
 
 
 def _within(curve: LearningCurve, gain: Gain) -> list[float]:
-    return [min(max(curve.today.value + end, 0.0), 1.0) for end in gain.interval()]
+    return [min(max(curve.today.value + end, 0.0), 1.0) for end in gain.interval]
 
 
 def sentence(gain: Gain) -> str:
@@ -50,7 +50,7 @@ def sentence(gain: Gain) -> str:
     >>> sentence(Gain(0.003, 0.01))
     '50 more labels, drawn like these, would hardly help: between −1.3 and +1.9 points.'
     """
-    low, high = map(points, gain.interval())
+    low, high = map(points, gain.interval)
     if gain.value < LITTLE:
         return f"{MORE} more labels, drawn like these, would hardly help: between {low} and {high} points."
     return f"{MORE} more labels, drawn like these, should bring about {points(gain.value)} points ({low} to {high})."

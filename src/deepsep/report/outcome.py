@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
 
+from deepsep.core.label_origins import ORIGINS, RANDOM, LabelOrigins
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.intervals import share_right
-from deepsep.report.wording import percent, span
+from deepsep.report.wording import join_words, percent, span
 
 Array = NDArray[Any]
 
@@ -20,11 +20,10 @@ FEWER_MISTAKES = 1 / 3  # the part of the mistakes of guessing that a usable mod
 SHARES = np.arange(10, 1, -1) / 10  # of the surest rows
 LEAST_ROWS = 5  # held out, without which nothing is said of the rows as sure
 FEW_PER_CLASS = 50  # labels of a class below which more of them usually help most
-EVEN = 0.05  # chance that labels drawn at random from equally frequent classes are as even
 
-QUOTA = (
-    "The labels are spread over the classes so evenly that they look like quotas. If you know how frequent the classes "
-    "are among all rows, pass their shares with --priors (priors= in Python), so that the predictions can follow them."
+GIVE_SHARES = (
+    "The labels fill quotas, or look as if they did. If you know how frequent the classes are among all rows, pass "
+    "their shares with --priors (priors= in Python), so that the predictions can follow them."
 )
 
 
@@ -32,7 +31,7 @@ def judge(accuracy: dict[str, Any] | None) -> str:
     """Return one of the three verdicts.
 
     A model is usable if it avoids at least a third of the mistakes that always guessing the most frequent class makes.
-    It beats guessing if the 95 % interval of the paired difference lies above 0, and if the labelled rows are like the
+    It beats guessing if the 90 % interval of the paired difference lies above 0, and if the labelled rows are like the
     unlabelled ones at all.
     """
     if accuracy is None or not accuracy["holds_for_unlabelled"]:
@@ -64,13 +63,13 @@ def by_share(held_out: Evidence, unlabelled: Array, *, calibrated: bool) -> list
     for share in SHARES:
         least = np.quantile(rows, 1 - share, method="higher")
         at, taken = confidence >= least, rows >= least
-        if at.sum() < LEAST_ROWS * repeats:
+        if (weight[at] > 0).sum() < LEAST_ROWS * repeats:
             break
         if calibrated:
             expected = corrected(
                 float(rows[taken].mean()), confidence[at], right[at], weight[at], repeats=repeats, n_rows=taken.sum()
             )
-            accuracy, interval = expected.value, list(expected.interval(0.95))
+            accuracy, interval = expected.value, expected.interval
         else:
             accuracy, interval = share_right(right[at], weight[at])
         points.append(
@@ -111,24 +110,38 @@ def surest_sentence(part: dict[str, Any], n_unlabelled: int) -> str:
     return f"{sentence}; they are {part['unlabelled']:,} of the {n_unlabelled:,} unlabelled rows."
 
 
-def looks_like_quotas(counts: Array) -> bool:
-    """Return whether labels are spread over the classes more evenly than chance does it.
+def condition(origins: LabelOrigins, population: str, shares: dict[str, float] | None) -> str | None:
+    """Return what must hold for the stated accuracy, in words; None if nothing is assumed.
 
-    Even if all classes are equally frequent, labels of rows drawn at random differ in number: the statistic of the
-    chi-squared test is then rarely near 0.
-
-    Examples
-    --------
-    >>> looks_like_quotas(np.array([20, 20, 20])), looks_like_quotas(np.array([17, 22, 21]))
-    (True, False)
+    Parameters
+    ----------
+    origins : LabelOrigins
+        How the labels were drawn.
+    population : {"labels", "given", "estimated"}
+        The class shares that the accuracy refers to.
+    shares : dict of str to float, optional
+        The estimated ones.
     """
-    expected = counts.sum() / len(counts)
-    statistic = float(((counts - expected) ** 2).sum() / expected)
-    return bool(expected >= 2 and chi2.cdf(statistic, len(counts) - 1) < EVEN)
+    if population == "given":
+        return None if origins.given else "if the labels of each class are a random part of it"
+    if origins.basis == ORIGINS[RANDOM]:
+        return None if origins.given else "if the labels were drawn at random"
+    quotas = "" if origins.given else "the labels fill quotas, as their even numbers suggest, and "
+    if population == "labels" or shares is None:
+        return f"if {quotas}the classes are as frequent among all rows as among the labels"
+    named = (
+        f" ({join_words([f'{name} {percent(share)}' for name, share in shares.items()])})" if len(shares) <= 6 else ""
+    )
+    return f"if {quotas}the classes are as frequent as they are estimated here{named}"
 
 
 def what_helps(
-    verdict: str, counts: Array, interval: list[float], priors_given: bool, more_labels: str | None = None
+    verdict: str,
+    counts: Array,
+    interval: list[float],
+    priors_given: bool,
+    by_quotas: bool,
+    more_labels: str | None = None,
 ) -> list[str]:
     """Return what would help most, as sentences.
 
@@ -142,12 +155,14 @@ def what_helps(
         Of the accuracy.
     priors_given : bool
         Whether the shares of the classes in the population are known.
+    by_quotas : bool
+        Whether the labels fill quotas.
     more_labels : str, optional
         What more labels would buy.
     """
     n, sentences = int(counts.sum()), []
-    if not priors_given and looks_like_quotas(counts):
-        sentences.append(QUOTA)
+    if not priors_given and by_quotas:
+        sentences.append(GIVE_SHARES)
     if more_labels is not None:
         sentences.append(more_labels)
     if n < FEW_PER_CLASS * len(counts):

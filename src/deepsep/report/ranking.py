@@ -118,7 +118,7 @@ def place_of_method(comparison: dict[str, Any]) -> tuple[str, bool]:
         return f"{first}, with {percent(best['accuracy']['value'])}; this report's method was not among them.", False
     gap = entry["against_best"]
     low, high = (points(-end) for end in reversed(gap["interval"]))
-    ahead = f"{first}, {-100 * gap['difference']:.1f} points ahead of {own} (95 % interval {low} to {high})"
+    ahead = f"{first}, {-100 * gap['difference']:.1f} points ahead of {own} (90 % interval {low} to {high})"
     if gap["interval"][1] < 0:
         return f"{ahead}: more than noise, so use it instead.", True
     return f"{ahead}, which may be noise.", False

@@ -28,11 +28,11 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     counted = ["counted by their weights"] * accuracy["weighted"] + ["if the shares given hold"] * accuracy["by_shares"]
     whom += f", {' and '.join(counted)}," if counted else ""
     who = with_article(own["name"])
+    share = _with_interval(own["accuracy"])
     if accuracy["holds_for_unlabelled"]:
-        share = _with_interval(accuracy["expected"] or own["accuracy"])
-        sentences = [f"{word}: expect {who} to give about {share} {whom} the right {label}."]
+        condition = "" if accuracy["condition"] is None else f", {accuracy['condition']}"
+        sentences = [f"{word}{condition}: expect {who} to give about {share} {whom} the right {label}."]
     else:
-        share = _with_interval(own["accuracy"])
         sentences = [NO_ESTIMATE, f"Of rows like the labelled ones, {who} gives {share} the right {label}."]
     place, instead = place_of_method(summary["comparison"]) if summary["comparison"] is not None else (None, False)
     if place is not None and instead:
@@ -79,7 +79,7 @@ def best_baseline(accuracy: dict[str, Any]) -> dict[str, Any] | None:
 def _baseline_is_better(own: dict[str, Any], better: dict[str, Any]) -> str:
     low, high = better["against_model"]["interval"]
     # Stored as model minus baseline; the sentence is about baseline minus model.
-    gap = f"{points(-better['against_model']['difference'])} points, 95 % interval {points(-high)} to {points(-low)}"
+    gap = f"{points(-better['against_model']['difference'])} points, 90 % interval {points(-high)} to {points(-low)}"
     name = {"majority": "Always guessing the most frequent class", "random-forest": "A random forest"}
     who = name.get(better["key"], better["name"])
     theirs, ours = better["accuracy"]["value"], own["accuracy"]["value"]
@@ -96,12 +96,12 @@ def unlabelled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]
         sentence = (
             "There is no comparison with and without the unlabelled rows."
             if uses
-            else "This method learns from the labelled rows alone, so the unlabelled ones could neither help nor hurt."
+            else "This method learns from the labelled rows alone. The unlabelled ones matter at most for scaling."
         )
         return {"verdict": None, "sentence": sentence, "difference": None, "interval": None}
     low, high = paired["interval"]
     gap = (
-        f"{points(paired['difference'])} points against {paired['name']}; 95 % interval {points(low)} to {points(high)}"
+        f"{points(paired['difference'])} points against {paired['name']}; 90 % interval {points(low)} to {points(high)}"
     )
     if low > 0:
         word, sentence = "helped", f"The unlabelled rows helped: {gap}."
@@ -123,9 +123,11 @@ def calibration(own: dict[str, Any], confidence: float) -> dict[str, str]:
     else:
         word, how = "sound", "is well calibrated, as far as these labels show"
     who = with_article(own["name"])
+    gap = points(abs(confidence - own["accuracy"]["value"])).lstrip("+")
+    side = "above" if confidence > own["accuracy"]["value"] else "below"
     sentence = (
-        f"{who[:1].upper()}{who[1:]} {how}: its mean confidence is {percent(confidence)}, and "
-        f"{percent(own['accuracy']['value'])} of its predictions are right."
+        f"{who[:1].upper()}{who[1:]} {how}: on held-out labels, its mean confidence is {gap} points {side} the share "
+        "of its predictions that are right."
     )
     return {"verdict": word, "sentence": sentence}
 

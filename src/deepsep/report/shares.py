@@ -11,7 +11,7 @@ from scipy.stats import t
 from deepsep.core.labels import Labels
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import DEPENDENCE
-from deepsep.evaluation.intervals import effective, share_right, wilson
+from deepsep.evaluation.intervals import LEVEL, effective, share_right, wilson
 from deepsep.report.sentences import shares_differ
 
 Array = NDArray[Any]
@@ -84,7 +84,7 @@ def _labelled_shares(known: Labels, weight: Array) -> list[dict[str, Any]]:
 
 
 def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evidence | None) -> list[dict[str, Any]]:
-    r"""Return the weighted share of each class among all rows, with a 95 % interval.
+    r"""Return the weighted share of each class among all rows, with a 90 % interval.
 
     Labelled rows are counted. Of the unlabelled ones, the mean probability of a class is its share if probabilities are
     right; by how much they are not, held-out rows tell, and the mean of what they miss,
@@ -120,7 +120,7 @@ def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evid
     n = effective(own, len(own)) / repeats
     others = effective(w[free], int(free.sum()))
     error = deviation * np.sqrt(DEPENDENCE**2 / max(n - 1, 1) + 1 / others)
-    half = t.ppf(0.975, max(n - 1, 1)) * part * error
+    half = t.ppf((1 + LEVEL) / 2, max(n - 1, 1)) * part * error
     value = value + part * mean
     low, high = np.maximum(value - half, counted), np.minimum(value + half, counted + part)
     value = np.clip(value, counted, counted + part)

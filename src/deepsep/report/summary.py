@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
 from deepsep.classifiers.committee import Committee
+from deepsep.core.label_origins import ORIGINS, QUOTA, LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.evidence import Evidence
@@ -69,6 +70,7 @@ def summarize(
     explained: bool = True,
     seed: int = 0,
     sample_weight: Any = None,
+    labels_drawn: Any = None,
     n_jobs: int | None = None,
     on_step: OnStep | None = None,
 ) -> dict[str, Any]:
@@ -107,6 +109,8 @@ def summarize(
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in training and in scores and their intervals. If the model has ``priors``, held-out rows
         are also weighted so that the classes have these shares.
+    labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
+        How the labels were drawn; see :meth:`deepsep.Committee.fit`. A committee remembers what it was told.
     n_jobs : int, optional
         Number of folds to fit in parallel.
     on_step : callable, optional
@@ -148,10 +152,13 @@ def summarize(
     step = _Steps(on_step, total)
     step.report(0, "cross-validation, fold 1")
     weight = read_weights(sample_weight, known)
+    estimator = split_model(model)[1]
+    origins = estimator.label_origins_ if is_fitted_to(estimator, known) else read_origins(labels_drawn, known)
     evaluated = evaluate(
         model,
         table,
         known,
+        origins=origins,
         folds=folds,
         seed=seed,
         sample_weight=weight,
@@ -172,16 +179,15 @@ def summarize(
     step.report(folds, "predictions")
     rows, p = _predictions(model, table, proba, n, seed)
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
-    given = given_shares(split_model(model)[1], known.classes)
+    given = given_shares(estimator, known.classes)
     summary["shares"] = shares(known, rows, p, weight, given, None if evaluation is None else _evidence(evaluation))
     summary |= _accuracy(evaluation, model, known, seed)
-    summary["members"] = _members(split_model(model)[1], known)
-    summary["suspicious"] = _suspicious(split_model(model)[1], evaluation, known, ids)
+    summary["members"] = _members(estimator, known)
+    summary["suspicious"] = _suspicious(estimator, evaluation, known, ids)
     if summary["accuracy"] is not None:
-        summary["accuracy"]["holds_for_unlabelled"] = not too_different(summary["findings"])
-        summary["accuracy"]["expected"] = _expected(split_model(model)[1]) if summary["members"] else None
-    summary["more_labels"] = _more_labels(split_model(model)[1], summary)
-    summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model)
+        _state_for_population(summary, estimator, origins)
+    summary["more_labels"] = _more_labels(estimator, summary)
+    summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model, origins)
     step.report(folds + 1, "the map")
     beats_guessing = evaluation is not None and _beats_guessing(summary["accuracy"])
     summary["map"] = _map(model, table, known, ids, proba, evaluation, seed) if evaluation and beats_guessing else None
@@ -274,7 +280,8 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
             "held_out": len(codes),
             "effective": None if weight is None else effective(weight, len(codes)),
             "weighted": evaluation.weighted,
-            "by_shares": evaluation.by_shares,
+            "population": evaluation.population,
+            "by_shares": evaluation.population == "given",
             "methods": lines,
         },
         "unlabelled_rows": sentences.unlabelled_rows(_against_start(estimator, start), uses_unlabelled(estimator)),
@@ -318,10 +325,32 @@ def _suspicious(
     ]
 
 
-def _expected(committee: Committee) -> dict[str, Any] | None:
-    """Return how many of the unlabelled rows a committee should get right."""
-    expected = committee.expected_accuracy_
-    return None if expected is None else {"value": expected.value, "interval": list(expected.interval(0.95))}
+def _state_for_population(summary: dict[str, Any], estimator: Any, origins: LabelOrigins) -> None:
+    """Add what the accuracies hold for, and turn those of a committee into the ones to expect on the unlabelled rows.
+
+    Held-out labels tell how far its members are behind. Guessing is as accurate as the most frequent class is frequent.
+    """
+    accuracy, expected, shares = summary["accuracy"], None, None
+    if summary["members"]:
+        expected = estimator.expected_accuracy_
+        shares = dict(zip(summary["classes"], estimator.shares_.tolist(), strict=True))
+    accuracy["holds_for_unlabelled"] = not too_different(summary["findings"])
+    accuracy["condition"] = outcome.condition(origins, accuracy["population"], shares)
+    accuracy["expected"] = expected is not None and accuracy["holds_for_unlabelled"]
+    if expected is None or not accuracy["holds_for_unlabelled"]:
+        return
+    own, *others = accuracy["methods"]
+    offset = expected.value - own["accuracy"]["value"]
+    own["accuracy"] = {"value": expected.value, "interval": expected.interval}
+    for line in others:
+        if line["key"] == "majority":
+            gap = line["against_model"]
+            gap["difference"], gap["interval"] = gap["difference"] + offset, [end + offset for end in gap["interval"]]
+        else:
+            both = line["accuracy"]
+            both["value"], *both["interval"] = (
+                float(np.clip(each + offset, 0, 1)) for each in (both["value"], *both["interval"])
+            )
 
 
 def _more_labels(estimator: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
@@ -331,7 +360,12 @@ def _more_labels(estimator: Any, summary: dict[str, Any]) -> dict[str, Any] | No
 
 
 def _outcome(
-    evaluation: Evaluation | None, summary: dict[str, Any], known: Labels, unlabelled: Array, model: Any
+    evaluation: Evaluation | None,
+    summary: dict[str, Any],
+    known: Labels,
+    unlabelled: Array,
+    model: Any,
+    origins: LabelOrigins,
 ) -> dict[str, Any]:
     """Return the verdict of the report, the surest rows, and what would help most."""
     accuracy = summary["accuracy"]
@@ -343,7 +377,14 @@ def _outcome(
     priors = split_model(model)[1].get_params(deep=False).get("priors")
     interval = accuracy["methods"][0]["accuracy"]["interval"]
     more = None if summary["more_labels"] is None else summary["more_labels"]["sentence"]
-    helps = outcome.what_helps(verdict, counts, interval, priors_given=priors is not None, more_labels=more)
+    helps = outcome.what_helps(
+        verdict,
+        counts,
+        interval,
+        priors_given=priors is not None,
+        by_quotas=origins.basis == ORIGINS[QUOTA],
+        more_labels=more,
+    )
     return {"verdict": verdict, "by_share": points, "surest": outcome.surest(points), "what_helps": helps}
 
 
@@ -429,7 +470,7 @@ def _map(
     rows = evaluation.embedded.rows
     p = np.array(predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows])
     held_out = dict(zip(evaluation.rows.tolist(), evaluation.p["model"], strict=True))
-    for i in np.flatnonzero(known.labelled[rows]):
+    for i in np.flatnonzero(np.isin(rows, evaluation.rows)):
         p[i] = held_out[rows[i]]
     at = positions(evaluation.embedded, seed)
     return {

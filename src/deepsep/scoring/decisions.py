@@ -140,7 +140,7 @@ class Decisions:
             result["abstain"] = {
                 "confidence": self.abstain,
                 "without_label": tally.labels[None],
-                "accuracy": None if expected is None else {"value": expected.value, "interval": expected.interval()},
+                "accuracy": None if expected is None else {"value": expected.value, "interval": expected.interval},
             }
         if self.costs is not None:
             result["costs"] = {"changed": tally.changed}

@@ -101,8 +101,6 @@ class NumpyArrays:
         """Return the rows themselves, or with a column of ones behind."""
         if not ones:
             return x
-        if hasattr(x, "with_ones"):  # rows in a file
-            return x.with_ones()
         column = np.ones((x.shape[0], 1), x.dtype)
         return sparse.hstack([x, column], format="csr") if sparse.issparse(x) else np.hstack([x, column])
 

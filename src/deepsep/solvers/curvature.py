@@ -26,11 +26,6 @@ class Factor:
     scale: Array  # (j,)
     centre: Array | None  # (m,)
 
-    def __add__(self, other: Factor) -> Factor:
-        """Return the factor of the rows of both."""
-        stack = sparse.vstack if sparse.issparse(self.x) else np.concatenate
-        return Factor(stack([self.x, other.x]), np.concatenate([self.scale, other.scale]), self.centre)
-
     def times(self, v: Array) -> Array:
         """Return R v."""
         shift = 0.0 if self.centre is None else self.centre @ v

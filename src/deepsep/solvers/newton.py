@@ -16,7 +16,7 @@ from scipy.linalg.lapack import dposv
 from scipy.sparse.linalg import LinearOperator, cg
 
 from deepsep.solvers.curvature import WIDE, Factor
-from deepsep.solvers.rows import RowPass
+from deepsep.solvers.rows import Rows
 
 Array = NDArray[Any]
 
@@ -44,7 +44,7 @@ class Solution:
 
 
 def minimise(
-    rows: RowPass,
+    rows: Rows,
     w: Array,
     *,
     problems: Array | None = None,
@@ -110,7 +110,7 @@ class _Descent:
         self.converged = self.done = False
 
     def advance(
-        self, rows: RowPass, pull: Array, slack: float, envelope: float, loss: float, curvature: Array | Factor
+        self, rows: Rows, pull: Array, slack: float, envelope: float, loss: float, curvature: Array | Factor
     ) -> None:
         """Take in the sums at ``point`` and choose the next one."""
         at, self.commit = self.point, 0.0
@@ -142,7 +142,7 @@ class _Descent:
         rounding = (1e-13 if double else 3e-8) * abs(merit)
         return rise <= rounding or (rise <= 50 * rounding and residual <= 0.25 * self._residual)
 
-    def _judge(self, rows: RowPass, gap: float, objective: float, ridge: float) -> None:
+    def _judge(self, rows: Rows, gap: float, objective: float, ridge: float) -> None:
         """Keep the point if its gap is the smallest, and decide whether to stop."""
         if gap <= self._target * objective and self.tol < ROUGH and (rows.free_bias or not rows.double):
             gap, loss = rows.certificate(self._w, self.kappa, self.problem)
@@ -160,7 +160,7 @@ class _Descent:
             self.converged, self._target = True, self.aim
         self.done = self.converged and (self.gap <= self.aim or self._patience <= 0)
 
-    def _shorten(self, rows: RowPass, slope: float) -> None:
+    def _shorten(self, rows: Rows, slope: float) -> None:
         """Try a shorter step: where the slope of the merit would vanish if it were linear, and then by search."""
         self._rejected += 1
         if self._rejected <= SECANTS:

@@ -80,6 +80,9 @@ class Boundaries:
         Which problems have the balancing constraint.
     collapsed : array of int
         Problems of the single loop that were solved again with a constraint, since without it a class was lost.
+    supervised_shares : array (c,) or None
+        The shares of the unlabelled rows that the supervised start gave to the classes, where the constraint takes them
+        from the labels.
     """
 
     separator: Separator
@@ -88,6 +91,7 @@ class Boundaries:
     algorithm: str
     balanced: Array
     collapsed: Array
+    supervised_shares: Array | None = None
 
     def scores(self, X: Any) -> Array:
         """Return one score per class, (n, c); with two classes -f and f."""
@@ -157,28 +161,31 @@ def separate(
         centre=space.centre,
         make_rows=make_rows,
     )
-    result, algorithm, collapsed = _solve(problem, costs, effort)
+    result, algorithm, collapsed, start = _solve(problem, costs, effort)
     balanced = np.full(len(problem.signs), problem.target is not None)
     balanced[collapsed] = True
     separator = space.separator(np.ascontiguousarray(result.w), result.b)
-    return Boundaries(separator, result, space.name, algorithm, balanced, collapsed)
+    by_labels = problem.target is not None and costs.shares is None
+    supervised_shares = _predicted_shares(problem, start) if by_labels else None
+    return Boundaries(separator, result, space.name, algorithm, balanced, collapsed, supervised_shares)
 
 
-def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, str, Array]:
-    """Return the solution, the path taken, and the problems that collapsed without the constraint."""
+def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, str, Array, Result]:
+    """Return the solution, the path taken, the problems that collapsed without the constraint, and the start."""
     u = problem.unlabelled.shape[0]
     settings: dict[str, Any] = {"tol": effort.tol, "max_iter": effort.max_iter}
     if problem.labelled.shape[0] + u <= SMALL and problem.labelled.dtype == np.float64:
         # Newton's last steps are quick: where they also are cheap, results agree to the last digits.
         settings["aim"] = min(effort.tol, TO_ROUNDING)
     if not u or (costs.unlabelled == 0 and not costs.balance):
-        return supervised_svm(problem, **settings), "supervised", np.array([], int)
+        result = supervised_svm(problem, **settings)
+        return result, "supervised", np.array([], int), result
     # The single loop reads the signs anew at each iterate: a rough start is as good as an exact one.
     path = cccp if effort.algorithm == "cccp" else effort.path
     rough = {**settings, "tol": max(effort.tol, 1e-3), "aim": None}
     start = supervised_svm(problem, **(rough if path is None else settings))
     if path is not None:  # what was asked for is the procedure's own result, whatever it is
-        return path(problem, start, **settings), effort.algorithm, np.array([], int)
+        return path(problem, start, **settings), effort.algorithm, np.array([], int), start
     result = single_loop(problem, start, **settings)
     collapsed = _collapsed(problem, start, result) if problem.target is None else np.array([], int)
     if collapsed.size:
@@ -187,7 +194,7 @@ def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, str,
             target = 2 * (costs.shares if len(problem.signs) > 1 else costs.shares[1:])[collapsed] - 1
         balanced = replace(problem.only(collapsed), target=target)
         result = result.replaced(collapsed, single_loop(balanced, start.only(collapsed), **settings))
-    return result, "single-loop", collapsed
+    return result, "single-loop", collapsed, start
 
 
 def _collapsed(problem: Problem, start: Result, result: Result) -> Array:

@@ -22,18 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.solvers.rows import Rows, TransductivePass
+from deepsep.solvers.rows import Rows
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One-vs-rest problems on shared rows, which are centred on the weighted mean of the unlabelled ones.
-
-    Rows may be of any type that knows its shape and can be sliced, as long as ``make_rows`` can read it; so may the
-    costs of the unlabelled rows. Whatever reads a row does so through the pass.
-    """
+    """One-vs-rest problems on shared rows, which are centred on the weighted mean of the unlabelled ones."""
 
     labelled: Any  # (l, m), dense or CSR
     signs: Array  # (c, l) of -1 and 1
@@ -43,11 +39,11 @@ class Problem:
     target: Array | None  # (c,)  r: the mean score over the unlabelled rows; None: a free bias
     s: float = 0.0
     centre: Array | None = None  # (m,)  still to be subtracted from the rows, which are sparse
-    make_rows: Callable[..., Any] = Rows  # called as Rows is; returns a TransductivePass
+    make_rows: Callable[..., Any] = Rows  # called as Rows is
 
-    def rows(self) -> TransductivePass:
+    def rows(self) -> Rows:
         """Return the pass over the rows, with a column of ones if the bias is free."""
-        rows: TransductivePass = self.make_rows(
+        rows: Rows = self.make_rows(
             self.labelled,
             self.signs,
             self.cost_labelled,

@@ -1,8 +1,8 @@
 """The pass over the rows: everything the Newton method needs to know about the data.
 
-One :meth:`Rows.sweep` reads every row once and returns sums, one entry a problem. Sums over disjoint sets of
-rows add up, so a pass can run in chunks, on shards or on another device, with whatever array library knows that device:
-see :mod:`deepsep.solvers.array_library`.
+One :meth:`Rows.sweep` reads every row once and returns sums, one entry per problem. Sums over disjoint sets of
+rows add up, so a pass runs in chunks, on the CPU or on another device, with the array library of that device: see
+:mod:`deepsep.solvers.array_library`.
 
 Row i of problem k adds ``C_i * loss(f)`` with ``f = w_k . x_i + offset_k``. With t = margin - p f each loss is a
 hinge max(0, t), where p = 1 or -1 is the side of the row:
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,18 +46,6 @@ class Sums:
     loss: Array  # (c,)   sum of C times the loss
     curvature: list[Array] | list[Factor]  # sum of kappa C x x' over 0 < alpha < 1; a factor for many features
 
-    def __add__(self, other: Sums) -> Sums:
-        """Return the sums over the rows of both."""
-        mine: list[Any] = [*self.curvature]
-        curvature = [one + more for one, more in zip(mine, other.curvature, strict=True)]
-        return Sums(
-            self.pull + other.pull,
-            self.slack + other.slack,
-            self.envelope + other.envelope,
-            self.loss + other.loss,
-            curvature,
-        )
-
 
 @dataclass
 class CertificateSums:
@@ -68,16 +56,6 @@ class CertificateSums:
     loss: float  # sum of C times the loss, without what is linear in w
     linear_pull: Array  # (m,)   the part of Collobert's step that is linear in w
     linear_loss: float
-
-    def __add__(self, other: CertificateSums) -> CertificateSums:
-        """Return the sums over the rows of both."""
-        return CertificateSums(
-            self.pulls + other.pulls,
-            self.alpha_t + other.alpha_t,
-            self.loss + other.loss,
-            self.linear_pull + other.linear_pull,
-            self.linear_loss + other.linear_loss,
-        )
 
     def gap(self, w: Array, *, free_bias: bool) -> tuple[float, float]:
         """Return the duality gap and the loss.
@@ -99,46 +77,6 @@ class CertificateSums:
         residual = (w - shrink @ self.pulls - self.linear_pull)[penalised]
         gap = self.loss - float(shrink @ self.alpha_t) + 0.5 * float(residual @ residual)
         return gap, self.loss + self.linear_loss
-
-
-class RowPass(Protocol):
-    """What the Newton method asks of the data."""
-
-    n_features: int
-    free_bias: bool  # the last column is all ones, and its coefficient is not penalised
-    double: bool  # whether sums are in double precision
-
-    def sweep(
-        self, w: Array, kappa: Array, problems: Array, commit: Array | None = None, curvature: bool = True
-    ) -> Sums:
-        """Return the sums at w (one row a problem, which may repeat).
-
-        Where commit > 0, the multipliers are first set to alpha at w with that stiffness.
-        """
-
-    def certificate(self, w: Array, kappa: float, problem: int) -> tuple[float, float]:
-        """Return the duality gap and the loss of one problem, in double precision."""
-
-    def promote(self) -> None:
-        """Sweep in double precision from now on."""
-
-
-class TransductivePass(RowPass, Protocol):
-    """What the TSVM asks of the data: see :class:`Rows` for each method."""
-
-    offset: Array
-
-    def scores(self, w: Array, *, labelled: bool) -> Array:
-        """Return f of the labelled or of the unlabelled rows."""
-
-    def decide(self, w: Array, problems: Array) -> Array:
-        """Return the signs of the unlabelled rows."""
-
-    def transductive_loss(self, w: Array, problems: Array) -> Array:
-        """Return the loss of the TSVM itself."""
-
-    def linearise(self, sigma: Array, problems: Array) -> None:
-        """Fix the signs of the unlabelled rows, as Collobert's step does."""
 
 
 @dataclass
@@ -309,7 +247,10 @@ class Rows:
     def sweep(
         self, w: Array, kappa: Array, problems: Array, commit: Array | None = None, curvature: bool = True
     ) -> Sums:
-        """Pass over all rows once; see :class:`RowPass`."""
+        """Return the sums at w (one row per problem, which may repeat), in one pass over the rows.
+
+        Where commit > 0, the multipliers are first set to alpha at w with that stiffness.
+        """
         library, double = self.library, self.library.xp.float64
         c, m = w.shape
         with library.exactly():
@@ -344,10 +285,6 @@ class Rows:
 
     def certificate(self, w: Array, kappa: float, problem: int) -> tuple[float, float]:
         """Return the duality gap and the loss of one problem, in double precision."""
-        return self.certificate_sums(w, kappa, problem).gap(w, free_bias=self.free_bias)
-
-    def certificate_sums(self, w: Array, kappa: float, problem: int) -> CertificateSums:
-        """Return the sums from which the certificate of one problem is made."""
         library, xp = self.library, self.library.xp
         problems = np.array([problem])
         with library.exactly():
@@ -367,7 +304,8 @@ class Rows:
                     alpha_t[side] += abs(part[0]) @ t[0]
             pulls, alpha_t, total = library.host(pulls, alpha_t, total)
         linear_pull, linear_loss = self._linear_part(w[None], problems)
-        return CertificateSums(pulls, alpha_t, float(total[0]), linear_pull[0], float(linear_loss[0]))
+        sums = CertificateSums(pulls, alpha_t, float(total[0]), linear_pull[0], float(linear_loss[0]))
+        return sums.gap(w, free_bias=self.free_bias)
 
     def _points(self, w: Array, problems: Array, kappa: Array | None = None, dtype: Any = None) -> _Points:
         """Send where to evaluate; in double precision, if no other is named."""

@@ -47,7 +47,7 @@ def typing_sql(tool: TypingTool, table: str = "answers") -> str:
     agreement = tool.agreement
     return f"""-- A typing tool of deepsep: {len(tool.items)} questions for {len(tool.segment_names)} segments.
 -- On held-out respondents it agrees with the segments of all questions in {agreement["agreement"]:.1%}
--- (95 % interval {agreement["low"]:.1%} to {agreement["high"]:.1%}).
+-- (90 % interval {agreement["low"]:.1%} to {agreement["high"]:.1%}).
 -- Columns of the table and their answers, as text; an empty or other answer adds no points:
 {asked}
 -- Segments:

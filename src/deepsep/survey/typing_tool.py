@@ -53,7 +53,7 @@ class TypingTool:
         For each question the points of its answers.
     curve : DataFrame
         For each number of questions: the ``question`` that is added, the ``agreement`` with the segments of all
-        questions, ``low`` and ``high``, the ends of its 95 % interval. Measured on respondents who were held out from
+        questions, ``low`` and ``high``, the ends of its 90 % interval. Measured on respondents who were held out from
         the choice of the questions and from the points.
     agreement_of_all : float
         The same for a tool with all questions.
@@ -75,7 +75,7 @@ class TypingTool:
 
     @property
     def agreement(self) -> dict[str, float]:
-        """The agreement of this tool with the segments of all questions, with its 95 % interval."""
+        """The agreement of this tool with the segments of all questions, with its 90 % interval."""
         line = self.curve.loc[len(self.items)]
         return {name: float(line[name]) for name in ("agreement", "low", "high")}
 

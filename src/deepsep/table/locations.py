@@ -240,8 +240,9 @@ def check_memory(path: object, needed: float, limit: int | None) -> float:
     if needed > allowed:
         raise DataError(
             f"{path} needs about {_size(needed)} of memory, but only {_size(allowed)} are allowed ({why}). Scoring "
-            "handles files of any size, batch by batch. To fit, take a sample of the rows, leave out columns, or allow "
-            "more with {max_bytes}.",
+            "handles files of any size, batch by batch. To fit, learn from fewer unlabelled rows, for example with "
+            "{unlabelled} (read_sample in Python), leave out columns, or allow more with {max_bytes}.",
+            unlabelled=Setting("unlabelled", 20_000),
             max_bytes=Setting("max_bytes"),
         )
     return allowed

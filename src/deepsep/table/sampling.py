@@ -1,4 +1,4 @@
-"""Fit to more rows than memory holds: all that have a label, and a random part of the others."""
+"""Samples of tables of any size: all rows that have a label, and a random part of the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ Table = TableFile | QueryTable
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 
 ENOUGH = 20_000  # unlabelled rows beyond which more did not help: docs/how-to/many-rows.md
-IN_MEMORY = 100_000  # unlabelled rows that are read into memory, at most
 BATCH = 20_000
 GROWTH = 4.0  # bytes of memory needed, per byte of the chosen rows as Arrow
 NUMBER = "deepsep row number"  # the column in which OtherRows has the number of a row
@@ -42,9 +41,7 @@ class ChosenRows:
     Attributes
     ----------
     read : array of int
-        Those to be read into memory: all with a label, and a part of the others.
-    more : array of int
-        Further ones, without a label, that a fit learns from in a stream.
+        All with a label, and a part of the others.
     labelled : array of int
         Those with a label.
     n_rows : int
@@ -54,7 +51,6 @@ class ChosenRows:
     """
 
     read: Array
-    more: Array
     labelled: Array
     n_rows: int
     keys: Array | None = None
@@ -67,7 +63,7 @@ class ChosenRows:
     @property
     def n_used(self) -> int:
         """Those of them that a fit learns from."""
-        return len(self.read) + len(self.more) - len(self.labelled)
+        return len(self.read) - len(self.labelled)
 
 
 @contextmanager
@@ -112,8 +108,7 @@ def choose_rows(
     *,
     label: str | None,
     is_known: tuple[str | None, IsKnown] | None = None,
-    n: int | None,
-    in_memory: int,
+    n: int,
     seed: int,
 ) -> ChosenRows | None:
     """Choose the rows to learn from: all with a label, and ``n`` of the others, each as likely as any other.
@@ -127,26 +122,23 @@ def choose_rows(
     is_known : (column, callable), optional
         Where other tables have labels: ``callable(cells, first_row, n)`` tells which of n rows may be in them, from
         the cells of this column or, without one, from the number of the first row.
-    n : int or None
-        Unlabelled rows to learn from. None: all.
-    in_memory : int
-        Most of them that are read into memory.
+    n : int
+        Unlabelled rows to learn from.
     seed : int
         Of the choice.
 
     Returns
     -------
     ChosenRows or None
-        None: there are no more unlabelled rows than are read into memory anyway.
+        None: there are no more unlabelled rows than these.
     """
     labelled = _labelled(tables, label, is_known)
     found, others = np.flatnonzero(labelled), np.flatnonzero(~labelled)
-    n = len(others) if n is None else min(n, len(others))
-    if n == len(others) <= in_memory:
+    if len(others) <= n:
         return None
-    sample, more = np.split(np.random.default_rng(seed).permutation(others)[:n], [min(n, in_memory)])
+    sample = np.random.default_rng(seed).permutation(others)[:n]
     keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None
-    return ChosenRows(np.sort(np.concatenate([found, sample])), np.sort(more), found, len(labelled), keys)
+    return ChosenRows(np.sort(np.concatenate([found, sample])), found, len(labelled), keys)
 
 
 def _labelled(tables: Sequence[Table], label: str | None, is_known: tuple[str | None, IsKnown] | None) -> Array:
@@ -259,7 +251,7 @@ def read_sample(
     if not isinstance(place, Query) and same_kind(files_of(place)) in ("excel", "spss"):
         raise DataError(f"{place} is no file that can be read in part. Read it with read_table.")
     with open_tables(place, id, **files) as tables:
-        chosen = choose_rows(tables, label=label, n=unlabelled, in_memory=unlabelled, seed=seed)
+        chosen = choose_rows(tables, label=label, n=unlabelled, seed=seed)
     if chosen is None:
         return read_table(place, label=label, id=id, **reading)
     frame = read_rows(place, chosen.read, keys=chosen.keys, label=label, id=id, **reading)

@@ -212,7 +212,7 @@ def _summary(summary: dict[str, Any]) -> Lines:
             if share is not None:
                 lines.append((what, share["value"], PERCENT))
                 low, high = share["interval"]
-                lines += [("    95 % interval, from", low, PERCENT), ("    to", high, PERCENT)]
+                lines += [("    90 % interval, from", low, PERCENT), ("    to", high, PERCENT)]
         guessing = next(line for line in accuracy["methods"] if line["key"] == "majority")
         lines.append(("Of always guessing the largest", guessing["accuracy"]["value"], PERCENT))
         lines.append(("Held-out rows", accuracy["held_out"], WHOLE))

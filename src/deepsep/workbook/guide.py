@@ -16,11 +16,11 @@ def guide(*, weighted: bool, notes: list[str]) -> Lines:
             "labels. It holds for rows like the labelled ones.",
         ],
         "Segment sizes": [
-            "Share of labels: the segment's share among the labelled rows, with Wilson's 95 % interval.",
+            "Share of labels: the segment's share among the labelled rows, with Wilson's 90 % interval.",
             "Share of predictions: how often the model names the segment. It favours segments that are easy to "
             "predict, and is no estimate of their size.",
             "Estimated share of all rows: labelled rows are counted; of the others, the mean probability of the "
-            "segment, plus what held-out rows show that it misses. With a good model its 95 % interval is narrower "
+            "segment, plus what held-out rows show that it misses. With a good model its 90 % interval is narrower "
             "than that of the labels. Both intervals suppose that the labelled rows were drawn at random, or were "
             "weighted: if they fill quotas, pass the known shares with --priors.",
         ],

@@ -200,7 +200,7 @@ def _write_help(sheet: Any, tool: TypingTool, about: str) -> None:
         f"A typing tool: {n} questions that recover {len(tool.segment_names)} segments",
         "",
         "On respondents who were held out, the tool gives the segment of the full model, which knows all questions, in "
-        f"{agreement['agreement']:.1%} of the cases (95 % interval {agreement['low']:.1%} to {agreement['high']:.1%}). "
+        f"{agreement['agreement']:.1%} of the cases (90 % interval {agreement['low']:.1%} to {agreement['high']:.1%}). "
         f"A tool with all questions would agree in {tool.agreement_of_all:.1%}. It rests on {tool.respondents:,} "
         "respondents; the questions were chosen, and the points made, without those on whom it was measured.",
         "",

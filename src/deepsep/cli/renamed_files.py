@@ -1,0 +1,107 @@
+"""Rename classes and segments in the files next to a model: predictions, labels, reports and profiles."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deepsep.cli.options import Format
+from deepsep.cli.outputs import LABELS, REPORT, SUMMARY, SUSPICIOUS, as_file
+
+Names = Mapping[str, str]  # old to new, as text
+
+SHARE = "probability_"
+NAMED = (
+    "classes",
+    "class",
+    "given",
+    "believed",
+    "first",
+    "second",
+)  # keys of a report whose text is the name of a class
+QUOTED = ("notes", "findings", "priors")  # keys of a report whose text quotes names
+
+
+def classifier_files(folder: Path, names: Names) -> dict[str, bytes]:
+    """Return the files next to a classifier that name its classes, with the new names."""
+    files = {}
+    for name, label_columns in {**dict.fromkeys([each.file for each in Format], 1), LABELS: 1, SUSPICIOUS: 2}.items():
+        if (folder / name).is_file():
+            files[name] = _table(folder / name, names, label_columns)
+    if (folder / SUMMARY).is_file():
+        summary = _in_report(json.loads((folder / SUMMARY).read_bytes()), names)
+        files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
+        if (folder / REPORT).is_file():
+            from deepsep.report import render
+
+            files[REPORT] = render(summary, data_file=SUMMARY).encode()
+    return files
+
+
+def segment_files(folder: Path, names: Names, command: str) -> dict[str, bytes]:
+    """Return the files of ``deepsep segments`` around its model, with the new names."""
+    from deepsep.report import render_segments
+    from deepsep.survey.names import dump_names
+    from deepsep.survey.segment_files import NAMES, PAGE, PROFILES, RESPONDENTS, read_summary
+    from deepsep.survey.segment_files import SUMMARY as SEGMENTS
+
+    summary = read_summary(folder) or {}
+    for segment in summary["segments"]:
+        segment["name"] = names[segment["name"]]
+    files = {
+        SEGMENTS: (json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+        RESPONDENTS: _table(folder / RESPONDENTS, names, 1),
+    }
+    if (folder / PROFILES).is_file():
+        files[PROFILES] = _table(folder / PROFILES, names, 0, "name")
+    if (folder / NAMES).is_file():
+        files[NAMES] = dump_names([segment["name"] for segment in summary["segments"]]).encode()
+    if (folder / PAGE).is_file():
+        files[PAGE] = render_segments(summary, command=command).encode()
+    return files
+
+
+def _table(file: Path, names: Names, label_columns: int, also: str = "set") -> bytes:
+    """Return a table with new names in the columns of labels, which follow the first column, and of probabilities."""
+    import pandas as pd
+    import pyarrow as pa
+
+    as_text: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}  # a class may be called "NA"
+    if file.suffix == ".parquet":
+        frame = pd.read_parquet(file, dtype_backend="pyarrow")
+    elif file.suffix == ".xlsx":
+        frame = pd.read_excel(file, dtype=object, **as_text)
+    else:
+        frame = pd.read_csv(file, dtype=str, **as_text)
+    labels = [name for i, name in enumerate(frame.columns) if 0 < i <= label_columns or name == also]
+    for name in labels:
+        frame[name] = [None if pd.isna(cell) else _set(str(cell), names) for cell in frame[name]]
+    frame = frame.rename(columns={f"{SHARE}{old}": f"{SHARE}{new}" for old, new in names.items()})
+    return as_file(frame, Format(file.suffix[1:]), dict.fromkeys(labels, pa.string()))
+
+
+def _set(value: str, names: Names) -> str:
+    """Return the new name of a class, or of each in a set such as "gold|blue"."""
+    if value in names:
+        return names[value]
+    parts = value.split("|")
+    return "|".join(names[part] for part in parts) if all(part in names for part in parts) else value
+
+
+def _in_report(value: Any, names: Names, key: str = "") -> Any:
+    """Return the results behind a report with new names, where a class is named and where a sentence quotes it."""
+    if isinstance(value, list):
+        return [_in_report(part, names, key) for part in value]
+    if isinstance(value, dict):
+        return {name: _in_report(part, names, key if key in QUOTED else name) for name, part in value.items()}
+    if not isinstance(value, str):
+        return value
+    if key in NAMED:
+        return names.get(value, value)
+    if key not in QUOTED:
+        return value
+    new = {repr(old): repr(name) for old, name in names.items()}
+    return re.sub(rf"(?<!column )(?:{'|'.join(map(re.escape, new))})", lambda found: new[found[0]], value)
