@@ -187,14 +187,16 @@ class LowDensitySVM(Classifier):
 
     def _warn_of_shares(self, supervised: Array | None, rows: TrainingRows) -> None:
         """Warn if the balancing constraint forces on the unlabelled rows the shares of labels that fill quotas."""
-        if supervised is None or rows.weighted:
+        if supervised is None:
             return
-        counts = np.bincount(rows.codes[rows.labelled], minlength=len(self.classes_))
-        apart = np.abs(counts / counts.sum() - supervised)
+        at, c = rows.labelled, len(self.classes_)
+        counts = np.bincount(rows.codes[at], minlength=c)
+        shares = np.bincount(rows.codes[at], rows.weight[at], c) / rows.weight[at].sum()
+        apart = np.abs(shares - supervised)
         if apart.sum() / 2 > MAX_SHARES_APART and contradict_shares(counts, np.maximum(supervised, 1e-3)):
             k = int(apart.argmax())
             warn(
-                f"class {shown(self.classes_[k])} has {counts[k] / counts.sum():.0%} of the labels and, by the labels "
+                f"class {shown(self.classes_[k])} has {shares[k]:.0%} of the labels and, by the labels "
                 f"alone, {supervised[k]:.0%} of the unlabelled rows; {{balance}} gives it the share of the labels. If "
                 "they fill quotas, use {cure}, or pass {priors}.",
                 LabelWarning,

@@ -73,7 +73,7 @@ def read_training_rows(
         raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
     need_two_classes(labels)
     weight = check_weights(X, sample_weight, labels)
-    origins = read_origins(labels_drawn, labels)
+    origins = read_origins(labels_drawn, labels, known_shares=getattr(model, "priors", None) is not None)
     names = getattr(model, "feature_names_in_", None)
     check_not_constant(_as_matrix(X), names)
     exponents = find_exponents(_as_matrix(X), names, together=model._proportions_matter)
