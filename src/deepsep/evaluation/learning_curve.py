@@ -167,7 +167,14 @@ def _log_prior() -> Array:
 
 
 def fit_subsets(
-    estimator: Any, X: Any, labels: Labels, folds: Folds, *, weight: Array | None = None, n_jobs: int | None = None
+    estimator: Any,
+    X: Any,
+    labels: Labels,
+    folds: Folds,
+    *,
+    weight: Array | None = None,
+    checked: bool = False,
+    n_jobs: int | None = None,
 ) -> Subsets:
     """Fit a stand-in to parts of the training labels of each fold, and tell which rows of the fold are right.
 
@@ -179,6 +186,8 @@ def fit_subsets(
         All rows.
     folds : Folds
         The same as in the evaluation of the model.
+    checked : bool, default=False
+        Whether the rows need not be checked again; see :func:`deepsep.evaluation.out_of_fold.fit_folds`.
     n_jobs : int, optional
         Fits at the same time.
     """
@@ -186,7 +195,7 @@ def fit_subsets(
     fewest = len(labelled.rows) - max(map(len, folds.tests))
     shares = [share for share in SHARES if round(share * fewest) >= len(labels.classes)]
     candidates = {str(share): Candidate(estimator, labelled_only=True, label_share=share) for share in shares}
-    fits = fit_folds(candidates, X, labels, labelled, weight=weight, ask=_predict, n_jobs=n_jobs)
+    fits = fit_folds(candidates, X, labels, labelled, weight=weight, ask=_predict, checked=checked, n_jobs=n_jobs)
     right = [fits.p[name] == fits.classes[fits.codes] for name in candidates]
     return Subsets(
         np.array([np.mean(np.round(share * fits.n_training)) for share in shares]),
