@@ -114,10 +114,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
             Rows that the method accepts.
         context : Context, optional
             Who is told how far the fit is, and what it is a part of.
-
-        Returns
-        -------
-        self
         """
         self._check_settings()
         check_not_constant(rows.matrix, rows.columns)

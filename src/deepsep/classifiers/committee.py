@@ -428,15 +428,8 @@ class Committee(Classifier):
         if held_out is None or evidence is None or today is None:
             return None
         try:
-            subsets = fit_subsets(
-                method("random-forest", n_estimators=TREES),
-                rows.X,
-                rows.labels,
-                held_out.folds,
-                weight=rows.weight if rows.weighted else None,
-                checked=True,
-                n_jobs=self._jobs,
-            )
+            forest = method("random-forest", n_estimators=TREES)
+            subsets = fit_subsets(forest, rows, held_out.folds, n_jobs=self._jobs)
         except KeyboardInterrupt:
             if rows.context.is_part:
                 raise

@@ -135,12 +135,10 @@ def fit_everything(
     KeyboardInterrupt
         If Ctrl-C comes before all members are fitted to all rows.
     """
-    failures = {}
-    if rows.weighted:
-        failures = {name: "it takes no weights" for name, each in members.items() if not _takes_weights(each)}
+    unweighted = [name for name, each in members.items() if not has_fit_parameter(each, "sample_weight")]
+    failures = dict.fromkeys(unweighted if rows.weighted else [], "it takes no weights")
     members = {name: each for name, each in members.items() if name not in failures}
-    given = rows.X, rows.labels
-    weight = rows.weight if rows.weighted else None
+    given, weight = (rows.X, rows.labels), rows.weight if rows.weighted else None
     n_folds = 0 if folds is None else len(folds.tests)
     fits = None
     if folds is not None:
@@ -193,10 +191,6 @@ def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[s
 def _seconds(member: Any, n_rows: int) -> float:
     fixed, per_thousand = COSTS.get(getattr(member, "method_name", ""), USUAL_COST)
     return fixed + per_thousand * n_rows / 1000
-
-
-def _takes_weights(member: Any) -> bool:
-    return bool(has_fit_parameter(member, "sample_weight"))
 
 
 def _fit_or_fail(member: Any, X: Array, labels: Labels, weight: Array | None) -> Any:

@@ -477,6 +477,8 @@ class DeepSep(TransformerMixin, Classifier):
         try:
             held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight, checked=True)
         except KeyboardInterrupt:
+            if rows.context.is_part:
+                raise
             warn(
                 "interrupted while calibrating: the model is complete, but its probabilities are not calibrated.",
                 InterruptWarning,

@@ -218,15 +218,8 @@ class LowDensitySVM(Classifier):
             seed = int(rng.integers(2**31))
             copy = clone(self).set_params(probability=None, random_state=seed)
             dealt = deal_folds(rows.labels, n_splits=folds, seed=seed, weight=rows.weight)
-            held_out = fit_folds(
-                {"copy": Candidate(copy)},
-                rows.X,
-                rows.labels,
-                dealt,
-                weight=rows.weight,
-                ask=_scores_of,
-                checked=True,
-            )
+            copies, ask = {"copy": Candidate(copy)}, _scores_of
+            held_out = fit_folds(copies, rows.X, rows.labels, dealt, weight=rows.weight, ask=ask, checked=True)
             at, scores = held_out.rows, held_out.probabilities
         else:
             at, scores = rows.labelled, class_scores(self._separator, rows.X[rows.labelled])

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from deepsep.cli.console import Console
     from deepsep.cli.training import Training
     from deepsep.core.context import Context
+    from deepsep.core.training_rows import TrainingRows
 
 WIDE = 1_000  # columns from which a report takes minutes
 LIKELIEST = Asked()
@@ -100,7 +101,8 @@ def fit_and_measure(
         encoded = model[1:-1].fit_transform(columns, data.labels)
         if together:
             context, on_step = stack.enter_context(watching_committee(out, report=report))
-            _fit_committee(out, model[-1], encoded, data.labels, weights, context)
+            rows = model[-1].training_rows(encoded, data.labels, **weights, labels_drawn=data.labels_drawn)
+            _fit_committee(out, model[-1], rows, context)
         else:
             with watching(out, model[-1], method) as context:
                 model[-1].fit_rows(model[-1].training_rows(encoded, data.labels, **weights), context)
@@ -144,6 +146,7 @@ def fit_and_measure(
                 findings=findings,
                 seed=seed,
                 sample_weight=data.weight,
+                labels_drawn=data.labels_drawn,
                 n_jobs=min(FOLDS, cpu_count()),
                 on_step=on_step,
             )
@@ -193,13 +196,11 @@ def _possible(out: Console, model: Any, asked: Asked) -> Asked:
     return asked
 
 
-def _fit_committee(
-    out: Console, committee: Any, X: Any, labels: Any, weights: dict[str, Any], context: Context
-) -> None:
+def _fit_committee(out: Console, committee: Committee, rows: TrainingRows, context: Context) -> None:
     """Fit a committee; if Ctrl-C ends the folds, it is kept with what is known by then."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", InterruptWarning)
-        committee.fit_rows(committee.training_rows(X, labels, **weights), context)
+        committee.fit_rows(rows, context)
     if any(text.startswith("interrupted") for text in out.warnings):
         out.note("The model is written with what is known; Ctrl-C again ends without one.")
 

@@ -42,9 +42,9 @@ class TrainingRows:
     labels_drawn : LabelOrigins or None
         The origin of every label; None for a part of other training rows.
     columns : array of str or None
-        Names of the columns, if the user gave any.
+        Names of the columns; None without names, and for a part of other training rows.
     context : Context
-        The context of the fit to these rows.
+        Of the fit to these rows.
     """
 
     X: Any

@@ -344,20 +344,20 @@ class FoldFits:
 
     def _fit(self, candidate: Candidate, fold: Fold) -> Any:
         """Return a copy of the candidate's estimator, fitted to its part of the fold's training rows."""
-        X, codes, weight, seed = fold.X, fold.codes, fold.weight, self.folds.seed
-        unlabelled = np.flatnonzero(codes < 0)
-        if candidate.most_unlabelled is not None and len(unlabelled) > candidate.most_unlabelled:
-            rng = np.random.default_rng([seed, fold.number])
-            drawn = rng.choice(unlabelled, candidate.most_unlabelled, replace=False)
-            at = np.sort(np.concatenate([np.flatnonzero(codes >= 0), drawn]))
-            X, codes, weight = take(X, at), codes[at], None if weight is None else weight[at]
+        codes, weight, seed = fold.codes, fold.weight, self.folds.seed
+        pool, most = np.flatnonzero(codes < 0), candidate.most_unlabelled
+        if most is not None and len(pool) > most:
+            pool = np.random.default_rng([seed, fold.number]).choice(pool, most, replace=False)
+        at = np.sort(np.concatenate([np.flatnonzero(codes >= 0), pool]))
         if candidate.label_share < 1:
             order = spread_over_classes(codes, np.random.default_rng([seed, fold.number]))
             codes = codes.copy()
             codes[order[round(candidate.label_share * len(order)) :]] = -1
         if candidate.labelled_only:
             at = np.flatnonzero(codes >= 0)
-            X, codes, weight = take(X, at), codes[at], None if weight is None else weight[at]
+        X = fold.X if len(at) == len(codes) else take(fold.X, at)
+        codes, weight = codes[at], None if weight is None else weight[at]
+        if candidate.labelled_only:
             weight = to_population(codes, weight, candidate.class_shares)
         labels = Labels(codes, self.labels.classes)
         return fit_copy(candidate.estimator, X, labels, weight, seed, checked=self.checked)
