@@ -22,7 +22,6 @@ from deepsep.table.join import is_label
 from deepsep.table.locations import Place
 from deepsep.table.queries import Query
 from deepsep.table.reading import read_table
-from deepsep.workbook.book import GUIDE, check_target
 
 if TYPE_CHECKING:
     from deepsep.cli.training import Training
@@ -48,6 +47,8 @@ def check_table(source: Place | Query, to: str | None, id: str | None, replace: 
 
 def check_workbook(target: Path, report: bool) -> None:
     """Raise before a long fit if the workbook cannot be written, or would replace something else."""
+    from deepsep.workbook.book import GUIDE, check_target
+
     if not report:
         raise ParameterError("--workbook shows what the report measures: leave out --no-report.")
     if not check_target(target).exists():
