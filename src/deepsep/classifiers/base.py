@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.core.arrays import checked_array, checked_codes
 from deepsep.core.checks import check_not_constant, private_generator, require, row_weights
-from deepsep.core.context import ALONE, Context
+from deepsep.core.context import Context
 from deepsep.core.fingerprint import fingerprint
 from deepsep.core.labels import codes_of, given_labels
 from deepsep.core.magnitudes import divide, find_exponents
@@ -103,7 +103,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._check_settings()
         return read_training_rows(self, X, y, sample_weight, labels_drawn, **self._accept)
 
-    def fit_rows(self, rows: TrainingRows, context: Context = ALONE) -> Self:
+    def fit_rows(self, rows: TrainingRows, context: Context | None = None) -> Self:
         """Fit to rows that are checked: by :meth:`training_rows`, or by a method of which this fit is a part.
 
         Only what depends on the selection of rows is looked at again: constant columns, and columns of extreme size.
@@ -124,7 +124,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if rows.columns is not None:
             self.feature_names_in_ = rows.columns
         self.n_features_in_, self.classes_ = rows.X.shape[1], rows.classes
-        rows = replace(rows, X=divide(rows.matrix, exponents).reshape(rows.X.shape), context=context)
+        X = divide(rows.matrix, exponents).reshape(rows.X.shape)
+        rows = replace(rows, X=X, context=context or Context())
         self._check_with_classes()
         if uses_unlabelled(self) and not rows.unlabelled.size:
             warn(

@@ -27,6 +27,3 @@ class Context:
     on_work: Callable[[float, float, str], object] | None = None
     folds: Any = None
     is_part: bool = False
-
-
-ALONE = Context()

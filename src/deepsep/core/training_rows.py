@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from deepsep.core.checks import check_finite, check_numeric, check_weights
-from deepsep.core.context import ALONE, Context
+from deepsep.core.context import Context
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels, need_two_classes
 from deepsep.core.magnitudes import bound, divide
@@ -54,7 +54,7 @@ class TrainingRows:
     weighted: bool = False
     labels_drawn: LabelOrigins | None = None
     columns: Array | None = None
-    context: Context = ALONE
+    context: Context = Context()
 
     @property
     def n_classes(self) -> int:
