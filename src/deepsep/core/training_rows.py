@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -54,7 +54,7 @@ class TrainingRows:
     weighted: bool = False
     labels_drawn: LabelOrigins | None = None
     columns: Array | None = None
-    context: Context = Context()
+    context: Context = field(default_factory=Context)
 
     @property
     def n_classes(self) -> int:
