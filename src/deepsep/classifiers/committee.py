@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -18,7 +18,7 @@ from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.classifiers.student import Student
 from deepsep.core.arrays import below, checked_array
 from deepsep.core.checks import check_priors, is_integer, require
-from deepsep.core.label_origins import ORIGINS, QUOTA, RANDOM, LabelOrigins, contradict_shares
+from deepsep.core.label_origins import ORIGINS, QUOTA, RANDOM, LabelOrigins, contradict_shares, read_origins
 from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture
 from deepsep.core.notices import warn
@@ -160,9 +160,6 @@ class Committee(Classifier):
     n_jobs: int | None = None
     random_state: Any = None
 
-    # Folds in place of its own, such as those of a comparison. No setting: clones and saved models have none.
-    _folds: ClassVar[Folds | None] = None
-
     # -- fitting ---------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, labels_drawn: Any = None) -> Self:
@@ -187,7 +184,7 @@ class Committee(Classifier):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, labels_drawn)
+        return self.fit_rows(self.training_rows(X, y, sample_weight, labels_drawn))
 
     def _check_parameters(self) -> None:
         require(self, "effort", self.effort in EFFORTS, '"fast", "normal" or "best"')
@@ -203,8 +200,8 @@ class Committee(Classifier):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         self._forget("prior_shift_")
         shares, seed = self._shares(), int(rng.integers(2**31 - 1))
-        assert rows.labels_drawn is not None
-        self.label_origins_ = rows.labels_drawn
+        known_shares = self.priors is not None
+        self.label_origins_ = rows.labels_drawn or read_origins(None, rows.labels, known_shares=known_shares)
         self.unseen_ = self._unseen_classes(rows)
         self._check_origins(rows, shares)
         members = self._named_members()
@@ -229,12 +226,15 @@ class Committee(Classifier):
         """How often the student predicts the committee's class, on unlabelled rows that it has not seen."""
         return None if self.student_ is None else self.student_.agreement_
 
-    def plan(self, n_rows: int, y: Labels) -> Plan:
-        """Return what a fit to so many rows with these labels will do: its members, its folds and its cost."""
+    def plan(self, n_rows: int, y: Labels, folds: Folds | None = None) -> Plan:
+        """Return what a fit to so many rows with these labels will do: its members, its folds and its cost.
+
+        ``folds`` are those of the fit's context, in place of the committee's own.
+        """
         self._check_parameters()
         n_labelled = int(y.labelled.sum())
         members = self._named_members()
-        folds = self._deal(y, seed=0, weight=None, stratified=True)
+        folds = folds or self._deal(y, seed=0, weight=None, stratified=True)
         n_folds = 0 if folds is None else len(folds.tests)
         tasks = list_tasks(members, self.twins and n_rows > n_labelled, n_rows, n_labelled, n_folds)
         seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
@@ -287,8 +287,6 @@ class Committee(Classifier):
 
     def _deal(self, labels: Labels, seed: int, weight: Array | None, stratified: bool) -> Folds | None:
         """Return the folds, or None if there are too few labels."""
-        if self._folds is not None:
-            return self._folds
         effort = EFFORTS[self.effort]
         try:
             return deal_folds(
@@ -305,18 +303,11 @@ class Committee(Classifier):
 
     def _fit_everything(self, members: Mapping[str, Any], rows: TrainingRows, seed: int) -> None:
         """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
-        labels, weight = Labels(rows.codes, self.classes_), rows.weight if rows.weighted else None
-        folds = self._deal(labels, seed, weight, stratified=self.label_origins_.stratified)
-        fits = fit_everything(
-            members,
-            rows,
-            self.classes_,
-            folds,
-            twins=self.twins and bool(rows.unlabelled.size),
-            n_jobs=self._jobs,
-            on_work=self._on_work,
-        )
-        if fits.interrupted and self._is_part:
+        weight, context = rows.weight if rows.weighted else None, rows.context
+        folds = context.folds or self._deal(rows.labels, seed, weight, stratified=self.label_origins_.stratified)
+        twins = self.twins and bool(rows.unlabelled.size)
+        fits = fit_everything(members, rows, folds, twins=twins, n_jobs=self._jobs)
+        if fits.interrupted and context.is_part:
             raise KeyboardInterrupt
         self.members_, self.failures_, self.out_of_fold_ = fits.members, fits.failures, fits.held_out
         if not self.members_:
@@ -440,16 +431,10 @@ class Committee(Classifier):
         if held_out is None or weight is None or today is None:
             return None
         try:
-            subsets = fit_subsets(
-                method("random-forest", n_estimators=TREES),
-                rows.X,
-                Labels(rows.codes, self.classes_),
-                held_out.folds,
-                weight=rows.weight if rows.weighted else None,
-                n_jobs=self._jobs,
-            )
+            forest = method("random-forest", n_estimators=TREES)
+            subsets = fit_subsets(forest, rows, held_out.folds, n_jobs=self._jobs)
         except KeyboardInterrupt:
-            if self._is_part:
+            if rows.context.is_part:
                 raise
             warn("interrupted: the committee is complete, but what more labels would buy is unknown.", InterruptWarning)
             return None

@@ -19,7 +19,6 @@ from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.label_origins import contradict_shares
-from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
@@ -220,9 +219,9 @@ class LowDensitySVM(Classifier):
         if self.probability == "cv" and folds >= 2:
             seed = int(rng.integers(2**31))
             copy = clone(self).set_params(probability=None, random_state=seed)
-            labels = Labels(rows.codes, self.classes_)
-            dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
-            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight, ask=_scores_of)
+            dealt = deal_folds(rows.labels, n_splits=folds, seed=seed, weight=rows.weight)
+            copies, ask = {"copy": Candidate(copy)}, _scores_of
+            held_out = fit_folds(copies, rows.X, rows.labels, dealt, weight=rows.weight, ask=ask, checked=True)
             at, scores = held_out.rows, held_out.probabilities
         else:
             at, scores = rows.labelled, class_scores(self._separator, rows.X[rows.labelled])
