@@ -107,7 +107,7 @@ def test_paired_difference_counts_pairs_and_covers_the_truth() -> None:
         gap = paired_difference(drawn <= 1, (drawn == 0) | (drawn == 2))
         assert gap["difference"] == pytest.approx(((drawn == 1).sum() - (drawn == 2).sum()) / 80)
         inside += gap["interval"][0] <= 0.1 <= gap["interval"][1]
-    assert 0.92 <= inside / 500 <= 0.98
+    assert 0.86 <= inside / 500 <= 0.95
 
 
 def test_methods_that_never_differ_still_have_an_interval() -> None:
@@ -181,7 +181,7 @@ def test_weighted_intervals_cover_the_truth() -> None:
         weight = rng.uniform(0.2, 5, 80)
         _, (low, high) = share_right(rng.random(80) < 0.7, weight)
         inside += low <= 0.7 <= high
-    assert 0.92 <= inside / 500 <= 0.98
+    assert 0.86 <= inside / 500 <= 0.95
 
 
 # -- folds -------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_map_shows_labelled_rows_that_its_model_was_not_trained_on(data: tuple[p
     evaluation = evaluate(for_table(DeepSep(**FAST)), table, read_labels(y), folds=2, baselines=False, repeats=0)
     assert not isinstance(evaluation, str)
     rows = evaluation.embedded.rows
-    test = deal_folds(read_labels(y), n_splits=2, seed=0).tests[0]
+    test = deal_folds(read_labels(y), n_splits=2, seed=0, stratified=False).tests[0]  # nothing is said of the labels
     labelled = y[rows] != None  # noqa: E711
     assert 0 < labelled.sum() < len(rows)
     assert set(rows[labelled]) <= set(test)
@@ -325,9 +325,9 @@ def test_a_model_that_is_not_shown_to_beat_guessing_has_no_map() -> None:
 def test_figures_have_axes_with_titles_and_whole_class_names(summary: dict[str, Any]) -> None:
     drawn = draw(summary)
     for name, titles in {
-        "intervals": ["accuracy on held-out rows"],
-        "curve": ["labels in training", "accuracy on held-out rows"],
-        "rounds": ["round (0: labelled rows alone)", "accuracy on held-out rows"],
+        "intervals": ["accuracy"],
+        "curve": ["labels in training", "accuracy"],
+        "rounds": ["round (0: labelled rows alone)", "accuracy"],
         "reliability": ["confidence of the model", "share predicted correctly"],
         "importance": ["increase in log loss"],
     }.items():
@@ -418,7 +418,7 @@ def test_better_baseline_comes_right_after_the_verdict(summary: dict[str, Any]) 
     forest["against_model"]["interval"] = [-0.45, 0.05]
     assert "may be chance (+20.0 points, 90 % interval −5.0 to +45.0)" in verdict(worse)[1]
     own["value"] = 0.95
-    assert verdict(worse)[0].startswith("Usable: expect DeepSep to give about 95\u00a0%")
+    assert verdict(worse)[0].startswith("Usable, if the labels were drawn at random: expect DeepSep to give about 95\u00a0%")
     assert not any("a few more rows" in sentence for sentence in verdict(worse))
 
 
