@@ -20,8 +20,10 @@ from deepsep.scoring.to_label import GUESS, SHEET
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import is_label
 from deepsep.table.locations import Place
+from deepsep.table.opened import open_files
 from deepsep.table.queries import Query
 from deepsep.table.reading import read_table
+from deepsep.table.reading_settings import Reading
 from deepsep.workbook.book import GUIDE, check_target
 
 if TYPE_CHECKING:
@@ -56,9 +58,10 @@ def check_workbook(target: Path, report: bool) -> None:
     if GUIDE not in names:
         raise DataError(f"--workbook {target} is another file, not a workbook of deepsep. Name another one.")
     if SHEET in names:
-        rows = read_table(target, label=None, sheet=SHEET)
+        book = open_files(target, Reading(sheet=SHEET))
+        rows = read_table(book)
         column = rows.columns[list(rows.columns).index(GUESS[-1]) + 1]
-        filled = int(is_label(read_table(target, label=column, sheet=SHEET)[column]).sum())
+        filled = int(is_label(read_table(book, label=column)[column]).sum())
         if filled:
             raise DataError(f"--workbook {target} has {filled} labels that someone filled in. Name another file.")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -99,7 +99,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     from deepsep.table import read_table
     from deepsep.table.locations import closest, find_column
 
-    names = column_names(options.source, options)
+    names = column_names(options.opened)
     if options.id is None and ROW in names:
         raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
     if options.labels or (options.label is not None and options.label in names):
@@ -113,8 +113,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
         out.warn(
             f"the table has no column {options.label!r}, but {alike!r}. If its labels are there, end and use that."
         )
-    how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
-    frame = read_table(options.source, id=options.id, **how)
+    frame = read_table(options.opened, id=options.id, types=dict.fromkeys(split_names(options.text), "text"))
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
     X = frame.drop(columns=[name for name in (*dropped, options.id) if name in frame.columns])

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepsep.errors import ParameterError
+from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
     from deepsep.table.locations import Place
+    from deepsep.table.opened import Opened, OpenFiles
     from deepsep.table.queries import Query
 
 COLUMNS = "separated by commas"
@@ -150,7 +152,13 @@ Encoding = Annotated[
     typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, such as cp1251; detected by default."),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="Delimiter of a text file; detected by default.")
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="Delimiter of a text file; detected by default.",
+        callback=lambda value: "\t" if value == "\\t" else value,
+    ),
 ]
 Sheet = Annotated[
     str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of an Excel file; by default the first.")
@@ -272,15 +280,11 @@ class ReadingOptions:
     skip_rows: SkipRows = 0
     dayfirst: DayFirst = None
 
-    def for_reader(self) -> dict[str, Any]:
-        """Return the options as ``read_table`` takes them."""
-        return {
-            "encoding": self.encoding,
-            "delimiter": "\t" if self.delimiter == "\\t" else self.delimiter,
-            "sheet": 0 if self.sheet is None else self.sheet,
-            "skip_rows": self.skip_rows,
-            "dayfirst": self.dayfirst,
-        }
+    @property
+    def reading(self) -> Reading:
+        """The same for a reader."""
+        given = {name: getattr(self, name) for name in ("encoding", "delimiter", "skip_rows", "dayfirst")}
+        return Reading(**given, sheet=0 if self.sheet is None else self.sheet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,6 +306,27 @@ class TrainingOptions(ReadingOptions):
     def source(self) -> Place | Query:
         """The rows."""
         return source_of(self.table, None, None)
+
+    @cached_property
+    def opened(self) -> Opened:
+        """The rows, whose files are opened once."""
+        from deepsep.table.opened import open_table
+
+        return open_table(self.source, self.reading)
+
+    @cached_property
+    def opened_labels(self) -> list[OpenFiles]:
+        """The tables of labels, opened; of a workbook of a fit, the sheet to fill in."""
+        from deepsep.scoring.to_label import SHEET
+        from deepsep.table.excel import sheet_names
+        from deepsep.table.opened import open_files
+
+        tables = []
+        for file in self.labels or ():
+            table = open_files(file)
+            to_fill_in = table.kind == "excel" and SHEET in sheet_names(file)
+            tables.append(open_files(file, Reading(sheet=SHEET)) if to_fill_in else table)
+        return tables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -183,12 +183,12 @@ def score(
         with out.share("Scoring") as progress:
             if to is None:
                 how: dict[str, Any] = {"engine": engine.value, "address": address, "workers": workers}
-                how |= reading.for_reader()
+                how |= vars(reading.reading)
                 done = score_file(fitted, source, output or "", **asked, **how, progress=progress)
             elif isinstance(source, Query):
                 done = score_query(fitted, source, to, **asked, replace=replace, progress=progress)
             else:
-                where = {"database": target_database or "", "replace": replace, **reading.for_reader()}
+                where = {"database": target_database or "", "replace": replace, **vars(reading.reading)}
                 done = score_to_table(fitted, source, to, **asked, **where, progress=progress)
         seconds = time.perf_counter() - began
         if done.get("already"):

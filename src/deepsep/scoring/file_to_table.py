@@ -21,12 +21,15 @@ from deepsep.scoring.costs import Costs
 from deepsep.scoring.files import plan_parts, warn_of_failed
 from deepsep.scoring.into_tables import check_key_given, score_into
 from deepsep.scoring.local import id_type
-from deepsep.scoring.new_rows import NewRows, keys_of
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import BATCH, Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable
-from deepsep.table.arrow_frames import key_hashes
+from deepsep.table.arrow_frames import cells_of, key_hashes
 from deepsep.table.locations import Named, files_of, table_at
+from deepsep.table.reading_settings import Reading
+from deepsep.table.source import SomeRows
+
+Array = NDArray[Any]
 
 PIECE = 100_000  # keys examined at a time
 
@@ -95,13 +98,7 @@ def score_to_table(
     scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
     place = table_at(source)
     files = files_of(place)
-    reading = {
-        "encoding": encoding,
-        "delimiter": delimiter,
-        "sheet": sheet,
-        "skip_rows": skip_rows,
-        "dayfirst": dayfirst,
-    }
+    reading = Reading(encoding=encoding, delimiter=delimiter, sheet=sheet, skip_rows=skip_rows, dayfirst=dayfirst)
     with open_writer(database) as connection:
         table = ScoresTable(connection, to, id)
         parts, failed = plan_parts(scoring, place, files, Path(to), reading)
@@ -109,8 +106,11 @@ def score_to_table(
         parts, unreadable = _check_keys(parts, id)
         table.begin(connection.types[kind], replace=replace)
         kind = _same_type(table, kind)
-        are_known = table.are_known if table.goes_on else None
-        parts = [with_changes(part, source=NewRows(part.source, id, kind, are_known)) for part in parts]
+
+        def is_new(batch: Any, first: int) -> Array:
+            return ~table.are_known(cells_of(batch, id).to_pylist()) if table.goes_on else np.ones(len(batch), bool)
+
+        parts = [with_changes(part, source=SomeRows(part.source, is_new, key=id, key_type=kind)) for part in parts]
         done = score_into(scoring, table, parts, progress)
     done["failed"] = failed | unreadable | done["failed"]
     warn_of_failed(done["failed"], len(files))
@@ -177,7 +177,7 @@ def _check_keys(parts: Sequence[Part], id: str) -> tuple[list[Part], dict[str, s
     return readable, failed
 
 
-def _refuse_repeated(parts: Sequence[Part], id: str, hashes: NDArray[np.uint64]) -> None:
+def _refuse_repeated(parts: Sequence[Part], id: str, hashes: Array) -> None:
     """Raise if keys with these hashes are the same; two may share a hash by chance."""
     seen: Counter[Any] = Counter()
     for part in parts:
@@ -194,7 +194,7 @@ def _refuse_repeated(parts: Sequence[Part], id: str, hashes: NDArray[np.uint64])
 
 def _pieces(part: Part, id: str) -> Iterator[Any]:
     for batch, _ in part.source.tables(PIECE, [id], {}, id):
-        keys = keys_of(batch, id)
+        keys = cells_of(batch, id)
         if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
             blank = pc.equal(pc.utf8_trim_whitespace(keys), "")
             keys = pc.if_else(blank, pa.scalar(None, keys.type), keys)

@@ -28,8 +28,9 @@ from deepsep.scoring.student import describe
 from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import ROWS, check_fits
-from deepsep.table.locations import Named, Place, SeveralFiles, files_of, kind_of, table_at
+from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.queries import Query, QueryTable
+from deepsep.table.reading_settings import Reading
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 OTHERS = 50  # columns of a result beside the probabilities, at most
@@ -150,7 +151,8 @@ def score_file(
     asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs)
     scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
     place, goal = source if isinstance(source, Query) else table_at(source), Path(target)
-    several = not isinstance(place, Query) and kind_of(place) == "parts"
+    files = [] if isinstance(place, Query) else files_of(place)
+    several = not isinstance(place, Query) and is_several(place)
     to_folder = several and goal.suffix.lower() not in FORMATS
     if not to_folder and goal.suffix.lower() not in FORMATS:
         raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if several else ''}.")
@@ -167,13 +169,7 @@ def score_file(
     _check_target(place, goal, to_folder)
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_beside(beside)
-    reading = {
-        "encoding": encoding,
-        "delimiter": delimiter,
-        "sheet": sheet,
-        "skip_rows": skip_rows,
-        "dayfirst": dayfirst,
-    }
+    reading = Reading(encoding=encoding, delimiter=delimiter, sheet=sheet, skip_rows=skip_rows, dayfirst=dayfirst)
     goal.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(beside)
     with ExitStack() as stack:
@@ -182,7 +178,6 @@ def score_file(
             rows = QueryTable(stack.enter_context(open_reader(place.database)), place.sql, id=id)
             n_files, parts = 1, [scoring.part(rows, "the query", target=Path(goal.name))]
         else:
-            files = files_of(place)
             n_files = len(files)
             parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), reading)
         if goal.suffix.lower() == ".xlsx" and not to_folder:
@@ -272,7 +267,7 @@ def _name(file: Path, first_row: int | None) -> str:
 
 
 def plan_parts(
-    scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: dict[str, Any]
+    scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: Reading
 ) -> tuple[list[Part], dict[str, str]]:
     """Return the parts to score and those that cannot be read; ``target`` is None if each goes to a file of its own."""
     id, alone = scoring.id, len(files) == 1
@@ -287,7 +282,7 @@ def plan_parts(
                 f"{file} and {goals[goal]} would both become {goal}. Rename one, or name a file as the target."
             )
         try:
-            table = TableFile(file, id=id, **reading)
+            table = TableFile(file, reading)
             if not alone:
                 table.count_rows()
         except DataError as error:

@@ -14,13 +14,12 @@ from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import id_type, label_type, scored_batches
 from deepsep.scoring.run import BATCH, Progress, Scoring
 from deepsep.scoring.writing import Writer
-from deepsep.table.repeated_queries import RowsWithoutKeys
-from deepsep.table.sampling import NUMBER, OtherRows
+from deepsep.table.source import NUMBER, Source
 
 
 def score_others(
     model: Any,
-    rows: Sequence[OtherRows | RowsWithoutKeys],
+    rows: Sequence[Source],
     target: Path,
     asked: Asked,
     *,

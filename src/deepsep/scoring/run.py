@@ -21,11 +21,12 @@ from deepsep.scoring.asked import Asked
 from deepsep.scoring.decisions import Decisions, Tally, evidence_of
 from deepsep.scoring.frame import schema_of
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
-from deepsep.scoring.parts import Part, Source
+from deepsep.scoring.parts import Part
 from deepsep.scoring.remembered import profile_of, provenance_of
 from deepsep.scoring.student import check_fast, choose, describe, have_more_rows
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
+from deepsep.table.source import Source
 
 BATCH = 20_000  # rows in memory at a time
 MOST_WORKERS = 16  # threads that score batches

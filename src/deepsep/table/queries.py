@@ -131,10 +131,6 @@ class QueryTable:
         """Whether there are more rows than this."""
         return self.n_rows > rows
 
-    def rows_up_to(self, most: int) -> int:
-        """Return the number of rows, like that of a ``TableFile``."""
-        return self.n_rows
-
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers."""
         return self.connection.key_type(self.sql, name)[1]
