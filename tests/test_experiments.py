@@ -15,7 +15,9 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics import log_loss as sklearn_log_loss
 
 from deepsep import LabelledFold, for_table, method, out_of_fold
+from deepsep.core.labels import as_labels
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelError, ParameterError
+from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.metrics import calibration_error, scores
 from deepsep.experiments import compare, published, results
 from deepsep.experiments.cells import Cell, is_done, read_report
@@ -286,7 +288,8 @@ def partly_labelled(n_labelled=60):
 def test_compare_measures_what_cross_validation_measures():
     """Accuracies are those of fitting by hand on the folds of LabelledFold."""
     frame, y = partly_labelled()
-    comparison = compare(frame, y, methods=["knn", "logistic-regression"], folds=3, repeats=2, seed=4)
+    asked = {"folds": 3, "repeats": 2, "seed": 4, "labels_drawn": "quota"}  # folds of random labels are not stratified
+    comparison = compare(frame, y, methods=["knn", "logistic-regression"], **asked)
     assert comparison["unlabelled"] is None
     for entry in comparison["methods"]:
         by_hand = []
@@ -336,11 +339,35 @@ def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabelled_rows
     assert low <= asked_about["without"]["difference"] <= high
 
 
+def test_compare_holds_out_random_labels_and_learns_from_chosen_ones():
+    frame, y = partly_labelled()
+    drawn = np.where(np.arange(len(y)) < 40, "random", "chosen")
+    asked = {"methods": ["logistic-regression"], "folds": 3, "seed": 4}
+    found = compare(frame, y, labels_drawn=drawn, **asked)
+    assert found.notes == ["20 labels are learned from but not held out, since they cannot tell the accuracy."]
+    right = []
+    for fold in deal_folds(as_labels(y), n_splits=3, seed=4, stratified=False).tests:
+        test = fold[drawn[fold] == "random"]
+        train = np.setdiff1d(np.flatnonzero(~pd.isna(y)), test)
+        assert (drawn[train] == "chosen").sum() == 20
+        model = for_table(method("logistic-regression")).fit(frame.iloc[train], y[train])
+        right += (model.predict(frame.iloc[test]) == y[test]).tolist()
+    assert len(right) == 40
+    assert found["methods"][0]["accuracy"]["value"] == pytest.approx(np.mean(right))
+    notes = compare(frame, y, labels_drawn="chosen", **asked).notes
+    assert notes == ["All labels were chosen: the figures hold for rows like these, not for all rows."]
+    committee = {"committee": {"members": ["logistic-regression"]}}
+    asked = {**asked, "methods": ["committee", "logistic-regression"], "settings": committee}
+    both = {entry["name"]: entry["accuracy"] for entry in compare(frame, y, labels_drawn=drawn, **asked)["methods"]}
+    assert both["committee"] == both["logistic-regression"] == found["methods"][0]["accuracy"]
+
+
 def test_compare_counts_by_weight():
     frame, y = partly_labelled()
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
     weight[:3] = 0
     asked = {"methods": ["logistic-regression", "label-spreading"], "folds": 3, "repeats": 1, "seed": 4}
+    asked |= {"labels_drawn": "quota"}
     comparison = compare(frame, y, sample_weight=weight, **asked)
     assert comparison["weighted"]
     assert comparison["notes"] == ["label-spreading is left out: it does not support weights."]
@@ -410,7 +437,7 @@ def test_twins_of_the_committee_say_whether_unlabelled_rows_helped():
 def test_deepsep_is_calibrated_by_the_other_folds():
     frame, y = partly_labelled()
     quick = {"rounds": 1, "initial_epochs": 30, "propensity_epochs": 1, "label_epochs": 1, "n_networks": 1}
-    asked = {"methods": ["deepsep"], "folds": 3, "seed": 4}
+    asked = {"methods": ["deepsep"], "folds": 3, "seed": 4, "labels_drawn": "quota"}
     (found,) = compare(frame, y, settings={"deepsep": quick}, **asked)["methods"]
     (raw,) = compare(frame, y, settings={"deepsep": {**quick, "calibrate": False}}, **asked)["methods"]
     assert found["settings"]["calibrate"] is True
@@ -435,7 +462,7 @@ def test_shares_reach_every_method_and_the_weights_of_held_out_rows():
     """The probabilities of a method without the setting have the shares as their mean over the unlabelled rows."""
     frame, y = partly_labelled()
     priors = {"a": 0.6, "b": 0.3, "c": 0.1}
-    asked = {"methods": ["logistic-regression", "tsvm"], "folds": 3, "seed": 4}
+    asked = {"methods": ["logistic-regression", "tsvm"], "folds": 3, "seed": 4, "labels_drawn": "quota"}
     found = compare(frame, y, priors=priors, **asked)
     assert found["by_shares"]
     assert not found["weighted"]

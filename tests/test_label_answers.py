@@ -27,14 +27,14 @@ def test_answers_come_back_in_their_order(tmp_path: Path) -> None:
     answers = Answers(file, "id", "segment")
     given = {
         "007": Answer("gold", "random"),
-        "7": Answer(None, "model"),
-        'a "b", c\nd': Answer("NA", "search"),
+        "7": Answer(None, "chosen"),
+        'a "b", c\nd': Answer("NA", "chosen"),
         "é": Answer("1", "random"),
     }
     for id, answer in given.items():
         answers.give(id, answer)
     assert list(read(file).items()) == list(given.items())
-    answers.give("7", Answer("blue", "model"))  # a later answer is the last one
+    answers.give("7", Answer("blue", "chosen"))  # a later answer is the last one
     answers.give("é", None)
     assert list(read(file)) == ["007", 'a "b", c\nd', "7"]
     for id in list(answers.given):
@@ -53,7 +53,9 @@ TEXT = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=8).
         | st.sampled_from(
             ["NA", "nan", "None", "1e5", "1.0", "01", "true", "2025-01-01", "#x", "'", '"', ";", "a,b;c\td"]
         ),
-        st.tuples(TEXT | st.sampled_from(["NA", "nan", "null", "1", "2", "01"]), st.sampled_from(["random", "model"])),
+        st.tuples(
+            TEXT | st.sampled_from(["NA", "nan", "null", "1", "2", "01"]), st.sampled_from(["random", "chosen", None])
+        ),
         min_size=1,
         max_size=6,
     )
@@ -94,14 +96,34 @@ def test_an_earlier_file_is_continued_as_people_save_it(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="UTF-8"):
         answers = Answers(file, "id", "segment")
     answers.give("open", Answer("gold", "random"))
-    assert read(file) == {"köln": Answer("gold", ""), "elsewhere": Answer("blue", ""), "open": Answer("gold", "random")}
+    assert read(file) == {
+        "köln": Answer("gold", None),
+        "elsewhere": Answer("blue", None),
+        "open": Answer("gold", "random"),
+    }
     if os.name != "nt":
         assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_files_of_earlier_versions_keep_their_meaning(tmp_path: Path) -> None:
+    file = tmp_path / "labels.csv"
+    lines = "1,gold,label,random\n2,blue,label,model\n3,,not sure,search\n4,gold,label,search\n5,gold,label,\n"
+    file.write_text(f"id,segment,answer,chosen\n{lines}")
+    drawn = {"1": "random", "2": "chosen", "3": "chosen", "4": "chosen", "5": None}
+    assert {id: answer.drawn for id, answer in read(file).items()} == drawn
+    table = pd.DataFrame({"id": range(1, 7), "segment": pd.Series([None] * 6, dtype=object)})
+    frame, _ = join_labels(table[["id"]], read_table(file, label="segment", id="id"), on="id", label="segment")
+    assert frame["labels_drawn"].tolist() == ["random", "chosen", None, "chosen", None, None]
+    answers = Answers(file, "id", "segment")
+    answers.give("6", Answer("blue", "random"))
+    assert file.read_text(encoding="utf-8-sig").startswith("id,segment,answer,labels_drawn\n1,gold,label,random\n2,")
+    assert {id: answer.drawn for id, answer in read(file).items()} == {**drawn, "6": "random"}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("id,segment,labels_drawn\n1,gold,hard\n", "column 'labels_drawn': row 1 has 'hard'"),
         ("id,segment,model_guess\n1,gold,gold\n", "is another file: it has 'model_guess'"),
         ("id,segments\n1,gold\n", "did you mean 'segments'"),
         ("id,segment\n1,gold\n1,blue\n", "two answers for id '1'"),

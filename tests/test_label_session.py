@@ -87,19 +87,29 @@ def test_three_of_four_rows_are_chosen_by_the_model_and_the_others_measure_it(tm
     session = new_session(tmp_path / "a.csv", X, ids, refits=refits)
     label_all(session, truth, 20)
     assert len(refits.jobs) == 1
-    assert refits.jobs[0].fair[[label is not None for label in refits.jobs[0].labels]].all()
+    first = [drawn for drawn, label in zip(refits.jobs[0].labels_drawn, refits.jobs[0].labels, strict=True) if label]
+    assert first == ["random"] * 20
     wanted = refits.choose(refits.jobs[0])
     assert [row for row in label_all(session, truth, 8) if row in wanted] == wanted[:6]
     label_all(session, truth, 2)
     job = refits.jobs[1]
-    labelled = np.array([label is not None for label in job.labels])
+    labelled, drawn = np.array([label is not None for label in job.labels]), np.array(job.labels_drawn)
     assert labelled.sum() == 30
-    assert (labelled & ~job.fair).sum() == 7  # 20 and then every fourth are fair
+    assert (labelled & (drawn == "chosen")).sum() == 7  # 20 and then every fourth are drawn at random
+    assert (labelled & (drawn == "random")).sum() == 23
     assert not (labelled & job.free).any()
     assert session.progress()["curve"][-1] == {"labels": 30, "value": 0.8, "low": 0.7, "high": 0.9}
     assert session.state()["card"]["cells"][0]["name"] == "spent"  # what the model finds important comes first
-    fair_again = new_session(tmp_path / "a.csv", X, ids, refits=AtOnce()).refits.jobs[0].fair
-    assert (fair_again == job.fair).all()  # a restart knows which rows were drawn at random
+    again = new_session(tmp_path / "a.csv", X, ids, refits=AtOnce()).refits.jobs[0].labels_drawn
+    assert again == job.labels_drawn  # a restart knows which rows were drawn at random
+
+
+def test_a_refit_is_told_how_the_labels_of_the_table_were_drawn(tmp_path: Path) -> None:
+    X, ids, truth = small_table(60)
+    y, refits = truth.where(truth.index < 40), AtOnce()
+    drawn = np.array(["quota"] * 30 + [None] * 30, object)
+    new_session(tmp_path / "a.csv", X, ids, y, refits=refits, labels_drawn=drawn)
+    assert refits.jobs[0].labels_drawn == drawn.tolist()
 
 
 def test_of_a_large_table_some_rows_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,9 +182,9 @@ def test_an_answer_can_be_changed_by_a_search(tmp_path: Path) -> None:
     session.answer(7, "gold")
     assert session.search("tiger")[0]["answer"] == "gold"
     session.answer(session.show(7)["card"]["row"], "blue")
-    assert session.answers.given["c0007"] == ("blue", "search")
+    assert session.answers.given["c0007"] == ("blue", "chosen")
     session.undo()
-    assert session.answers.given["c0007"] == ("gold", "search")
+    assert session.answers.given["c0007"] == ("gold", "chosen")
 
 
 def test_classes_are_checked(tmp_path: Path) -> None:
@@ -217,7 +227,8 @@ def test_identifiers_of_any_type_are_found_again(tmp_path: Path) -> None:
 def some_job(n: int = 120, n_labels: int = 40) -> Job:
     X, _, truth = small_table(n)
     labels = [truth[i] if i < n_labels else None for i in range(n)]
-    return Job(X, labels, np.arange(n) < 30, np.arange(n) >= n_labels + 5, 6, "segment", 0)
+    drawn = ["random" if i < 30 else "chosen" for i in range(n)]
+    return Job(X, labels, drawn, np.arange(n) >= n_labels + 5, 6, "segment", 0)
 
 
 def test_a_refit_chooses_free_rows_as_next_does() -> None:
@@ -233,14 +244,16 @@ def test_a_refit_chooses_free_rows_as_next_does() -> None:
     from deepsep.labelling.refit import MEMBERS
 
     committee = Committee(members=list(MEMBERS), effort="fast", student=False, n_jobs=1, random_state=0)
-    model = for_table(committee).fit(job.X, np.array(job.labels, object))
-    wanted = rows_to_label(model, job.X, 6, label="segment", known=np.flatnonzero(~job.free))
+    model = for_table(committee).fit(job.X, np.array(job.labels, object), committee__labels_drawn=job.labels_drawn)
+    wanted = rows_to_label(model, job.X, 6, label="segment", known=np.flatnonzero(~job.free), random_every=None)
     assert wanted["row"].tolist() == result.rows
+    expected = model[-1].expected_accuracy_
+    assert result.accuracy == (expected.value, expected.low, expected.high)
 
 
 def test_an_accuracy_needs_rows_drawn_at_random() -> None:
     job = some_job()
-    assert refit(job._replace(fair=np.zeros(len(job.X), bool))).accuracy is None
+    assert refit(job._replace(labels_drawn=["chosen"] * len(job.X))).accuracy is None
     result = refit(job._replace(free=np.zeros(len(job.X), bool)))
     assert result.rows == []
 

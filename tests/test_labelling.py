@@ -7,6 +7,7 @@ import numpy as np
 import openpyxl
 import pandas as pd
 import pytest
+from scipy.stats import chi2
 
 from deepsep import Committee, for_table, method, out_of_fold, suspicious_labels
 from deepsep.errors import DataError, DeepSepWarning, ParameterError
@@ -87,7 +88,7 @@ def fitted(table: pd.DataFrame) -> Any:
 def test_rows_to_label_have_no_label_and_show_what_the_model_believes(table: pd.DataFrame, fitted: Any) -> None:
     known = table.loc[table["kind"].isna(), "code"].tolist()[:40]
     rows = rows_to_label(fitted, table, 10, id="code", known=known)
-    assert list(rows) == ["code", *GUESS, "kind", "size", "town", "note"]
+    assert list(rows) == ["code", *GUESS, "kind", "labels_drawn", "size", "town", "note"]
     assert rows["kind"].isna().all()
     assert not set(rows["code"]) & (set(known) | set(table.loc[table["kind"].notna(), "code"]))
     at = table.set_index("code").loc[rows["code"]]
@@ -113,6 +114,34 @@ def test_what_cannot_be_chosen_is_an_error(table: pd.DataFrame, fitted: Any) -> 
         rows_to_label(fitted, table, id="cod")
     with pytest.raises(DataError, match="like another column"):
         rows_to_label(fitted, table, id="kind")
+    with pytest.raises(DataError, match="the id column is named 'labels_drawn'"):
+        rows_to_label(fitted, table.rename(columns={"code": "labels_drawn"}), id="labels_drawn")
+    with pytest.raises(ParameterError, match="random_every=1; pass 2 or more"):
+        rows_to_label(fitted, table, random_every=1)
+
+
+@pytest.mark.parametrize("n", [1, 9, 10, 25, 60])
+def test_every_tenth_row_is_drawn_at_random(table: pd.DataFrame, fitted: Any, n: int) -> None:
+    rows = rows_to_label(fitted, table, n, id="code")
+    assert len(rows) == rows["code"].nunique() == n
+    is_random = (rows["labels_drawn"] == "random").to_numpy()
+    assert np.flatnonzero(is_random).tolist() == list(range(9, n, 10))
+    assert (rows.loc[~is_random, "labels_drawn"] == "chosen").all()
+    sure = 1 - uncertainty(rows.loc[~is_random, ["model_probability", "model_runner_up_probability"]].to_numpy())
+    assert (np.diff(sure) > -0.002).all()  # the others are in their order, as far as three digits tell
+    none = rows_to_label(fitted, table, n, id="code", random_every=None)
+    assert set(none["labels_drawn"]) == {"chosen"}
+
+
+def test_random_rows_are_as_likely_as_all_others(table: pd.DataFrame, fitted: Any) -> None:
+    pool = table.loc[table["kind"].isna(), "code"]
+    drawn = pd.Series(0, pool)
+    for seed in range(60):
+        rows = rows_to_label(fitted, table, 20, id="code", random_state=seed, random_every=2)
+        drawn[rows.loc[rows["labels_drawn"] == "random", "code"]] += 1
+    expected = 600 / len(pool)
+    statistic = ((drawn - expected) ** 2 / (expected * (1 - 10 / len(pool)))).sum()
+    assert 0.001 < chi2.cdf(statistic, len(pool) - 1) < 0.999
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "xlsx"])
@@ -139,7 +168,7 @@ def test_a_workbook_offers_the_classes_and_keeps_its_header_in_sight(
     assert [cell.value for cell in book["classes"]["A"]] == ["a,b", "=7"]
     assert book["classes"].sheet_state == "hidden"
     assert book.worksheets[0].freeze_panes == "G2"
-    assert {cell.data_type for cell in book.worksheets[0]["I"]} == {"s"}  # "=A1" is text, not a formula
+    assert {cell.data_type for cell in book.worksheets[0]["J"]} == {"s"}  # "=A1" is text, not a formula
 
 
 # -- labels to doubt -----------------------------------------------------------------------------------------

@@ -229,7 +229,7 @@ def test_the_order_of_the_files_does_not_matter_to_the_labels(table: pd.DataFram
             table[100 * i : 100 * (i + 1)].to_parquet(tmp_path / folder / f"{name}.parquet", index=False)
         options = ("--label", "kind", "--id", "user", *USED, "-o", tmp_path / f"{folder}-model")
         assert run("fit", tmp_path / folder, *options).exit_code == 0
-        labels = pd.read_csv(tmp_path / f"{folder}-model" / "labels_used.csv").sort_values("user")
+        labels = pd.read_csv(tmp_path / f"{folder}-model" / "labels_used.csv").sort_values("user").fillna("")
         used.append(labels.to_dict("list"))
     assert used[0] == used[1]
 

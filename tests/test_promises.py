@@ -181,7 +181,7 @@ def far_apart(per_class=20, share=0.08, n=1000):
 
 def test_a_tsvm_says_when_quotas_and_its_balancing_constraint_do_not_go_together():
     X, y, truth = far_apart()
-    with pytest.warns(LabelWarning, match=r"has 50% of the labels and, by the labels alone, [0-9]+% of .*balance=False"):
+    with pytest.warns(LabelWarning, match=r"by the labels alone, [0-9]+% of the unlabelled rows.*balance=False"):
         forced = TSVM().fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

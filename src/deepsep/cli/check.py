@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,8 +17,12 @@ from deepsep.cli.options import (
     takes_training_options,
 )
 
+if TYPE_CHECKING:
+    from deepsep.cli.training import Training
+
 WIDTH = 100
 SHOWN = 20  # classes and columns
+GUESSED = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
 
 
 @takes_training_options(without=("weight", "label_weight"))
@@ -29,22 +34,47 @@ def check(
 ) -> None:
     """Check what would go wrong if a model were fitted to a table.
 
-    Checks columns, missing values, labels, leaks, duplicates, and whether labelled rows resemble the others. Exits
-    with 0 if a fit would work, and with 2 if not.
+    Checks columns, missing values, labels, leaks, duplicates, and whether labelled rows resemble the others, and says
+    how the labels were drawn, as far as it is known: on this depends what accuracy can be promised. Exits with 0 if a
+    fit would work, and with 2 if not.
 
     Example: deepsep check customers.csv --label segment
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.training import read_training
+        from deepsep.errors import LabelError
         from deepsep.table import check_table
 
         data = read_training(out, training)
         named = data.ids if training.id or training.on else None
         frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
         checked = check_table(frame, data.label, id=None if named is None else str(named.name))
+        with suppress(LabelError):  # it is among the findings
+            checked["labels"]["drawn"] = _drawn(data)
         out.result(_text(checked), checked)
         if not checked["fit_would_work"]:
             raise typer.Exit(MISUSE)
+
+
+def _drawn(data: Training) -> dict[str, Any]:
+    """Return how the labels were drawn, given or guessed: how many in each way, and a sentence."""
+    from deepsep.core.label_origins import ORIGINS, read_origins
+
+    origins = read_origins(data.labels_drawn, data.labels)
+    counts, n = dict(zip(ORIGINS, origins.counts, strict=True)), sum(origins.counts)
+    if not n:
+        return {"given": False, **counts, "sentence": ""}
+    words = [None] * len(data.y) if data.labels_drawn is None else data.labels_drawn
+    known = [word for word, labelled in zip(words, data.labelled, strict=True) if labelled and word is not None]
+    said = ", ".join(f"{known.count(word):,} {word}" for word in ORIGINS if word in known)
+    sentence = f"How the labels were drawn: {said}" if known else "How the labels were drawn is not said"
+    if not origins.given:
+        guess = next(word for word in ORIGINS if counts[word] > known.count(word))
+        others = f"the other {n - len(known):,}" if known else "they"
+        sentence += f"; {others} are taken for {GUESSED[guess]}: say it with --labels-drawn"
+    if origins.basis is None:
+        sentence += "; no accuracy can be stated without labels of rows drawn at random"
+    return {"given": origins.given, **counts, "sentence": f"{sentence}."}
 
 
 def _text(checked: dict[str, Any]) -> str:
@@ -64,6 +94,8 @@ def _text(checked: dict[str, Any]) -> str:
     lines += [f"  {name:<{width}}  {count:,}" for name, count in list(labels["classes"].items())[:SHOWN]]
     if len(labels["classes"]) > SHOWN:
         lines.append(f"  and {len(labels['classes']) - SHOWN} more")
+    if labels.get("drawn", {}).get("sentence"):
+        lines += ["", _wrap(labels["drawn"]["sentence"], "")]
     gaps = sorted((column for column in used if column["missing"]), key=lambda column: -column["missing"])
     if gaps:
         some = ", ".join(f"{column['name']} {max(column['missing'], 0.01):.0%}" for column in gaps[:5])
@@ -80,5 +112,5 @@ def finding_lines(finding: dict[str, Any]) -> list[str]:
     return lines if finding["next"] == "Nothing." else [*lines, _wrap(f"  -> {finding['next']}")]
 
 
-def _wrap(text: str) -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent="     ", break_long_words=False, break_on_hyphens=False)
+def _wrap(text: str, indent: str = "     ") -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -122,6 +122,7 @@ def compare(
                 seed=seed,
                 keep=split_names(keep),
                 sample_weight=data.weight,
+                labels_drawn=data.labels_drawn,
                 n_jobs=cores,
                 on_cost=announce,
                 on_step=on_step,

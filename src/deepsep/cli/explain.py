@@ -19,7 +19,7 @@ from deepsep.cli.options import (
 from deepsep.errors import DataError, ParameterError
 
 
-@takes_training_options(without=("id", "drop"))
+@takes_training_options(without=("id", "drop", "labels_drawn"))
 def explain(
     model: ModelFolder,
     training: TrainingOptions,

@@ -125,7 +125,6 @@ def fit(
         from deepsep.files.manifest import check_model_folder, describe_earlier
         from deepsep.scoring.to_label import GUESS
         from deepsep.table.queries import Query
-        from deepsep.workbook.book import save_workbook
 
         began = time.perf_counter()
         target = check_model_folder(output)
@@ -187,6 +186,8 @@ def fit(
                 )
                 out.note(f"Wrote {written:,} rows to the table {to}.")
         if workbook is not None and fitted.workbook is not None:
+            from deepsep.workbook.book import save_workbook
+
             save_workbook(fitted.workbook, workbook)
         seconds = time.perf_counter() - began
         print_result(out, fitted, data, output, method, earlier, costs, workbook, seconds)

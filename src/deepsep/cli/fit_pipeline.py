@@ -99,7 +99,7 @@ def fit_and_measure(
         encoded = model[1:-1].fit_transform(columns, data.labels)
         if together:
             on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
-            _fit_committee(out, model[-1], encoded, data.labels, weights)
+            _fit_committee(out, model[-1], encoded, data, weights)
         else:
             with watching(out, model[-1], method):
                 model[-1].fit(encoded, data.labels, **weights)
@@ -143,6 +143,7 @@ def fit_and_measure(
                 findings=findings,
                 seed=seed,
                 sample_weight=data.weight,
+                labels_drawn=data.labels_drawn,
                 n_jobs=min(FOLDS, cpu_count()),
                 on_step=on_step,
             )
@@ -192,11 +193,11 @@ def _possible(out: Console, model: Any, asked: Asked) -> Asked:
     return asked
 
 
-def _fit_committee(out: Console, committee: Any, X: Any, labels: Any, weights: dict[str, Any]) -> None:
+def _fit_committee(out: Console, committee: Any, X: Any, data: Training, weights: dict[str, Any]) -> None:
     """Fit a committee; if Ctrl-C ends the folds, it is kept with what is known by then."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", InterruptWarning)
-        committee.fit(X, labels, **weights)
+        committee.fit(X, data.labels, **weights, labels_drawn=data.labels_drawn)
     if any(text.startswith("interrupted") for text in out.warnings):
         out.note("The model is written with what is known; Ctrl-C again ends without one.")
 

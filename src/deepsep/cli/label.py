@@ -71,7 +71,14 @@ def label(
         background = Background() if refit else None
         try:
             session = Session(
-                data.X, data.y, data.ids, answers, classes=split_names(classes), seed=seed, refits=background
+                data.X,
+                data.y,
+                data.ids,
+                answers,
+                classes=split_names(classes),
+                seed=seed,
+                refits=background,
+                labels_drawn=data.labels_drawn,
             )
             server = Server(session, port)
             out.note(f"The labelling page, for you alone: {server.address}\nEnd with Ctrl-C. Answers are in {output}.")
@@ -86,6 +93,7 @@ def label(
             again = ["deepsep", "fit", *map(str, training.table), "--label", data.label]
             again += ["--id", training.id] if training.id else []
             again += ["--drop", training.drop] if training.drop else []
+            again += ["--labels-drawn", training.labels_drawn] if training.labels_drawn else []
             again += [part for file in (*(training.labels or ()), output) for part in ("--labels", str(file))]
             lines += ["", f"Next: {shlex.join(again)} -o model"]
         out.result("\n".join(lines) if answers.given else "No row was answered.", {})
@@ -97,6 +105,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
 
     from deepsep.cli.training import ROW, Training, column_names, number_rows, read_training
     from deepsep.table import read_table
+    from deepsep.table.drawn import DRAWN
     from deepsep.table.locations import closest, find_column
 
     names = column_names(options.opened)
@@ -104,9 +113,15 @@ def _read(out: Console, options: TrainingOptions) -> Training:
         raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
     if options.labels or (options.label is not None and options.label in names):
         data = read_training(out, options)
-        return Training(data.X, data.y.reset_index(drop=True), None, data.ids, data.label)
+        y = data.y.reset_index(drop=True)
+        return Training(data.X, y, None, data.ids, data.label, labels_drawn=data.labels_drawn)
     if options.label is None:
         raise ParameterError("which column will hold the labels? Name it with --label; the table need not have it.")
+    if options.labels_drawn is not None:
+        raise ParameterError(
+            "--labels-drawn is about labels that TABLE or --labels have, and there are none. The page itself keeps how "
+            "its rows are drawn."
+        )
     out.note(f"Reading {options.source} ...")
     alike = closest(options.label, names)
     if alike is not None:
@@ -116,7 +131,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     frame = read_table(options.opened, id=options.id, types=dict.fromkeys(split_names(options.text), "text"))
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
-    X = frame.drop(columns=[name for name in (*dropped, options.id) if name in frame.columns])
+    X = frame.drop(columns=[name for name in (*dropped, options.id, DRAWN) if name in frame.columns])
     return Training(X, pd.Series([None] * len(X), dtype=object), None, ids, options.label)
 
 

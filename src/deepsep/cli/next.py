@@ -53,15 +53,20 @@ def next_(
     chosen. They are written with the model's guess and an empty column for the label: fill it in, in Excel from a list,
     and pass the file to `deepsep fit` as --labels. By default --id and --label are the columns of the fit.
 
+    Every tenth row is drawn at random instead, to measure by: only rows drawn at random, or for quotas, tell the
+    accuracy. The column labels_drawn says which they are, and `deepsep fit` reads it.
+
     Example: deepsep next model customers.csv -n 25 -o to_label.xlsx
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_classifier
         from deepsep.cli.outputs import LABELS
+        from deepsep.core.label_origins import ORIGINS, RANDOM
         from deepsep.report.more_labels import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
         from deepsep.table import read_table
+        from deepsep.table.drawn import DRAWN
         from deepsep.table.locations import find_column
         from deepsep.table.opened import open_files
 
@@ -96,13 +101,17 @@ def next_(
             out.note(f"Of more than {MOST:,} unlabelled rows, so many were drawn at random and considered.")
         guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
         width = max(len(str(name)) for name in guesses.index)
+        n_random = int((chosen[DRAWN] == ORIGINS[RANDOM]).sum())
         lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
         lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
+        if n_random:
+            lines += ["", f"{_counted(n_random)} drawn at random, one in ten, to measure the accuracy by: see {DRAWN}."]
         more = more_labels(getattr(fitted[-1], "learning_curve_", None))
         if more is not None:
             lines += ["", more["sentence"]]
         again = ["deepsep", "fit", *map(str, table), "--label", label, *(["--id", id] if id else [])]
-        if len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0):  # from other files
+        more_known = len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0)  # from other files
+        if more_known or (len(known_ids) and known is not None and DRAWN in known and known[DRAWN].notna().any()):
             again += ["--labels", str(model / LABELS)]
         again += ["--labels", str(output)]
         lines += ["", f"Fill in the column {label!r}, then: {shlex.join(again)} -o {shlex.quote(f'{model}-2')}"]
@@ -113,11 +122,16 @@ def next_(
                 "id": chosen.columns[0],
                 "label": label,
                 "ids": chosen.iloc[:, 0].tolist(),
+                "labels_drawn": chosen[DRAWN].tolist(),
                 "guesses": dict(guesses.items()),
                 "more_labels": more and {name: more[name] for name in ("labels", "gain", "interval")},
                 "target": output,
             },
         )
+
+
+def _counted(n: int) -> str:
+    return "1 of the rows is" if n == 1 else f"{n} of the rows are"
 
 
 def _check_target(output: Path, label: str) -> None:
@@ -151,7 +165,7 @@ def _known_labels(model: Path) -> pd.DataFrame | None:
     if not file.exists():
         return None
     labels = open_files(file)
-    id, label = labels.names
+    id, label, *_ = labels.names
     return read_table(labels, label=label, id=id)
 
 

@@ -103,6 +103,16 @@ LabelWeight = Annotated[
         show_default=False,
     ),
 ]
+LabelsDrawn = Annotated[
+    str | None,
+    typer.Option(
+        "--labels-drawn",
+        metavar="WORD|COLUMN",
+        help="How the labels were drawn, on which the stated accuracy rests: random, quota or chosen, or a column that "
+        "has one of these words for each label. By default the column 'labels_drawn', and without it a guess.",
+        show_default=False,
+    ),
+]
 Weight = Annotated[
     str | None,
     typer.Option("--weight", metavar="COLUMN", help="Column with the weight of each row.", show_default=False),
@@ -296,6 +306,7 @@ class TrainingOptions(ReadingOptions):
     labels: Labels = None
     on: On = None
     prefer: Preferred = None
+    labels_drawn: LabelsDrawn = None
     weight: Weight = None
     label_weight: LabelWeight = None
     id: Id = None

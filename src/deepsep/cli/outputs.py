@@ -34,14 +34,20 @@ def read_folder(root: Path) -> dict[str, bytes]:
 
 
 def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -> dict[str, bytes]:
-    """Return the labels of a fit as a file and, if labels were held out, those that were contradicted."""
+    """Return the labels of a fit as a file and, if labels were held out, those that were contradicted.
+
+    Origins of labels are those that were given: a guess stays a guess when the file is read again.
+    """
     import pandas as pd
+    import pyarrow as pa
 
     from deepsep.evaluation.suspicious import COLUMNS, contradicted, suspicious_labels
+    from deepsep.table.drawn import DRAWN
 
     at = data.labelled
-    labels = pd.DataFrame({data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at]})
-    files = {LABELS: as_file(labels, Format.csv, {})}
+    drawn = None if data.labels_drawn is None else data.labels_drawn[at]
+    labels = {data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at], DRAWN: drawn}
+    files = {LABELS: as_file(pd.DataFrame(labels), Format.csv, {DRAWN: pa.string()})}
     if summary is not None and summary["suspicious"] is not None:
         doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *COLUMNS])
         doubtful = doubtful.rename(columns={} if data.ids.name in COLUMNS else {"id": data.ids.name})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +17,8 @@ from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.columns import key_text
-from deepsep.table.join import USUAL
+from deepsep.table.drawn import DRAWN, read_drawn, word_or_column
+from deepsep.table.join import USUAL, is_label
 from deepsep.table.locations import find_column
 from deepsep.table.opened import Opened, OpenFiles
 from deepsep.table.queries import Query, QueryTable
@@ -92,6 +93,8 @@ class Training:
         Name of the column of labels.
     large : LargeTable or None
         The table that has more rows than these; None: these are all.
+    labels_drawn : array or None
+        The origin of each label as a word, None where it is unknown; None: nothing is known.
     """
 
     X: pd.DataFrame
@@ -100,6 +103,7 @@ class Training:
     ids: pd.Series[Any]
     label: str
     large: LargeTable | None = None
+    labels_drawn: Any = None
 
     @cached_property
     def labels(self) -> Labels:
@@ -159,8 +163,10 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
     if not options.labels:
         chosen = None if most is None else _choose(source, id, label, None, most, seed)
         frame = _read(source, chosen, label=label, id=id, types=types)
+        word, column = _drawn(options, list(frame.columns))
+        frame = _with_origins(frame, label, str(source), column)
     else:
-        frame, label, chosen = _with_labels(out, options, on, types, most, seed)
+        frame, label, chosen, word = _with_labels(out, options, on, types, most, seed)
         id = id or (on if on != ROW or on in frame.columns else None)
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
@@ -172,7 +178,7 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
         chosen = replace(chosen, labelled=labelled)  # other tables may have named rows without giving them a label
         out.note(_what_is_used(chosen, options))
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
-    apart = {label, options.weight, options.label_weight, id, options.on}
+    apart = {label, options.weight, options.label_weight, id, options.on, DRAWN}
     apart |= {find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)}
     weight = np.prod(weights, axis=0) if weights else None
     if weight is not None and not weight[frame[label].notna().to_numpy()].any():
@@ -187,7 +193,32 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
         ids=number_rows(len(frame), chosen) if id is None else frame[find_column(frame.columns, id, "id column")],
         label=str(label),
         large=None if chosen is None else LargeTable(source, id, order, chosen),
+        labels_drawn=_origins(frame, word),
     )
+
+
+def _drawn(options: TrainingOptions, names: list[str]) -> tuple[str | None, str | None]:
+    """Return the word for all labels without another origin, and the column of origins."""
+    if options.labels_drawn is None:
+        return None, None
+    return word_or_column(options.labels_drawn, names, " or ".join(map(str, [options.source, *(options.labels or ())])))
+
+
+def _with_origins(frame: pd.DataFrame, label: str | None, where: str, column: str | None) -> pd.DataFrame:
+    """Return a table with the origins of its labels, if it has any, in a column of the usual name."""
+    labelled = is_label(frame[label]).to_numpy() if label in frame.columns else np.ones(len(frame), bool)
+    words = read_drawn(frame, labelled, where, named=column)
+    if words is None:
+        return frame
+    return frame.drop(columns=[name for name in (column,) if name in frame.columns]).assign(**{DRAWN: words})
+
+
+def _origins(frame: pd.DataFrame, word: str | None) -> Any:
+    """Return the origins that a column has, and the word where it has none."""
+    if DRAWN not in frame.columns:
+        return None if word is None else np.full(len(frame), word, object)
+    words = frame[DRAWN].astype(object)
+    return words.where(words.notna(), word).to_numpy()
 
 
 def _choose(
@@ -224,25 +255,30 @@ def _with_labels(
     types: dict[str, Any],
     most: int | None,
     seed: int,
-) -> tuple[pd.DataFrame, str, ChosenRows | None]:
+) -> tuple[pd.DataFrame, str, ChosenRows | None, str | None]:
     """Return the table with the labels of other ones, beside its own if it has any, and the name of their column.
 
-    It reads at most so many unlabelled rows; None: all.
+    It reads at most so many unlabelled rows; None: all. It also returns the rows that were chosen of a large table, and
+    the origin of labels that have no other.
     """
     files, weight = options.opened_labels, options.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
-    label, own = options.label or _only_label(files[0].names, on, weight), column_names(options.opened)
+    apart = (on, weight, DRAWN, options.labels_drawn)
+    label, own = options.label or _only_label(files[0].names, apart), column_names(options.opened)
     by_number = on == ROW and ROW not in own
     own_label, chosen, tables = label if label in own else None, None, []
     for file in files:
         tables.append(read_table(file, label=label, id=find_column(file.names, on, f"{file}: id column")))
+    word, column = _drawn(options, [*own, *(name for known in tables for name in known.columns)])
     if most is not None:
         is_known = (None if by_number else on, _in_any([known[on] for known in tables]))
         chosen = _choose(options.opened, None if by_number else on, own_label, is_known, most, seed)
     frame = _read(options.opened, chosen, label=own_label, id=None if by_number else on, types=types)
     if by_number:
         frame = frame.assign(**{ROW: number_rows(len(frame), chosen).to_numpy()})
+    frame = _with_origins(frame, own_label, str(options.source), column)
     for file, known in zip(files, tables, strict=True):
+        known = _with_origins(known, label, str(file), column)
         if label is not None and label in frame.columns:
             prefer: Any = None if options.prefer is None else options.prefer.value
             frame, summary = add_labels(frame, known, on=on, label=label, weight=weight, prefer=prefer)
@@ -251,7 +287,7 @@ def _with_labels(
             frame, summary = join_labels(frame, known, on=on, label=label, weight=weight)
             label = str(summary["label"])
             out.note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
-    return frame.drop(columns=ROW) if by_number else frame, str(label), chosen
+    return frame.drop(columns=ROW) if by_number else frame, str(label), chosen, word
 
 
 def _in_any(columns: list[pd.Series[Any]]) -> Any:
@@ -270,9 +306,9 @@ def _in_any(columns: list[pd.Series[Any]]) -> Any:
     return mask
 
 
-def _only_label(names: list[str], on: str, weight: str | None) -> str | None:
+def _only_label(names: list[str], apart: Container[str | None]) -> str | None:
     """Return the column of labels of a table, if there is no doubt."""
-    others = [name for name in names if name not in (on, weight)]
+    others = [name for name in names if name not in apart]
     usual = [name for name in USUAL if name in others]
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
@@ -296,6 +332,10 @@ def _check_together(options: TrainingOptions) -> None:
     """Raise if an option lacks the one it belongs to, or two of them name one column."""
     roles = {"--label": options.label, "--weight": options.weight, "--label-weight": options.label_weight}
     roles |= {"--on": options.on} if options.labels else {"--id": options.id}
+    roles |= {"--labels-drawn": options.labels_drawn}
+    for role, column in roles.items():
+        if column == DRAWN and role != "--labels-drawn":
+            raise ParameterError(f"{role} {DRAWN}: a column of this name says how the labels were drawn. Rename it.")
     if len(options.labels or ()) > 1 and options.label_weight is not None:
         raise ParameterError("--label-weight is for one table of labels: name one with --labels.")
     for (one, column), (other, same) in combinations(roles.items(), 2):

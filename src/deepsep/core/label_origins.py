@@ -56,6 +56,11 @@ class LabelOrigins:
         return self.basis != ORIGINS[RANDOM]
 
     @property
+    def words(self) -> Array:
+        """The origins as words, None for a row without a label."""
+        return np.array([*ORIGINS, None], object)[self.codes]
+
+    @property
     def counts(self) -> tuple[int, int, int]:
         """Numbers of labels drawn at random, for quotas, and chosen."""
         return tuple(np.bincount(self.codes[self.codes >= 0], minlength=len(ORIGINS)).tolist())

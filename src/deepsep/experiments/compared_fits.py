@@ -53,6 +53,8 @@ class ComparedFits:
         Weights of the rows.
     shares : array (c,) or None
         Known shares of the classes. The probabilities of methods without a setting for them are adjusted to them.
+    labels_drawn : array (n,)
+        The origin of each label; see :meth:`deepsep.Committee.fit`.
     n_jobs : int
         Fits at the same time.
     p : dict of str to array (m, c)
@@ -69,6 +71,7 @@ class ComparedFits:
     folds: Folds
     given_weight: Array | None
     shares: Array | None
+    labels_drawn: Array
     n_jobs: int
     p: dict[str, Array] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -176,7 +179,8 @@ class ComparedFits:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeepSepWarning)  # members that fail are among the failures
             try:
-                committee.fit(self.X, label_names(self.labels.codes, self.labels.classes), self.given_weight)
+                names = label_names(self.labels.codes, self.labels.classes)
+                committee.fit(self.X, names, self.given_weight, self.labels_drawn)
             except FAILURES as error:
                 self.failures |= dict.fromkeys([COMMITTEE, *self.served], str(error))
                 return

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import CATALOGUE, find_method, shipped_method
 from deepsep.core.checks import check_priors, is_integer
-from deepsep.core.label_origins import read_origins
+from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError, LabelError, ParameterError
-from deepsep.evaluation.folds import MAX_UNLABELED, deal_folds
+from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import take, to_pandas
 from deepsep.evaluation.intervals import paired_difference, scores_with_intervals
 from deepsep.evaluation.metrics import METRICS
@@ -102,6 +102,7 @@ def compare(
     seed: int = 0,
     keep: Iterable[str] = (),
     sample_weight: Any = None,
+    labels_drawn: Any = None,
     n_jobs: int | None = None,
     on_cost: Callable[[int, float], object] | None = None,
     on_step: OnStep | None = None,
@@ -138,6 +139,9 @@ def compare(
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, both in training and in the scores. Rows of weight 0 are left out, and so are methods that
         do not support weights; a note names them.
+    labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
+        How the labels were drawn; see :meth:`deepsep.Committee.fit`. Labels that cannot tell the accuracy, such as
+        chosen ones beside random ones, are learned from and never held out.
     n_jobs : int, optional
         Number of fits at the same time; by default one.
     on_cost : callable, optional
@@ -180,15 +184,8 @@ def compare(
     estimators = _build(methods, settings, priors, folds, repeats, seed)
     shares = None if priors is None else check_priors(priors, known.classes)
     weight = read_weights(sample_weight, known)
-    split = deal_folds(
-        known,
-        n_splits=folds,
-        n_repeats=repeats,
-        seed=seed,
-        weight=weight,
-        max_unlabeled=MAX_UNLABELED,
-        stratified=read_origins(None, known).stratified,
-    )
+    origins = read_origins(labels_drawn, known)
+    split = _deal(known, origins, folds, repeats, seed, weight)
     encoder = for_table(estimators[methods[0]], keep=tuple(keep))[:-1]  # the same for all methods
     columns = encoder[0].fit_transform(to_pandas(table), known)
     rows = split.rows
@@ -200,6 +197,7 @@ def compare(
         replace(split, rows=np.arange(len(rows)), tests=tuple(np.searchsorted(rows, test) for test in split.tests)),
         None if weight is None else weight[rows],
         shares,
+        origins.words[rows],
         n_jobs or 1,
     )
     if on_cost is not None:
@@ -231,6 +229,25 @@ def compare(
         "notes": notes,
     }
     return Comparison(result, verdict=verdict(result))
+
+
+def _deal(labels: Labels, origins: LabelOrigins, folds: int, repeats: int, seed: int, weight: Array | None) -> Folds:
+    """Return the folds, which hold out the labels that tell the accuracy; if there are none, all."""
+    split = deal_folds(
+        labels,
+        n_splits=folds,
+        n_repeats=repeats,
+        seed=seed,
+        weight=weight,
+        max_unlabeled=MAX_UNLABELED,
+        stratified=origins.stratified,
+    )
+    if origins.basis is None:
+        note = "All labels were chosen: the figures hold for rows like these, not for all rows."
+        return replace(split, notes=(*split.notes, note))
+    others = int((labels.labelled & ~origins.fair).sum())
+    note = f"{others:,} labels are learned from but not held out, since they cannot tell the accuracy."
+    return replace(split.only(origins.fair), notes=(*split.notes, *([note] if others else [])))
 
 
 def _build(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from deepsep.errors import DataError
@@ -14,12 +15,11 @@ from deepsep.files.folder import replace_file
 from deepsep.files.leftovers import remove_leftovers
 from deepsep.table.batches import TableFile
 from deepsep.table.columns import key_text
+from deepsep.table.drawn import DRAWN, EARLIER, read_drawn
 from deepsep.table.locations import find_column
 from deepsep.table.reading import read_table
 
-Chosen = Literal["random", "model", "search", ""]
-
-ANSWER, CHOSEN = "answer", "chosen"  # names of the columns beside the identifier and the label
+ANSWER = "answer"  # name of a column beside the identifier, the label and its origin
 LABEL, UNSURE = "label", "not sure"
 
 
@@ -30,19 +30,20 @@ class Answer(NamedTuple):
     ----------
     label : str or None
         The class; None for "not sure".
-    chosen : str
-        How the row came to be asked about: "random", by the "model", by a "search", or "" if it is not known.
+    drawn : str or None
+        How the row came to be asked about: "random", "chosen" by the model or a search, "quota" in a file from
+        elsewhere, or None if it is not known.
     """
 
     label: str | None
-    chosen: Chosen
+    drawn: str | None
 
 
 class Answers:
     """Answers by identifier, in the order in which they were given.
 
     The file is a CSV that ``deepsep fit --labels`` takes: the identifier, the label (empty for "not sure"), the kind of
-    answer, and how the row was chosen. It is replaced as a whole after every answer, and is on the disk before the
+    answer, and how the row was drawn. It is replaced as a whole after every answer, and is on the disk before the
     answer counts as given. Lines of an earlier file stay, also those whose identifier the table does not have.
 
     Parameters
@@ -54,7 +55,7 @@ class Answers:
     """
 
     def __init__(self, path: Path, id: str, label: str) -> None:
-        for name in (ANSWER, CHOSEN):
+        for name in (ANSWER, DRAWN, EARLIER):
             if name in (id, label):
                 raise DataError(f"the column {name!r} of {path} would have two meanings. Rename that of the table.")
         self.path, self.id, self.label = path.resolve(), id, label
@@ -80,16 +81,16 @@ class Answers:
     def _as_text(self, given: dict[str, Answer]) -> str:
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
-        lines.writerow([self.id, self.label, ANSWER, CHOSEN])
-        for id, (label, chosen) in given.items():
-            lines.writerow([id, label, UNSURE if label is None else LABEL, chosen])
+        lines.writerow([self.id, self.label, ANSWER, DRAWN])
+        for id, (label, drawn) in given.items():
+            lines.writerow([id, label, UNSURE if label is None else LABEL, drawn])
         return text.getvalue()
 
     def _read(self) -> dict[str, Answer]:
         names = list(TableFile(self.path).names)
         for name, role in ((self.id, "id column"), (self.label, "label column")):
             find_column(names, name, f"{self.path}: {role}")
-        others = [name for name in names if name not in (self.id, self.label, ANSWER, CHOSEN)]
+        others = [name for name in names if name not in (self.id, self.label, ANSWER, DRAWN, EARLIER)]
         if others:
             raise DataError(
                 f"{self.path} is another file: it has {', '.join(map(repr, others[:5]))}. Name another output, and "
@@ -97,9 +98,8 @@ class Answers:
             )
         if not self.path.read_bytes().strip().count(b"\n"):  # all answers were taken back
             return {}
-        frame = read_table(
-            self.path, label=self.label, id=self.id, types=dict.fromkeys({ANSWER, CHOSEN} & {*names}, "text")
-        )
+        texts: Any = dict.fromkeys({ANSWER, DRAWN, EARLIER} & {*names}, "text")
+        frame = read_table(self.path, label=self.label, id=self.id, types=texts)
         return _answers(frame, self.id, self.label, self.path)
 
     def _stamped(self) -> tuple[int, int, int] | None:
@@ -112,16 +112,17 @@ class Answers:
 
 def _answers(frame: pd.DataFrame, id: str, label: str, path: Path) -> dict[str, Answer]:
     """Return the answers in a table, or raise if a row has two."""
-    empty = pd.Series("", frame.index)
+    drawn = read_drawn(frame, np.ones(len(frame), bool), str(path))
+    nothing: Any = [None] * len(frame)
     result: dict[str, Answer] = {}
-    kinds, chosen = (frame.get(name, empty).astype(object) for name in (ANSWER, CHOSEN))
-    for raw, cell, kind, how in zip(frame[id], frame[label], kinds, chosen, strict=True):
+    kinds, words = frame.get(ANSWER, nothing), nothing if drawn is None else drawn
+    for raw, cell, kind, word in zip(frame[id], frame[label], kinds, words, strict=True):
         key, name = key_text(raw) or None, key_text(cell)
         if name is None and kind != UNSURE:
             continue
         if key is None:
             raise DataError(f"{path}: a label has no {id!r}. Fill it in, or name another output.")
-        answer = Answer(name, how if how in get_args(Chosen) else "")
+        answer = Answer(name, word)
         if result.get(key, answer).label != name:
             raise DataError(f"{path} has two answers for {id} {key!r}. Keep one line for each identifier.")
         result[key] = answer

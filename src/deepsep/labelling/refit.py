@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.committee import Committee
-from deepsep.evaluation.expected_accuracy import expected_accuracy
-from deepsep.evaluation.population import to_population
 from deepsep.scoring.to_label import rows_to_label
 from deepsep.table.pipeline import for_table, source_columns
 
@@ -20,7 +18,6 @@ Array = NDArray[Any]
 
 FOREST = "random-forest"
 MEMBERS = (FOREST, "lightgbm-few-labels")  # with which the choice of rows was measured; seconds, whatever the table
-FEWEST = 10  # rows drawn at random and held out, from which on an accuracy is stated
 
 
 class Job(NamedTuple):
@@ -32,8 +29,8 @@ class Job(NamedTuple):
         Labelled rows, and unlabelled ones to learn from and to choose among.
     labels : list of str or None
         Their labels.
-    fair : array of bool
-        Which labelled rows are like the others, and may tell the accuracy: not those that were chosen for being hard.
+    labels_drawn : list of str or None
+        The origin of each label: only labels drawn at random, or for quotas, tell the accuracy.
     free : array of bool
         Which rows may be chosen.
     n : int
@@ -46,7 +43,7 @@ class Job(NamedTuple):
 
     X: pd.DataFrame
     labels: list[str | None]
-    fair: Array
+    labels_drawn: list[str | None]
     free: Array
     n: int
     label: str
@@ -77,28 +74,24 @@ def refit(job: Job) -> Refit:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         committee = Committee(members=list(MEMBERS), effort="fast", student=False, n_jobs=1, random_state=job.seed)
-        model = for_table(committee).fit(job.X, np.array(job.labels, dtype=object))
+        labels = np.array(job.labels, dtype=object)
+        model = for_table(committee).fit(job.X, labels, committee__labels_drawn=job.labels_drawn)
         chosen = []
         if job.free.any():
             known = np.flatnonzero(~job.free)
-            asked = rows_to_label(model, job.X, job.n, label=job.label, known=known, random_state=job.seed)
+            asked = rows_to_label(
+                model,
+                job.X,
+                job.n,
+                label=job.label,
+                known=known,
+                random_state=job.seed,
+                random_every=None,  # the page draws such rows itself
+            )
             chosen = [int(row) for row in asked["row"]]
-    return Refit(chosen, _accuracy(model[-1], job), _by_importance(model))
-
-
-def _accuracy(committee: Any, job: Job) -> tuple[float, float, float] | None:
-    held_out = committee.out_of_fold_
-    unlabelled = np.array([label is None for label in job.labels])
-    if held_out is None or not unlabelled.any():
-        return None
-    at = job.fair[held_out.rows]
-    if at.sum() < FEWEST:
-        return None
-    codes = held_out.codes[at]
-    weight = to_population(codes, None, committee.shares_)
-    p = committee.label_distributions_[unlabelled]
-    expected = expected_accuracy(p, np.ones(len(p)), held_out.p["committee"][at], codes, np.asarray(weight))
-    return expected.value, expected.low, expected.high
+    expected = model[-1].expected_accuracy_
+    accuracy = None if expected is None else (expected.value, expected.low, expected.high)
+    return Refit(chosen, accuracy, _by_importance(model))
 
 
 def _by_importance(model: Pipeline) -> list[str]:

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
 from deepsep.errors import DataError, ParameterError, Setting
-from deepsep.labelling.answers import Answer, Answers, Chosen
+from deepsep.labelling.answers import Answer, Answers
 from deepsep.labelling.background import Background
 from deepsep.labelling.cards import card, cell_text, first_order
 from deepsep.labelling.refit import Job
@@ -32,7 +33,7 @@ class Step(NamedTuple):
     """What an undo takes back: an answer, and what the row had before; or a row that was passed over."""
 
     row: int
-    chosen: Chosen
+    drawn: str | None
     before: Answer | None = None
     skipped: bool = False
 
@@ -56,6 +57,8 @@ class Session:
         Seed of the random rows and the refits.
     refits : Background, optional
         Where refits run; None: there are none, and rows come at random.
+    labels_drawn : array, optional
+        The origin of each label that is known already; see :meth:`deepsep.Committee.fit`.
     """
 
     def __init__(
@@ -68,16 +71,18 @@ class Session:
         classes: Sequence[str] = (),
         seed: int = 0,
         refits: Background | None = None,
+        labels_drawn: Any = None,
     ) -> None:
         self._lock = threading.RLock()
         self.X, self.answers, self.refits, self.seed = X, answers, refits, seed
         labels = y.astype(object)[is_label(y).to_numpy()]
         self._known = {int(row): str(key_text(label)) for row, label in labels.items()}
+        self._known_drawn = [None] * len(X) if labels_drawn is None else list(labels_drawn)
         self._ids = _identifiers(ids)
         self._row = {id: row for row, id in enumerate(self._ids)}
         used = {*self._known.values(), *(answer.label for answer in answers.given.values() if answer.label)}
         self.classes = list(dict.fromkeys([*map(check_class, classes), *sorted(used)]))
-        self._history = [Step(self._row[id], answer.chosen) for id, answer in answers.given.items() if id in self._row]
+        self._history = [Step(self._row[id], answer.drawn) for id, answer in answers.given.items() if id in self._row]
         self._random = np.random.default_rng(seed).permutation(len(X)).tolist()  # the end comes first
         self._queue: list[int] = []
         self._skipped: dict[int, None] = {}
@@ -86,7 +91,7 @@ class Session:
         self.order = first_order(X)
         self.curve: list[dict[str, float]] = []
         self._texts: list[str] | None = None
-        self._current: tuple[int, Chosen] | None = None
+        self._current: tuple[int, str | None] | None = None
         self._go_on()
 
     # -- what the page shows -------------------------------------------------------------------------------------
@@ -162,7 +167,7 @@ class Session:
                 raise ParameterError(f"the table has the label {self._known[row]!r} for this row. Correct it there.")
             before = self.answers.given.get(self._ids[row])
             asked = self._asked(row)
-            self.answers.give(self._ids[row], Answer(label, before.chosen if before else asked))
+            self.answers.give(self._ids[row], Answer(label, before.drawn if before else asked))
             self._history.append(Step(row, asked, before))
             self._skipped.pop(row, None)
             self._go_on()
@@ -189,14 +194,14 @@ class Session:
             else:
                 self.answers.give(self._ids[step.row], step.before)
             self._history.pop()
-            self._current = step.row, step.chosen
+            self._current = step.row, step.drawn
             return self.state()
 
     def show(self, row: int) -> dict[str, Any]:
         """Show a row that was searched for."""
         with self._lock:
             self._check_row(row)
-            self._current = row, "search"
+            self._current = row, ORIGINS[CHOSEN]
             return self.state()
 
     def add_class(self, name: str) -> dict[str, Any]:
@@ -210,9 +215,9 @@ class Session:
             self.classes.append(name)
             return self.state()
 
-    def _asked(self, row: int) -> Chosen:
+    def _asked(self, row: int) -> str | None:
         """Return how a row that is answered came to be asked about."""
-        return self._current[1] if self._current is not None and self._current[0] == row else "search"
+        return self._current[1] if self._current is not None and self._current[0] == row else ORIGINS[CHOSEN]
 
     def _check_row(self, row: int) -> None:
         if not 0 <= row < len(self.X):
@@ -225,10 +230,10 @@ class Session:
         self._start_refit()
         self._current = self._next()
 
-    def _next(self) -> tuple[int, Chosen] | None:
+    def _next(self) -> tuple[int, str] | None:
         self._queue = [row for row in self._queue if self._is_free(row) and row not in self._skipped]
         if self._queue and len(self.answers.given) % RANDOM_EVERY:
-            return self._queue[0], "model"
+            return self._queue[0], ORIGINS[CHOSEN]
         while self._random and not self._is_free(self._random[-1]):
             self._random.pop()
         row = next((row for row in reversed(self._random) if self._is_free(row) and row not in self._skipped), None)
@@ -236,7 +241,7 @@ class Session:
             row = next(iter(self._skipped), None)
             if row is not None:
                 del self._skipped[row]
-        return None if row is None else (row, "random")
+        return None if row is None else (row, ORIGINS[RANDOM])
 
     def _is_free(self, row: int) -> bool:
         return row not in self._known and self._ids[row] not in self.answers.given
@@ -269,11 +274,10 @@ class Session:
         if len(pool) > MOST:
             pool = np.random.default_rng([self.seed, len(rows)]).choice(pool, MOST, replace=False)
         sent = np.sort(np.concatenate([rows, pool]))
-        fair = [self._chosen(row) in ("random", "") for row in sent]
         job = Job(
             X=self.X.iloc[sent].reset_index(drop=True),
             labels=[labels.get(row) for row in sent.tolist()],
-            fair=np.array(fair),
+            labels_drawn=[self._drawn(row) for row in sent.tolist()],
             free=free[sent],
             n=2 * self._growth(),
             label=self.answers.label,
@@ -282,9 +286,9 @@ class Session:
         if self.refits.start(job):
             self._sent, self._fitted_with = sent.tolist(), len(labels)
 
-    def _chosen(self, row: int) -> Chosen:
+    def _drawn(self, row: int) -> str | None:
         answer = self.answers.given.get(self._ids[row])
-        return "" if answer is None else answer.chosen
+        return self._known_drawn[row] if answer is None or row in self._known else answer.drawn
 
     def _take_refit(self) -> None:
         result = None if self.refits is None else self.refits.take()

@@ -13,11 +13,14 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
 from sklearn.pipeline import Pipeline
 
-from deepsep.errors import DataError, ParameterError
+from deepsep.core.checks import is_integer
+from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
+from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.next_rows import choose_rows
 from deepsep.scoring.frame import label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
+from deepsep.table.drawn import DRAWN
 from deepsep.table.excel_cells import PERCENT, as_header, check_fits, fill, set_widths, width_of
 from deepsep.table.join import is_label
 from deepsep.table.locations import find_column
@@ -26,6 +29,7 @@ MOST = 10_000  # rows that are considered; of more, so many are drawn at random
 GUESS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
 PROBABILITIES = ("model_probability", "model_runner_up_probability")
 FORMATS = (".csv", ".tsv", ".xlsx")
+RANDOM_EVERY = 10  # one row in so many is drawn at random
 SHEET = "Rows to label next"  # of a workbook with all results
 
 
@@ -40,11 +44,13 @@ def rows_to_label(
     per_class: bool = False,
     random_state: int = 0,
     proba: Any = None,
+    random_every: int | None = RANDOM_EVERY,
 ) -> pd.DataFrame:
     """Return the rows of a table whose labels should help a model most, with an empty column for them.
 
     They are uncertain, and differ from each other: see :func:`deepsep.evaluation.next_rows.choose_rows`. Of more than
-    10,000 unlabelled rows, so many are drawn at random and considered.
+    10,000 unlabelled rows, so many are drawn at random and considered. Every tenth row is drawn at random instead:
+    uncertain rows are no fair sample, and only labels of random rows tell the accuracy.
 
     Parameters
     ----------
@@ -66,12 +72,15 @@ def rows_to_label(
         Seed of the choice.
     proba : array of shape (n, c), optional
         ``model.predict_proba(table)``, if known already.
+    random_every : int, optional
+        One row in so many is drawn at random; None: none is.
 
     Returns
     -------
     pandas.DataFrame
         ``<id>`` (or ``row``); ``model_guess``, ``model_probability``, ``model_runner_up`` and
-        ``model_runner_up_probability``; the empty column of labels; the columns that the model uses, and all others.
+        ``model_runner_up_probability``; the empty column of labels; ``labels_drawn``, which is "chosen" or "random";
+        the columns that the model uses, and all others.
 
     Raises
     ------
@@ -93,8 +102,11 @@ def rows_to_label(
     frame = as_frame(table).reset_index(drop=True)
     label = label or label_of(model) or "label"
     ids = frame[find_column(frame.columns, id, "id column")] if id is not None else pd.Series(frame.index, name="row")
-    if label in (ids.name, *GUESS):
-        raise DataError(f"the label column is named {label!r}, like another column of the result. Rename it.")
+    if random_every is not None and not is_integer(random_every, 2):
+        raise ParameterError("{every}; pass 2 or more, or None.", every=Setting("random_every", random_every))
+    for what, name, taken in (("label", label, [ids.name, *GUESS, DRAWN]), ("id", ids.name, [*GUESS, DRAWN])):
+        if name in taken:
+            raise DataError(f"the {what} column is named {name!r}, like another column of the result. Rename it.")
     labelled = is_label(frame[label]).to_numpy() if label in frame.columns else np.zeros(len(frame), bool)
     labelled = labelled | ids.map(key_text).isin({key_text(value) for value in known}).to_numpy()
     pool = np.flatnonzero(~labelled)
@@ -103,8 +115,15 @@ def rows_to_label(
     if len(pool) > MOST:
         pool = np.sort(np.random.default_rng(random_state).choice(pool, MOST, replace=False))
     encoded, p = _encoded_and_predicted(model, frame.iloc[pool], None if proba is None else np.asarray(proba)[pool])
-    chosen = choose_rows(p, encoded, n, per_class=per_class, seed=random_state)
-    return _for_people(frame.iloc[pool[chosen]], ids.iloc[pool[chosen]], p[chosen], model, label)
+    n = min(n, len(pool))
+    is_random = np.arange(1, n + 1) % (random_every or n + 1) == 0
+    drawn = np.random.default_rng([random_state, 1]).choice(len(pool), is_random.sum(), replace=False)
+    others = np.setdiff1d(np.arange(len(pool)), drawn)
+    best = choose_rows(p[others], encoded[others], n - len(drawn), per_class=per_class, seed=random_state)
+    chosen = np.empty(n, int)
+    chosen[is_random], chosen[~is_random] = drawn, others[best]
+    origins = np.where(is_random, ORIGINS[RANDOM], ORIGINS[CHOSEN])
+    return _for_people(frame.iloc[pool[chosen]], ids.iloc[pool[chosen]], p[chosen], model, label, origins)
 
 
 def _encoded_and_predicted(model: Any, rows: pd.DataFrame, p: Any) -> tuple[Any, Any]:
@@ -117,14 +136,14 @@ def _encoded_and_predicted(model: Any, rows: pd.DataFrame, p: Any) -> tuple[Any,
     return np.asarray(encoded), in_batches(model[-1].predict_proba, encoded) if p is None else p
 
 
-def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, label: str) -> pd.DataFrame:
+def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, label: str, origins: Any) -> pd.DataFrame:
     """Return the chosen rows as a person wants to see them."""
     order = np.argsort(-p, axis=1, kind="stable")
     best = np.take_along_axis(p, order, axis=1).round(3)
     classes = np.asarray(model.classes_)
     second = classes[order[:, 1]] if len(classes) > 1 else None
     guess = (classes[order[:, 0]], best[:, 0], second, best[:, 1] if len(classes) > 1 else None)
-    head = {ids.name: ids.to_numpy(), **dict(zip(GUESS, guess, strict=True)), label: None}
+    head = {ids.name: ids.to_numpy(), **dict(zip(GUESS, guess, strict=True)), label: None, DRAWN: origins}
     used = [name for name in schema_of(model) if name in rows.columns]
     others = [name for name in rows.columns if name not in used]
     shown = [name for name in (*used, *others) if name not in head]

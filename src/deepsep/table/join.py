@@ -11,6 +11,7 @@ from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
+from deepsep.table.drawn import DRAWN, read_drawn
 from deepsep.table.locations import find_column
 
 USUAL = ("segment", "label", "class")  # usual names of a column of labels
@@ -29,7 +30,8 @@ def join_labels(
     population : DataFrame
         One row per person or other unit; the order of the rows is kept.
     labels : DataFrame
-        Identifiers and labels, for example from a survey.
+        Identifiers and labels, for example from a survey. If it has a column ``labels_drawn``, which says how each
+        label was drawn ("random", "quota" or "chosen"), this is joined too.
     on : str
         The column of identifiers, in both tables.
     label : str, optional
@@ -41,7 +43,7 @@ def join_labels(
     Returns
     -------
     frame : pandas.DataFrame
-        The population with the column of labels, missing for unlabelled rows (and the column of weights).
+        The population with the column of labels, missing for unlabelled rows (and those of weights and origins).
     summary : dict
         ``label`` and ``weight`` (names of the new columns), ``rows``, ``labelled`` (rows with a label), ``unmatched``
         (labels without a row) with ``unmatched_examples``, and ``duplicate_ids`` (rows of the population that repeat
@@ -80,6 +82,8 @@ def join_labels(
     frame[label] = labels_of(found.labels, typed=True)
     if weight is not None:
         frame[weight] = found.weights.where(frame[label].notna(), 1.0)
+    if found.drawn is not None:
+        frame[DRAWN] = found.drawn.where(found.drawn.notna(), own_origins(frame))
     return frame, {
         "label": label,
         "weight": weight,
@@ -99,12 +103,15 @@ class Matched:
         The label of each row; missing where there is none.
     weights : Series
         The weight of each label, 1 without weights; missing where there is no label.
+    drawn : Series or None
+        How each label was drawn, None where it is unknown; None if the other table does not say.
     summary : dict
         ``unmatched`` (labels without a row) with ``unmatched_examples``, and ``duplicate_ids``.
     """
 
     labels: pd.Series[Any]
     weights: pd.Series[Any]
+    drawn: pd.Series[Any] | None
     summary: dict[str, Any]
 
 
@@ -114,6 +121,8 @@ def match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, wei
     find_column(given.columns, on, "labels: id column")
     if weight is not None:
         find_column(given.columns, weight, "labels: weight column")
+    words = read_drawn(given, is_label(given[label]), "labels")
+    given = given.assign(_drawn=words)
     given = given[is_label(given[label])]
     if not len(given):
         raise DataError(
@@ -158,7 +167,17 @@ def match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, wei
         "unmatched_examples": [_python_value(value) for value in unmatched[:5]],
         "duplicate_ids": duplicates,
     }
-    return Matched(left.map(by_id[label]), left.map(weights), summary)
+    drawn = None if words is None else _without_nan(left.map(by_id["_drawn"]))
+    return Matched(left.map(by_id[label]), left.map(weights), drawn, summary)
+
+
+def own_origins(frame: pd.DataFrame) -> pd.Series[Any]:
+    """Return how the labels of a table were drawn, None where it does not say."""
+    return _without_nan(frame.get(DRAWN, pd.Series(None, frame.index, dtype=object)))
+
+
+def _without_nan(column: pd.Series[Any]) -> pd.Series[Any]:
+    return column.astype(object).where(column.notna(), None)
 
 
 def is_label(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -181,7 +200,7 @@ def _weights(column: pd.Series[Any]) -> pd.Series[Any]:
 def _label_column(labels: pd.DataFrame, on: str, label: str | None, weight: str | None) -> str:
     if label is not None:
         return find_column(labels.columns, label, "labels: label column")
-    others = [name for name in labels.columns if name not in (on, weight)]
+    others = [name for name in labels.columns if name not in (on, weight, DRAWN)]
     usual = [name for name in USUAL if name in others]
     if len(usual) == 1 or len(others) == 1:
         return (usual or others)[0]

@@ -10,7 +10,8 @@ from deepsep.core.notices import warn
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
-from deepsep.table.join import is_label, match, some
+from deepsep.table.drawn import DRAWN
+from deepsep.table.join import is_label, match, own_origins, some
 from deepsep.table.locations import find_column
 
 
@@ -33,7 +34,8 @@ def add_labels(
     table : DataFrame
         All rows, some of them with a label; their order is kept.
     labels : DataFrame
-        Identifiers and labels, such as a filled-in file of ``deepsep next``; other columns are ignored.
+        Identifiers and labels, such as a filled-in file of ``deepsep next``. A column ``labels_drawn`` says how each
+        label was drawn, "random", "quota" or "chosen", and is added to the table; other columns are ignored.
     on : str
         The column of identifiers, in both tables.
     label : str
@@ -90,6 +92,8 @@ def add_labels(
     frame[label] = labels_of(pd.Series(old.where(~taken, new).tolist(), frame.index, name=label), typed=True)
     if weight is not None:
         frame[weight] = found.weights.where(taken | same, 1.0)
+    if found.drawn is not None or DRAWN in frame.columns:
+        frame[DRAWN] = _origins(own_origins(frame), found.drawn, used=taken | same, replaced=taken & had)
     return frame, {
         "label": label,
         "weight": weight,
@@ -100,6 +104,13 @@ def add_labels(
         "contradictory": int(contradictory.sum()),
         **found.summary,
     }
+
+
+def _origins(own: pd.Series[Any], new: pd.Series[Any] | None, *, used: Any, replaced: Any) -> pd.Series[Any]:
+    """Return the origin of each label: that of a label that stays is known already, or the other table has it."""
+    new = pd.Series([None] * len(own), own.index, dtype=object) if new is None else new
+    own = own.where(~replaced, None)
+    return own.where(own.notna() | ~used, new)
 
 
 def _spelled(new: pd.Series[Any], old: pd.Series[Any]) -> pd.Series[Any]:

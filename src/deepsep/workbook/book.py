@@ -206,13 +206,10 @@ def _summary(summary: dict[str, Any]) -> Lines:
         lines.append(("Not known", " ".join(summary["notes"]), None))
     else:
         own = next(line for line in accuracy["methods"] if line["key"] == "model")
-        expected = accuracy["expected"] if accuracy["holds_for_unlabelled"] else None
-        shares = {"Expected of the unlabelled rows": expected, "Of held-out labelled rows": own["accuracy"]}
-        for what, share in shares.items():
-            if share is not None:
-                lines.append((what, share["value"], PERCENT))
-                low, high = share["interval"]
-                lines += [("    90 % interval, from", low, PERCENT), ("    to", high, PERCENT)]
+        low, high = own["accuracy"]["interval"]
+        what = "Expected of the unlabelled rows" if accuracy["expected"] else "Of held-out labelled rows"
+        lines.append((what, own["accuracy"]["value"], PERCENT))
+        lines += [("    90 % interval, from", low, PERCENT), ("    to", high, PERCENT)]
         guessing = next(line for line in accuracy["methods"] if line["key"] == "majority")
         lines.append(("Of always guessing the largest", guessing["accuracy"]["value"], PERCENT))
         lines.append(("Held-out rows", accuracy["held_out"], WHOLE))

@@ -51,6 +51,8 @@ def guide(*, weighted: bool, notes: list[str]) -> Lines:
             "Rows whose labels should help the model most: uncertain ones that differ from each other. Fill in the "
             "yellow column from the list, look at the columns before the guess, save, and pass this workbook to "
             "deepsep fit as --labels.",
+            "One row in ten is drawn at random, to measure the accuracy by. The column labels_drawn says which; leave "
+            "it as it is.",
         ],
         "Labels to check": [
             "Labels that predictions of held-out rows contradict, the most doubtful first. A line is a reason to look "

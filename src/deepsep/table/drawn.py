@@ -1,0 +1,100 @@
+"""Columns that say how the labels of a table were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
+from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.table.locations import closest
+
+DRAWN = "labels_drawn"  # the column in files of labels that deepsep writes
+EARLIER = "chosen"  # the column in earlier files of the labelling page, with two words of its own
+EARLIER_WORDS = {"random": ORIGINS[RANDOM], "model": ORIGINS[CHOSEN], "search": ORIGINS[CHOSEN]}
+
+
+def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | None, str | None]:
+    """Return an origin for all labels, or the column that has that of each, or raise if it is neither.
+
+    Parameters
+    ----------
+    given : str
+        One of "random", "quota" and "chosen", which then means all labels, or the name of a column.
+    names : sequence of str
+        The columns there are.
+    where : str
+        The tables that have them, for the message.
+
+    Examples
+    --------
+    >>> word_or_column("quota", ["age", "how"], "people.csv"), word_or_column("how", ["age", "how"], "people.csv")
+    (('quota', None), (None, 'how'))
+    """
+    if given.strip().lower() in ORIGINS:
+        return given.strip().lower(), None
+    if given in names:
+        return None, given
+    similar = closest(given, [*ORIGINS, *names])
+    hint = "" if similar is None else f"; did you mean {similar!r}?"
+    raise ParameterError(
+        f"{{drawn}}: this is neither an origin of all labels, which is {_listed()}, nor a column of {where}{hint}",
+        drawn=Setting(DRAWN, given),
+    )
+
+
+def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | None = None) -> pd.Series[Any] | None:
+    """Return the origin of each label as a word, None where it is unknown; None without a column for it.
+
+    Parameters
+    ----------
+    table : DataFrame
+        All its columns.
+    labeled : array (n,) of bool
+        The rows with a label; the words of the others are not checked.
+    where : str
+        Name of the table, for messages.
+    named : str, optional
+        The column. Where it is empty, ``labels_drawn`` counts.
+
+    Examples
+    --------
+    >>> read_drawn(pd.DataFrame({"labels_drawn": ["random", "", "Chosen"]}), [True] * 3, "people").tolist()
+    ['random', None, 'chosen']
+    """
+    columns = {name: table[name].map(_word).astype(object) for name in (named, DRAWN) if name in table.columns}
+    if not columns and _is_of_earlier_page(table):
+        columns[EARLIER] = table[EARLIER].map(_word).map(EARLIER_WORDS)
+    if not columns:
+        return None
+    words = pd.Series([None] * len(table), table.index, dtype=object)
+    for name, own in columns.items():
+        bad = np.asarray(labeled, bool) & (own.notna() & ~own.isin(ORIGINS)).to_numpy()
+        if bad.any():
+            row = int(bad.argmax())
+            raise DataError(
+                f"{where}: column {name!r}: row {row + 1} has {table[name].iloc[row]!r}, which is not an origin of "
+                f"labels. Write {_listed()}; leave the cell empty if you do not know."
+            )
+        words = words.where(words.notna(), own)
+    return words.where(words.isin(ORIGINS), None)
+
+
+def _is_of_earlier_page(table: pd.DataFrame) -> bool:
+    """Return whether a table is a file of the labelling page with the words of earlier versions."""
+    if not {"answer", EARLIER} <= set(table.columns):
+        return False
+    kinds, words = ({*table[name].map(_word).dropna()} for name in ("answer", EARLIER))
+    return kinds <= {"label", "not sure"} and words <= set(EARLIER_WORDS)
+
+
+def _word(cell: Any) -> str | None:
+    """Return a cell as a word; None if it is empty."""
+    return None if pd.isna(cell) else str(cell).strip().lower() or None
+
+
+def _listed() -> str:
+    return "'random' (rows drawn at random), 'quota' (so many of each class) or 'chosen' (for any other reason)"
