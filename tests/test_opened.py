@@ -1,5 +1,6 @@
 """A table is opened once and passed on: how often files are opened, and what is known of them from then on."""
 
+import inspect
 import runpy
 from pathlib import Path
 
@@ -7,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from deepsep.errors import DataError, DeepSepWarning
-from deepsep.table import Query, read_table
+from deepsep import for_table, method
+from deepsep.errors import DataError, DeepSepWarning, ParameterError
+from deepsep.scoring import Decision, Resources, score_file, score_frame, score_query, score_to_table
+from deepsep.table import Query, read_sample, read_table
 from deepsep.table.batches import TableFile
 from deepsep.table.opened import open_files, open_table
 from deepsep.table.reading_settings import Reading
-from deepsep.table.sampling import other_rows
+from deepsep.table.sampling import has_more_rows, other_rows
 from deepsep.table.source import NUMBER, SomeRows
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +54,7 @@ def test_an_open_table_is_read_as_often_as_needed(table: pd.DataFrame, name: str
     pd.testing.assert_frame_equal(read_table(opened, id="user", types={"zip": "text"}), first)
     pd.testing.assert_frame_equal(read_table(place, id="user", types={"zip": "text"}), first)
     assert read_table(opened, label="age")["age"].tolist() == table["age"].tolist()
-    assert [opened.has_more_rows(n) for n in (49, 50)] == [True, False]
+    assert [has_more_rows(opened, n) for n in (49, 50)] == [name != "t.xlsx", False]
 
 
 def test_a_query_is_its_own_opened_table() -> None:
@@ -126,4 +129,37 @@ def test_other_rows_are_counted(table: pd.DataFrame, name: str, tmp_path: Path) 
     file = TableFile(write(table, tmp_path / name))
     (others,) = other_rows([file], np.array([0, 3, 49]))
     assert others.n_rows in (47, None)
-    assert [others.has_more_rows(n) for n in (46, 47)] == [True, False]
+    assert others.rows_at_most == 47
+
+
+# -- settings that are shared --------------------------------------------------------------------------------------
+
+
+def test_settings_are_the_same_one_by_one_and_together(table: pd.DataFrame, tmp_path: Path) -> None:
+    model = for_table(method("logistic-regression")).fit(table[["age"]], ["a", "b", None, "a", "b"] * 10)
+    (tmp_path / "t.csv").write_text("A title\n" + table.to_csv(index=False))
+    together = {
+        "reading": Reading(skip_rows=1),
+        "decision": Decision(abstain=0.6),
+        "resources": Resources(batch_rows=7),
+    }
+    one_by_one = {"skip_rows": 1, "abstain": 0.6, "batch_rows": 7}
+    for name, settings in (("one", one_by_one), ("other", together)):
+        done = score_file(model, tmp_path / "t.csv", tmp_path / f"{name}.csv", id="user", **settings)
+        assert done["rows"] == 50
+        assert done["decisions"]["abstain"]["confidence"] == 0.6
+    assert (tmp_path / "one.csv").read_bytes() == (tmp_path / "other.csv").read_bytes()
+    frames = [score_frame(model, table, **how) for how in ({"abstain": 0.6}, {"decision": Decision(abstain=0.6)})]
+    pd.testing.assert_frame_equal(*frames)
+
+
+@pytest.mark.parametrize("function", [score_query, score_to_table])
+def test_a_database_is_scored_on_this_machine(function, tmp_path: Path) -> None:
+    source, how = (Query("a.db", "select 1"), {}) if function is score_query else ("t.csv", {"database": "a.db"})
+    with pytest.raises(ParameterError, match=r"engine='ray' scores several files"):
+        function("model", source, "scores", id="user", engine="ray", **how)
+
+
+def test_no_public_function_has_more_than_twelve_parameters() -> None:
+    for function in (score_file, score_query, score_to_table, score_frame, read_table, read_sample):
+        assert len(inspect.signature(function).parameters) <= 12 + 1  # **fields

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepsep.cli.options import ReadingOptions
 from deepsep.table import read_table
 from deepsep.table.opened import OpenFiles, open_files
+from deepsep.table.reading_settings import Reading
 from deepsep.table.text import load_bytes, read_text
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deepsep.cli.console import Console
 
 
-def read_answers(out: Console, file: Path, reading: ReadingOptions, *, id: str | None) -> pd.DataFrame:
+def read_answers(out: Console, file: Path, reading: Reading, *, id: str | None) -> pd.DataFrame:
     """Read a table in which an answer is missing only where the cell is empty.
 
     In other tables the usual words mean a missing value, but in a survey "None" is an answer. Numbers stay numbers.
@@ -25,7 +25,7 @@ def read_answers(out: Console, file: Path, reading: ReadingOptions, *, id: str |
 
     from deepsep.table.column_types import MISSING
 
-    table = open_files(file, reading.reading)
+    table = open_files(file, reading)
     frame = read_table(table, id=id)
     kept: dict[str, int] = {}
     lost: dict[str, int] = {}
@@ -61,11 +61,11 @@ def _raw_cells(table: OpenFiles) -> dict[str, pd.Series[Any]]:
     return {str(name): frame[name] for name in frame}
 
 
-def text_cells(file: Path, reading: ReadingOptions) -> pd.DataFrame:
+def text_cells(file: Path, reading: Reading) -> pd.DataFrame:
     """Return a small table with every cell as text, "" where it is empty, whatever the words and numbers in it."""
     import pandas as pd
 
-    table = open_files(file, reading.reading)
+    table = open_files(file, reading)
     if table.kind == "excel":
         frame = pd.concat([file.cells for file in table.tables])
     else:

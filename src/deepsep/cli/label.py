@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deepsep.cli.console import Console, console
-from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes_training_options
+from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes_options
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.cli.training import Training
 
 
-@takes_training_options(without=("on", "prefer", "weight", "label_weight"))
+@takes_options(without=("on", "prefer", "weight", "label_weight"))
 def label(
     output: Annotated[
         Path,

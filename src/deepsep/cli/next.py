@@ -16,17 +16,17 @@ from deepsep.cli.options import (
     Label,
     ModelFolder,
     Quiet,
-    ReadingOptions,
     Seed,
     TableFiles,
-    takes_reading_options,
+    takes_options,
 )
+from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@takes_reading_options()
+@takes_options()
 def next_(
     model: ModelFolder,
     table: TableFiles,
@@ -42,7 +42,7 @@ def next_(
     label: Label = None,
     seed: Seed = 0,
     *,
-    reading: ReadingOptions,
+    reading: Reading,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -74,7 +74,7 @@ def next_(
         label = label or label_of(fitted) or "label"
         _check_target(output, label)
         known = _known_labels(model)
-        rows = open_files(list(table), reading.reading)
+        rows = open_files(list(table), reading)
         names = rows.names
         if id is not None:
             find_column(names, id, "id column")

@@ -176,13 +176,9 @@ class TableFile:
         integers = pc.cast(pc.utf8_trim_whitespace(table[id]), pa.int64())
         return table.set_column(table.column_names.index(id), id, integers)
 
-    def has_more_rows(self, rows: int) -> bool:
-        """Whether there are more rows than this; of a text file, the lines below the header count until it is read."""
-        return self.most_rows > rows
-
     @property
-    def most_rows(self) -> int:
-        """The number of rows; of a text file, that of the lines below the header, until they are counted."""
+    def rows_at_most(self) -> int:
+        """The number of rows; of a text file, that of the lines below the header, until its rows are counted."""
         return self.form.n_lines - 1 if self.form is not None and self.n_rows is None else self.n_rows or 0
 
     def id_type(self, name: str) -> Any:

@@ -46,10 +46,6 @@ class OpenFiles:
         """Whether they can be read batch by batch: Excel and SPSS files cannot."""
         return self.kind not in ("excel", "spss")
 
-    def has_more_rows(self, rows: int) -> bool:
-        """Whether there are more rows than this; of text files, the lines below the headers count."""
-        return sum(table.most_rows for table in self.tables) > rows
-
 
 Opened = OpenFiles | Query
 

@@ -9,7 +9,7 @@ from deepsep.errors import DataError, Setting
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How the files of a table are read.
+    """Settings of how the files of a table are read.
 
     Parameters
     ----------

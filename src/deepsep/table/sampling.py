@@ -96,7 +96,7 @@ def has_more_rows(source: Named | Opened, rows: int) -> bool:
     """Whether a table has more rows than this, and can be read batch by batch: Excel and SPSS files cannot."""
     opened = open_table(source)
     if isinstance(opened, OpenFiles):
-        return opened.in_parts and opened.has_more_rows(rows)
+        return opened.in_parts and sum(table.rows_at_most for table in opened.tables) > rows
     with open_reader(opened.database) as connection:
         return QueryTable(connection, opened.sql).n_rows > rows
 

@@ -37,8 +37,9 @@ class Source(Protocol):
     ) -> Iterator[tuple[Any, float]]:
         """Yield Arrow tables or DataFrames of at most so many rows, each with the share of the source read so far."""
 
-    def has_more_rows(self, rows: int) -> bool:
-        """Whether there are more rows than this."""
+    @property
+    def rows_at_most(self) -> int:
+        """The number of rows; of a text file, that of the lines below the header, until its rows are counted."""
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers."""
@@ -101,9 +102,10 @@ class SomeRows:
             else:
                 yield batch[kept].reset_index(drop=True).assign(**{NUMBER: numbers})[list(columns)], share
 
-    def has_more_rows(self, rows: int) -> bool:
-        """Whether there are more rows than this."""
-        return self.table.has_more_rows(rows + self.n_without)
+    @property
+    def rows_at_most(self) -> int:
+        """The number of rows, as far as the source knows its own."""
+        return max(self.table.rows_at_most - self.n_without, 0)
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers."""
