@@ -7,14 +7,14 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed-dev
 TORCH  := torch==2.13.0
 
-# Tests run in one process more than there are cores, as some of them wait, so the BLAS inside each process must not
-# start threads of its own.
+# Tests run in as many processes as there are cores, so the BLAS inside each must not start threads of its own. A file
+# stays in one process, where its tests share what they have fitted.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
-PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest --dist worksteal -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest --dist loadfile -n $(shell $(PYTHON) -c "import os; print(os.cpu_count() or 1)")
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test coverage slow check lint types doctest docs format bench results constraints clean
+.PHONY: help demo quick test infra coverage slow check lint types doctest docs format bench results constraints clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,17 +25,20 @@ demo: $(VENV)/.installed  ## a few labels, a model and a report, on real foods
 test: $(READY)  ## run the fast tests, on all cores
 	$(PYTEST)
 
+infra: $(READY)  ## run the tests with databases, clusters, a browser, terminals, and kills
+	$(PYTEST) -m "infra and not slow"
+
 quick: $(READY)  ## run a part of the fast tests
 	$(PYTEST) tests/test_layers.py tests/test_labels.py tests/test_read_table.py \
 	  tests/test_check_table.py tests/test_solver.py tests/test_networks.py
 
-coverage: $(READY)  ## run the fast tests and show which lines they miss
-	$(PYTEST) --cov=deepsep --cov-report=term-missing:skip-covered
+coverage: $(READY)  ## run both of these and show which lines they miss
+	$(PYTEST) -m "not slow" --cov=deepsep --cov-report=term-missing:skip-covered
 
 slow: $(READY)  ## run the slow tests
 	$(PYTEST) -m slow
 
-check: lint types test doctest docs  ## all that CI runs
+check: lint types test infra doctest docs  ## all that CI runs
 
 lint: $(READY)  ## ruff: rules and formatting
 	$(BIN)/ruff check

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from sklearn.ensemble import RandomForestClassifier
 
-from pretraining.generator.batch import FAMILIES, draw_batch
+from pretraining.generator.batch import FAMILIES, PRIORS, draw_batch
 
 
 class Difficulty(NamedTuple):
@@ -33,12 +33,28 @@ class Difficulty(NamedTuple):
 
 
 def difficulty(
-    family: str | None, *, tables: int, labels: int, columns: int, seed: int, trees: int = 100, asked: int = 400
+    family: str | None,
+    *,
+    tables: int,
+    labels: int,
+    columns: int,
+    seed: int,
+    trees: int = 100,
+    asked: int = 400,
+    prior: str = "first",
 ) -> Difficulty:
     """Fit a forest to `labels` rows of every table, and score it on `asked` others."""
     generator, choices = torch.Generator().manual_seed(seed), random.Random(seed)
     batch = draw_batch(
-        tables, labels, asked, columns, generator=generator, choices=choices, family=family, share_of_components=0
+        tables,
+        labels,
+        asked,
+        columns,
+        generator=generator,
+        choices=choices,
+        share_of_components=0,
+        family=family,
+        prior=prior,
     )
     majority, forest = [], []
     for values, classes in zip(batch.values.numpy(), batch.classes.numpy(), strict=True):
@@ -55,11 +71,17 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=1000)
     parser.add_argument("--columns", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--prior", choices=list(PRIORS), default="second")
     options = parser.parse_args()
     print("family     classes  majority  forest  errors avoided: quartiles    no gain")
     for name in FAMILIES:
         found = difficulty(
-            name, tables=options.tables, labels=options.labels, columns=options.columns, seed=options.seed
+            name,
+            tables=options.tables,
+            labels=options.labels,
+            columns=options.columns,
+            seed=options.seed,
+            prior=options.prior,
         )
         gain = found.relative_gain
         quartiles = " ".join(f"{100 * q:5.0f}" for q in np.quantile(gain, [0.25, 0.5, 0.75]))

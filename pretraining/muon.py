@@ -16,8 +16,9 @@ def orthogonal(matrices: Tensor) -> Tensor:
         x = x.transpose(1, 2)
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(5):
+        # x <- 3.4445 x + (-4.775 g + 2.0315 g g) x, in three launches
         gram = x @ x.transpose(1, 2)
-        x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=-4.775, alpha=2.0315), x, beta=3.4445)
     out: Tensor = x.transpose(1, 2) if tall else x
     return out.to(matrices.dtype)
 

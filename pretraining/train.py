@@ -1,9 +1,12 @@
-"""Trains the in-context network on synthetic tables.
+"""Trains the in-context network on synthetic tables, in one schedule over as many runs as it takes.
 
-    python -m pretraining.train --minutes 9 --start CHECKPOINT --out FOLDER --tables FOLDER_OF_ENCODED_TABLES
+    python -m pretraining.train --minutes 9 --schedule 4e6 --out FOLDER      # the first run
+    python -m pretraining.train --minutes 9 --resume FOLDER                  # the next; and again, until it is through
 
-A run restarts from weights alone (a file, or the folder of an earlier run): the optimiser warms up again. It writes
-the weights and their moving average every minute, and a line of JSON to `log.jsonl` every ten seconds.
+A schedule has one warm-up, a constant rate, and one decay, measured in synthetic tables. Every batch has a number and
+its own seed, so that the tables do not depend on where one run ends and the next begins. `--start` takes weights alone
+and begins a schedule of its own. A run writes its state and weights every minute, and a line of JSON to `log.jsonl`
+every ten seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import random
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,13 +32,29 @@ from deepsep.networks.in_context_network import (
     load_network,
     save_network,
 )
+from pretraining import checkpoint
 from pretraining.evaluate import Protocol, evaluate, read_tables, report, summary
-from pretraining.generator import Batch, draw_batch
+from pretraining.generator import PRIORS, Batch, draw_batch
 from pretraining.muon import Muon
+from pretraining.speed import Graphs, WorkingCopy, attend_explicitly, compile_blocks, interpret_blocks, profile
 
 AVERAGE_DECAY = 0.999
 WARM_UP_STEPS = 300
 LOG_SECONDS, SAVE_SECONDS = 10, 60
+# What a schedule keeps from its first run to its last, with defaults; and how far it has come.
+SCHEDULE: dict[str, Any] = {
+    "schedule": None,
+    "seed": 0,
+    "prior": "first",
+    "lr": 7e-4,
+    "decay_from": 1.0,
+    "optimizer": "adamw",
+    "batch": 1.0,
+    "half": False,
+    "wide": False,
+    "tiny": False,
+}
+COUNTS = ("seen", "began", "step_number", "skipped")
 
 
 class Shape(NamedTuple):
@@ -61,6 +80,7 @@ SHAPES = [
     Shape(3072, 128, 12, 16, 0.7),
     Shape(3072, 128, 40, 8, 0.7),
 ]
+WIDE_SHAPES = [Shape(256, 128, 160, 18, 0.7), Shape(384, 128, 250, 8, 0.5)]
 TINY_SHAPES = [Shape(32, 16, 6, 8), Shape(48, 16, 3, 6), Shape(96, 16, 40, 4)]
 TINY_SIZES = Sizes(width=16, inducing=8, column_blocks=1, row_blocks=2, context_blocks=2, context_heads=2)
 
@@ -108,25 +128,43 @@ class Trainer:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.generator = torch.Generator(self.device).manual_seed(options.seed)
-        self.choices = random.Random(options.seed)
+        self.settings = {name: getattr(options, name) for name in SCHEDULE}
+        self.seed, self.prior = options.seed, options.prior
+        self.generator = torch.Generator(self.device)
         torch.manual_seed(options.seed)
         self.network, self.seen = InContextNetwork(TINY_SIZES if options.tiny else None), 0
         average: InContextNetwork = self.network
-        if options.start:
+        state = checkpoint.load(_state_in(options.resume)) if options.resume else None
+        if state:
+            self.network = average = InContextNetwork(Sizes(**state["sizes"]))
+        elif options.start:
             self.network, self.seen = load_network(_in_folder(options.start, "weights.safetensors"))
             average, _ = load_network(_in_folder(options.start, "average.safetensors"))
+        self.began = self.seen  # where the schedule began
+        self.step_number = self.skipped = 0
         self.network = self.network.to(self.device).train()
         self.names = [name for name, _ in self.network.named_parameters()]
         self.parameters: list[Tensor] = list(self.network.parameters())
         self.average = [value.detach().clone().to(self.device) for value in average.parameters()]
         self.optimisers = _optimisers(self.network, options, fused=self.device.type == "cuda")
+        if state:
+            self._restore(state)
+        self.copy = WorkingCopy(self.network, torch.bfloat16) if options.half else None
+        # The network that passes run through.
+        self.working = self.copy.network if self.copy else self.network
+        self.low = options.half or self.device.type == "cuda"
+        self.graphs = Graphs(self._passes, list(self.working.parameters())) if options.graphs else None
 
-    def draw(self, shape: Shape) -> Batch:
-        context, asked, columns, tables, _ = shape
+    def draw(self, shapes: list[Shape], number: int) -> Batch:
+        """Draw batch `number` of the schedule, whichever run comes to it."""
+        dice = random.Random(1_000_003 * self.seed + number)
+        self.generator.manual_seed(dice.getrandbits(62))
+        context, asked, columns, tables, _ = dice.choices(shapes, [shape.weight for shape in shapes])[0]
         while True:
             try:
-                return draw_batch(tables, context, asked, columns, generator=self.generator, choices=self.choices)
+                return draw_batch(
+                    tables, context, asked, columns, generator=self.generator, choices=dice, prior=self.prior
+                )
             except torch.linalg.LinAlgError:  # type: ignore[attr-defined]
                 # Principal components of one table in millions do not converge: other tables take their place.
                 continue
@@ -135,13 +173,22 @@ class Trainer:
         """Forward and backward pass."""
         tables, _, columns = batch.values.shape
         identities = draw_identities(tables, columns, self.network.sizes, generator=self.generator)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            prediction = self.network(batch.values, batch.labels, batch.n_classes, identities, batch.spectrum)
-        loss = loss_of(prediction, batch)
-        for parameter in self.parameters:
-            parameter.grad = None
-        torch.autograd.backward(loss.total)
+        if self.graphs:
+            loss = self.graphs(batch, identities)
+        else:
+            for parameter in self.working.parameters():
+                parameter.grad = None
+            loss = self._passes(batch, identities)
+        if self.copy:
+            self.copy.return_gradients()
         return loss
+
+    def _passes(self, batch: Batch, identities: Tensor) -> Loss:
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low):
+            prediction = self.working(batch.values, batch.labels, batch.n_classes, identities, batch.spectrum)
+        loss = loss_of(prediction, batch)
+        torch.autograd.backward(loss.total)
+        return Loss(*(part.detach() for part in loss))
 
     def step(self, lr: float) -> None:
         """Move the weights, and their average after them."""
@@ -151,11 +198,31 @@ class Trainer:
             optimiser.step()
         with torch.no_grad():
             torch._foreach_lerp_(self.average, self.parameters, 1 - AVERAGE_DECAY)
+        if self.copy:
+            self.copy.follow()
 
     def save(self, folder: Path) -> None:
         save_network(folder / "weights.safetensors", self.network, tables_seen=self.seen)
         average = dict(zip(self.names, self.average, strict=True))
         save_network(folder / "average.safetensors", self.network, tables_seen=self.seen, state=average)
+        state = {
+            "settings": self.settings,
+            "sizes": asdict(self.network.sizes),
+            **{name: getattr(self, name) for name in COUNTS},
+            "weights": dict(self.network.state_dict()),
+            "average": average,
+            "optimisers": [optimiser.state_dict() for optimiser in self.optimisers],
+        }
+        checkpoint.save(folder / "checkpoint", state)
+
+    def _restore(self, state: checkpoint.State) -> None:
+        for name in COUNTS:
+            setattr(self, name, state[name])
+        self.network.load_state_dict(state["weights"])
+        for average, name in zip(self.average, self.names, strict=True):
+            average.copy_(state["average"][name])
+        for optimiser, each in zip(self.optimisers, state["optimisers"], strict=True):
+            optimiser.load_state_dict(each)
 
     def averaged(self) -> InContextNetwork:
         """Return a network of its own with the average, whose blocks are not compiled: evaluation has many shapes."""
@@ -166,6 +233,10 @@ class Trainer:
 
 def _in_folder(start: Path, name: str) -> Path:
     return start / name if start.is_dir() else start
+
+
+def _state_in(folder: Path) -> Path:
+    return folder if (folder / checkpoint.MANIFEST).exists() else folder / "checkpoint"
 
 
 def _optimisers(network: InContextNetwork, options: argparse.Namespace, *, fused: bool) -> list[torch.optim.Optimizer]:
@@ -184,24 +255,6 @@ def _optimisers(network: InContextNetwork, options: argparse.Namespace, *, fused
     return found
 
 
-def compile_blocks(network: InContextNetwork, mode: str) -> None:
-    """Compile the blocks: all of one kind share their code, so this is much faster than compiling the network."""
-    if mode == "none":
-        return
-    import torch._dynamo
-
-    torch._dynamo.config.recompile_limit = 64
-    torch._dynamo.config.accumulated_recompile_limit = 1024
-    for block in [*network.column_blocks, *network.row_blocks, *network.context_blocks]:
-        block.compile(dynamic=mode == "dynamic")
-
-
-def interpret_blocks(network: InContextNetwork) -> None:
-    """Undo `compile_blocks`."""
-    for block in [*network.column_blocks, *network.row_blocks, *network.context_blocks]:
-        block._compiled_call_impl = None
-
-
 def try_shapes(trainer: Trainer, shapes: list[Shape]) -> list[Shape]:
     """Run every shape once, so that what fails fails now; a shape too large for the memory is halved until it fits."""
     fitting = []
@@ -209,7 +262,7 @@ def try_shapes(trainer: Trainer, shapes: list[Shape]) -> list[Shape]:
         begin = time.perf_counter()
         while True:
             try:
-                trainer.backward(trainer.draw(shape))
+                trainer.backward(trainer.draw([shape], 0))
                 break
             except torch.OutOfMemoryError:
                 if shape.tables < 2:
@@ -218,64 +271,11 @@ def try_shapes(trainer: Trainer, shapes: list[Shape]) -> list[Shape]:
             # Out of the except clause: the traceback held on to the tensors.
             torch.cuda.empty_cache()
             print(f"out of memory: trying {shape}", flush=True)
-        _wait(trainer.device)
+        if trainer.device.type == "cuda":
+            torch.cuda.synchronize()
         fitting.append(shape)
         print(f"{_words(shape)}: ready after {time.perf_counter() - begin:.1f} s", flush=True)
     return fitting
-
-
-def profile(trainer: Trainer, shapes: list[Shape], options: argparse.Namespace) -> None:
-    """Print milliseconds per step of every shape, and tables per second, eager and compiled."""
-    for mode in dict.fromkeys(["none", options.compile]):
-        compile_blocks(trainer.network, mode)
-        print(
-            f"compile: {mode}\ncontext asked columns tables   generator   network  optimiser      step  tables/s",
-            flush=True,
-        )
-        spent = made = 0.0
-        for shape in shapes:
-            begin = time.perf_counter()
-            trainer.backward(trainer.draw(shape))
-            _wait(trainer.device)
-            first = time.perf_counter() - begin
-            batch = trainer.draw(shape)
-            times = [
-                _milliseconds(trainer.device, lambda s=shape: trainer.draw(s)),
-                _milliseconds(trainer.device, lambda b=batch: trainer.backward(b)),
-                _milliseconds(trainer.device, lambda: trainer.step(0.0)),
-                _milliseconds(trainer.device, lambda s=shape: _whole_step(trainer, s)),
-            ]
-            spent, made = spent + shape.weight * times[3] / 1000, made + shape.weight * shape.tables
-            memory = torch.cuda.max_memory_allocated() / 2**30 if trainer.device.type == "cuda" else 0
-            print(
-                f"{shape.context:7} {shape.asked:5} {shape.columns:7} {shape.tables:6} {times[0]:8.1f} ms"
-                f" {times[1]:6.1f} ms {times[2]:7.1f} ms {times[3]:6.1f} ms {1000 * shape.tables / times[3]:9.0f}"
-                f"   (first {first:.1f} s, {memory:.1f} GiB at most so far)",
-                flush=True,
-            )
-        steps = sum(shape.weight for shape in shapes)
-        print(f"in all: {1000 * spent / steps:.1f} ms per step, {made / spent:.0f} tables per second", flush=True)
-
-
-def _whole_step(trainer: Trainer, shape: Shape) -> None:
-    trainer.backward(trainer.draw(shape))
-    torch.nn.utils.clip_grad_norm_(trainer.parameters, 1.0)
-    trainer.step(0.0)
-
-
-def _milliseconds(device: torch.device, call: object, repeats: int = 4) -> float:
-    assert callable(call)
-    _wait(device)
-    begin = time.perf_counter()
-    for _ in range(repeats):
-        call()
-    _wait(device)
-    return 1000 * (time.perf_counter() - begin) / repeats
-
-
-def _wait(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize()
 
 
 def _words(shape: Shape) -> str:
@@ -289,16 +289,17 @@ def learning_rate(lr: float, step: int, progress: float, decay_from: float) -> f
 
 
 def train(options: argparse.Namespace) -> None:
-    """Train until the minutes are over; they include everything from the first line on."""
+    """Train until the minutes are over, which include everything from the first line on, or the schedule is."""
     begin = time.perf_counter()
     torch.set_float32_matmul_precision("high")
     trainer = Trainer(options)
     device = trainer.device
-    shapes = [
-        s._replace(tables=max(1, round(s.tables * options.batch))) for s in (TINY_SHAPES if options.tiny else SHAPES)
-    ]
+    shapes = TINY_SHAPES if options.tiny else SHAPES + WIDE_SHAPES * options.wide
+    shapes = [shape._replace(tables=max(1, round(shape.tables * options.batch))) for shape in shapes]
+    attend_explicitly(trainer.working, options.explicit)
+    compile_blocks(trainer.working, options.compile if device.type == "cuda" else "none")
     if options.profile:
-        return profile(trainer, shapes, options)
+        return profile(trainer, shapes)
 
     options.out.mkdir(parents=True, exist_ok=True)
     log = (options.out / "log.jsonl").open("a")
@@ -321,33 +322,37 @@ def train(options: argparse.Namespace) -> None:
         return seconds
 
     # Time for the last evaluation and for saving must be left.
-    reserve = (1.3 * measure("before") + 3 if options.evaluate_first else 40.0) if tables else 1.0
+    reserve = (1.3 * measure("before") + 3 if options.evaluate_first else 40.0) if tables else 3.0
     if options.tiny:
         reserve = 0.0
-    compile_blocks(trainer.network, options.compile if device.type == "cuda" else "none")
     try:
         shapes = try_shapes(trainer, shapes)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        if options.compile == "none":
+        if options.compile == "none" and not trainer.graphs:
             raise
-        print(f"compiling failed, running the blocks as they are: {error!r}"[:2000], flush=True)
-        interpret_blocks(trainer.network)
+        print(f"compiling or recording failed, running the blocks as they are: {error!r}"[:2000], flush=True)
+        interpret_blocks(trainer.working)
+        trainer.graphs = None
         shapes = try_shapes(trainer, shapes)
 
     start = time.perf_counter()
     end = begin + 60 * options.minutes - reserve
     print(f"training from {start - begin:.0f} s to {end - begin:.0f} s", flush=True)
-    weights = [shape.weight for shape in shapes]
     on_host = torch.zeros((), pin_memory=device.type == "cuda")
-    step = skipped = tables_since = steps_since = 0
     sums = torch.zeros(len(Loss._fields) + 1, device=device)
+    steps_before, tables_since, steps_since = trainer.step_number, 0, 0
     logged = saved = start
-    shape = trainer.choices.choices(shapes, weights)[0]
-    batch = trainer.draw(shape)
+    batch = trainer.draw(shapes, trainer.step_number + trainer.skipped)
     while (now := time.perf_counter()) < end:
-        lr = learning_rate(options.lr, step, (now - start) / max(1e-9, end - start), options.decay_from)
+        # A schedule goes by tables; without one, this run is all there is, and goes by the clock.
+        passed = (
+            (trainer.seen - trainer.began) / options.schedule if options.schedule else (now - start) / (end - start)
+        )
+        if passed >= 1:
+            break
+        lr = learning_rate(options.lr, trainer.step_number, passed, options.decay_from)
         loss = trainer.backward(batch)
         norm = torch.nn.utils.clip_grad_norm_(trainer.parameters, 1.0)
         # Whether the gradient is finite must be known here, before the weights move. The next batch is queued in the
@@ -355,24 +360,23 @@ def train(options: argparse.Namespace) -> None:
         on_host.copy_(norm, non_blocking=True)
         ready = torch.cuda.current_stream().record_event() if device.type == "cuda" else None
         tables_in_batch = len(batch.values)
-        shape = trainer.choices.choices(shapes, weights)[0]
-        batch = trainer.draw(shape)
+        batch = trainer.draw(shapes, trainer.step_number + trainer.skipped + 1)
         if ready:
             ready.synchronize()
         if math.isfinite(on_host.item()):
             trainer.step(lr)
-            sums += torch.stack([*(part.detach() for part in loss), norm])
-            step, trainer.seen = step + 1, trainer.seen + tables_in_batch
+            sums += torch.stack([*loss, norm])
+            trainer.step_number, trainer.seen = trainer.step_number + 1, trainer.seen + tables_in_batch
             steps_since, tables_since = steps_since + 1, tables_since + tables_in_batch
         else:
-            skipped += 1
+            trainer.skipped += 1
         if now - logged > LOG_SECONDS and steps_since:
             means = dict(zip([*Loss._fields, "norm"], (sums / steps_since).tolist(), strict=True))
             line = {
                 "event": "training",
                 "seconds": round(now - begin, 1),
-                "step": step,
-                "skipped": skipped,
+                "step": trainer.step_number,
+                "skipped": trainer.skipped,
                 "seen": trainer.seen,
                 "tables_per_second": round(tables_since / (now - logged), 1),
                 "step_ms": round(1000 * (now - logged) / steps_since, 2),
@@ -382,10 +386,11 @@ def train(options: argparse.Namespace) -> None:
             write(line)
             speed = f"{line['step_ms']:.1f} ms  {line['tables_per_second']:.0f} tables/s"
             print(
-                f"{now - begin:5.0f} s  step {step:6}  seen {trainer.seen:9,}  rows {means['rows']:.4f}"
+                f"{now - begin:5.0f} s  step {trainer.step_number:6}  seen {trainer.seen:9,}  rows {means['rows']:.4f}"
                 f"  relative {means['relative']:.4f}  accuracy {100 * means['accuracy']:.2f}"
                 f"  shares {means['shares']:.4f}  interval {means['interval']:.2f}"
-                f"  norm {means['norm']:.2f}  lr {lr:.1e}  {speed}" + (f"  skipped {skipped}" if skipped else ""),
+                f"  norm {means['norm']:.2f}  lr {lr:.1e}  {speed}"
+                + (f"  skipped {trainer.skipped}" if trainer.skipped else ""),
                 flush=True,
             )
             sums.zero_()
@@ -394,31 +399,53 @@ def train(options: argparse.Namespace) -> None:
             trainer.save(options.out)
             saved = now
     trainer.save(options.out)
-    write({"event": "end", "seen": trainer.seen, "steps": step, "seconds": round(time.perf_counter() - begin, 1)})
+    steps = trainer.step_number - steps_before
+    write({"event": "end", "seen": trainer.seen, "steps": steps, "seconds": round(time.perf_counter() - begin, 1)})
     del batch
     if tables:
         measure("after")
-    print(f"done after {time.perf_counter() - begin:.0f} s, {step} steps, {trainer.seen:,} tables seen", flush=True)
+    print(f"done after {time.perf_counter() - begin:.0f} s, {steps} steps, {trainer.seen:,} tables seen", flush=True)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+    """Read the command line; a run that resumes takes over what its schedule began with."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--minutes", type=float, default=9.0, help="of the whole run, evaluation included")
-    parser.add_argument("--start", type=Path, help="weights, or the folder of an earlier run")
-    parser.add_argument("--out", type=Path, default=Path("results/pretraining"))
+    parser.add_argument("--minutes", type=float, default=9.0, help="of this run, evaluation included")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--start", type=Path, help="weights, or the folder of an earlier run: a new schedule from there")
+    where.add_argument("--resume", type=Path, help="the folder of an earlier run: the next part of its schedule")
+    parser.add_argument("--out", type=Path, help="results/pretraining, or the folder that is resumed")
     parser.add_argument("--tables", type=Path, help="folder of encoded tables to measure accuracy on")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--lr", type=float, default=7e-4)
-    parser.add_argument("--decay-from", type=float, default=1.0, help="share of the run; 1: the rate stays")
-    parser.add_argument("--optimizer", choices=["adamw", "muon"], default="adamw")
-    parser.add_argument("--batch", type=float, default=1.0, help="multiplies the tables of every shape")
+    parser.add_argument("--schedule", type=float, help="synthetic tables in all runs; without it, one run by the clock")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--prior", choices=list(PRIORS), help="which mixture of families the tables come from")
+    parser.add_argument("--lr", type=float)
+    parser.add_argument("--decay-from", type=float, help="share of the schedule; 1: the rate stays")
+    parser.add_argument("--optimizer", choices=["adamw", "muon"])
+    parser.add_argument("--batch", type=float, help="multiplies the tables of every shape")
+    parser.add_argument("--half", action="store_true", default=None, help="pass through a copy in half precision")
+    parser.add_argument("--wide", action="store_true", default=None, help="tables of 160 and 250 columns as well")
+    parser.add_argument("--tiny", action="store_true", default=None, help="a tiny network, to try the loop")
     parser.add_argument("--compile", choices=["dynamic", "static", "none"], default="dynamic")
     parser.add_argument("--eager", dest="compile", action="store_const", const="none", help="same as --compile none")
+    parser.add_argument("--graphs", action="store_true", help="record the passes of each shape as a CUDA graph")
+    parser.add_argument("--explicit", type=int, default=0, metavar="KEYS", help="write short attention in rows out")
     parser.add_argument("--evaluate-first", action="store_true", help="measure the start as well")
     parser.add_argument("--profile", action="store_true", help="time every shape, and stop")
-    parser.add_argument("--tiny", action="store_true", help="a tiny network and tiny tables, to try the loop")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.graphs and not torch.cuda.is_available():
+        parser.error("--graphs records CUDA graphs, and there is no GPU here: leave it out")
+    options.out = options.out or options.resume or Path("results/pretraining")
+    kept = SCHEDULE | (checkpoint.facts(_state_in(options.resume))["settings"] if options.resume else {})
+    for name, value in kept.items():
+        given = getattr(options, name)
+        if given is None:
+            setattr(options, name, value)
+        elif options.resume and given != value and name != "schedule":
+            parser.error(f"--{name.replace('_', '-')} is {value} in {options.resume}: leave it out, or use --start")
+    if options.resume and not options.schedule:
+        parser.error(f"{options.resume} was trained by the clock, without --schedule: give one, or use --start")
+    return options
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,5 +1,6 @@
 """Fixtures that several test modules share."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from command_line import run
 from hypothesis import settings
 
+from deepsep import networks
+
 settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
 settings.load_profile("untimed")
 
@@ -15,12 +18,39 @@ settings.load_profile("untimed")
 REPEATED = ("-check_estimator_sparse_matrix]", "(readonly_memmap=True)]", "(readonly_memmap=True,X_dtype=float32)]")
 
 
+CLUSTERS = {"ray", "head", "spark"}  # fixtures that start one
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave repeated checks to the slow tests."""
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
+    """Leave repeated checks to the slow tests, and those with a cluster to the tests with other programs."""
     for item in items:
         if item.name.endswith(REPEATED):
             item.add_marker("slow")
+        if CLUSTERS.intersection(getattr(item, "fixturenames", ())):  # a doctest has none
+            item.add_marker("infra")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def random_in_context_network() -> Iterator[None]:
+    """Give every in-context classifier a tiny network of random weights."""
+
+    def random_network(device: str) -> object:
+        from in_context import random_network  # imports torch
+
+        return random_network(device)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(vars(networks), "pretrained_network", random_network)
+        yield
+
+
+@pytest.fixture
+def shipped_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give in-context classifiers the network of the package, for tests of how well it predicts."""
+    from deepsep.networks.pretrained import pretrained_network
+
+    monkeypatch.setitem(vars(networks), "pretrained_network", pretrained_network)
 
 
 @pytest.fixture

@@ -104,6 +104,7 @@ def test_an_unexpected_error_asks_for_a_report_and_shows_its_traceback_on_demand
     assert "Traceback" in run(*arguments).stderr
 
 
+@pytest.mark.infra
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize(
     ("method", "setting", "sign"),

@@ -182,6 +182,7 @@ def kill_group(process: subprocess.Popen) -> None:
     process.wait()
 
 
+@pytest.mark.infra
 @pytest.mark.slow
 def test_a_run_that_is_killed_several_times_ends_with_the_same_table(table, tmp_path):
     asked = ("--table", table, "--label", "segment", "--labels", "6,9,12", "--shuffles", 3, "--methods", "knn,deepsep")

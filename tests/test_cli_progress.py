@@ -125,6 +125,7 @@ def test_no_bar_without_a_terminal_nor_when_quiet(
     assert [options for options, shows in shown.items() if shows] == [(False, False)]
 
 
+@pytest.mark.infra
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="terminals of POSIX")
 @pytest.mark.parametrize("columns", [80, 40])

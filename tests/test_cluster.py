@@ -69,7 +69,6 @@ def mortal():
     return Mortal
 
 
-@pytest.mark.slow
 def test_a_job_whose_worker_dies_is_done_again(ray, tmp_path):
     for life in range(3):
         (tmp_path / str(life)).touch()
@@ -87,7 +86,6 @@ def test_a_job_whose_worker_dies_is_done_again(ray, tmp_path):
     workers.stop()
 
 
-@pytest.mark.slow
 def test_scored_rows_are_the_same_with_any_number_of_workers_and_after_deaths(ray, tmp_path, monkeypatch):
     X, y = table(2_000)
     frame = pd.DataFrame(X, columns=list("uvwxyz"))
@@ -211,7 +209,6 @@ def head(monkeypatch):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.mark.slow
 def test_a_cluster_on_this_machine_is_joined_if_it_is_named_and_not_disturbed_otherwise(head, tmp_path):
     X, y = table(400)
     frame = pd.DataFrame(X, columns=list("uvwxyz"))
@@ -236,7 +233,6 @@ def test_a_cluster_on_this_machine_is_joined_if_it_is_named_and_not_disturbed_ot
         pd.testing.assert_frame_equal(pd.read_parquet(part), pd.read_parquet(tmp_path / "started" / part.name))
 
 
-@pytest.mark.slow
 def test_more_workers_than_the_cluster_has(ray):
     with pytest.raises(ParameterError, match=r"workers=5, but the Ray cluster has 4 CPUs"), connect(workers=5):
         pass

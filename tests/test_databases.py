@@ -33,7 +33,7 @@ try:
 except ImportError:
     postgres = None
 
-SYSTEMS = ("postgresql", "sqlite", "duckdb")
+SYSTEMS = (pytest.param("postgresql", marks=pytest.mark.infra), "sqlite", "duckdb")
 ROWS = 3_000
 PEOPLE = "select * from people"
 
@@ -297,6 +297,7 @@ def test_a_fit_whose_predictions_are_cut_off_names_the_command_that_writes_the_r
     same(found[found["customer"].isin(predicted["customer"])].reset_index(drop=True), predicted)
 
 
+@pytest.mark.infra
 def test_a_table_that_cannot_be_created_is_refused_before_a_fit(server, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PGPASSWORD", postgres.PASSWORD)
     base = Base("postgresql", server.new_schema())
@@ -375,6 +376,7 @@ def test_numbers_of_a_database_are_numbers(base: Base, model, expected) -> None:
     same(base.scores(), expected)
 
 
+@pytest.mark.infra
 def test_types_that_no_file_has_are_read_as_text(postgresql: Base) -> None:
     odd = (
         "select 1 as id, '10.0.0.1'::inet as a, gen_random_uuid() as b, '{\"x\": 1}'::jsonb as c, interval '1 day' as d"
@@ -474,10 +476,12 @@ def kill_again_and_again(base: Base, model: Path, expected: pd.DataFrame, kills:
     same(base.scores(), expected)
 
 
+@pytest.mark.infra
 def test_a_killed_run_leaves_whole_batches(base: Base, model, expected) -> None:
     kill_again_and_again(base, model, expected, kills=1)
 
 
+@pytest.mark.infra
 @pytest.mark.slow
 def test_ten_killed_runs_lose_nothing_and_write_nothing_twice(base: Base, model, expected) -> None:
     kill_again_and_again(base, model, expected, kills=10)
@@ -494,6 +498,7 @@ score_file(sys.argv[1], Query(sys.argv[2], "select * from people"), sys.argv[3],
 """
 
 
+@pytest.mark.infra
 @pytest.mark.parametrize("base", ["sqlite"], indirect=True)
 def test_a_killed_run_to_a_file_begins_anew(base: Base, model, table, expected, tmp_path) -> None:
     """The rows of a query may have changed since."""
@@ -654,6 +659,7 @@ def test_queries_in_the_words_of_duckdb(base: Base, sql) -> None:
     assert len(read_table(base.query(f"{sql} -- all\n;"), id="customer")) == ROWS
 
 
+@pytest.mark.infra
 def test_a_column_that_occurs_twice(postgresql: Base, model) -> None:
     with pytest.raises(DataError, match="the query repeats 1 column names"):
         score_query(model, postgresql.query("select *, 1 as age from people"), "scores", id="customer")
@@ -692,6 +698,7 @@ def test_a_table_in_another_schema(base: Base, model, expected) -> None:
     base.do("drop schema other cascade")
 
 
+@pytest.mark.infra
 def test_reading_cannot_write(postgresql: Base, model) -> None:
     postgresql.do("create function wipe() returns bigint language sql as 'delete from people returning 1::bigint'")
     with pytest.raises(DataError, match="read-only transaction"):
@@ -793,6 +800,7 @@ def test_a_file_whose_name_looks_like_an_address(tmp_path, monkeypatch) -> None:
         assert Address.of(name) == Address("sqlite", name)
 
 
+@pytest.mark.infra
 def test_a_missing_or_wrong_password(server, model, monkeypatch) -> None:
     monkeypatch.delenv("PGPASSWORD", raising=False)
     for password in (None, "guess"):
@@ -806,6 +814,7 @@ def test_a_missing_or_wrong_password(server, model, monkeypatch) -> None:
     assert read_table(Query(server.anna, "select 1 as a")).shape == (1, 1)
 
 
+@pytest.mark.infra
 def test_a_server_that_does_not_answer(server, model) -> None:
     nowhere = "postgresql://postgres@127.0.0.1:1/postgres"
     result = run("score", model, "--from", nowhere, "--query", "select 1 as a", "--id", "a", "--to", "scores")
@@ -822,6 +831,7 @@ def cut_connections(server) -> None:
     )
 
 
+@pytest.mark.infra
 def test_a_connection_that_is_cut_leaves_whole_batches(postgresql: Base, server, model, expected) -> None:
     def cut(done: int, share: float) -> None:
         if done == 1_500:
@@ -835,6 +845,7 @@ def test_a_connection_that_is_cut_leaves_whole_batches(postgresql: Base, server,
     same(postgresql.scores(), expected)
 
 
+@pytest.mark.infra
 def test_a_connection_that_is_cut_between_rows(postgresql: Base, server) -> None:
     with open_reader(postgresql.address) as connection:
         pieces = connection.stream("select repeat('x', 1000) as t from generate_series(1, 200000)", 1_000)
@@ -844,6 +855,7 @@ def test_a_connection_that_is_cut_between_rows(postgresql: Base, server) -> None
             list(pieces)
 
 
+@pytest.mark.infra
 def test_a_full_disk_of_the_server(server, model, table) -> None:
     """Predictions go to a tablespace on a file system of one megabyte."""
     place = server.folder / "small"
@@ -884,6 +896,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.infra
 @pytest.mark.parametrize("base", ["sqlite"], indirect=True)
 def test_a_file_that_another_program_writes_to(base: Base, model, expected, monkeypatch) -> None:
     monkeypatch.setattr("deepsep.databases.sqlite.PATIENCE", 0)
@@ -906,6 +919,7 @@ app()
 """
 
 
+@pytest.mark.infra
 @pytest.mark.parametrize("base", ["sqlite", "duckdb"], indirect=True)
 def test_a_file_that_cannot_grow(base: Base, model, table, expected) -> None:
     base.put(several(table, 20))
@@ -964,6 +978,7 @@ def test_a_missing_driver_is_named(module, package, tmp_path, monkeypatch) -> No
         read_table(Query(address, "select 1"))
 
 
+@pytest.mark.infra
 def test_two_runs_at_once_write_nothing_twice(postgresql: Base, model, expected) -> None:
     def run_another(done: int, share: float) -> None:
         if done == 500:
@@ -1135,6 +1150,7 @@ print("done", flush=True)
 """
 
 
+@pytest.mark.infra
 def test_a_killed_run_of_a_file_leaves_whole_batches(base: Base, model, table, expected, tmp_path) -> None:
     file, chance = write(table, tmp_path / "people.parquet"), random.Random(0)
     while not score_and_kill(base, model, chance, FILE_CHILD, file):

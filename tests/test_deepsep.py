@@ -544,23 +544,6 @@ def test_bad_settings(settings, words):
         DeepSep(**settings).fit(X_GOOD, Y_GOOD)
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "words"),
-    [
-        (X_GOOD, np.full(60, None), "none of the 60 rows"),
-        (X_GOOD, np.where(Y_GOOD == "amber", "amber", None), "one class"),
-        (X_GOOD, np.where(np.arange(60) % 2, 1, -1), "-1 and 1 only"),
-        (np.where(np.arange(6) == 2, np.nan, X_GOOD), Y_GOOD, "row 0, column 2"),
-        (np.ones((60, 6)), Y_GOOD, "constant"),
-        (pd.DataFrame({"city": ["x", "y"] * 30, "age": range(60)}), Y_GOOD, "'city'.*deepsep.for_table"),
-        (X_GOOD[:, :, None], Y_GOOD, "dim 3"),
-    ],
-)
-def test_bad_data(X, y, words):
-    with pytest.raises(ValueError, match=words):
-        DeepSep(**QUICK).fit(X, y)
-
-
 def test_few_rows():
     """A class with one label, a batch of one row, and as many classes as labels."""
     X, _, names = segments(100)

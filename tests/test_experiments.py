@@ -222,7 +222,7 @@ def test_a_cell_that_fails_does_not_stop_the_others(tmp_path):
     assert {cell.method for cell in broken.pending} == {"knn"}
 
 
-@pytest.mark.slow
+@pytest.mark.infra
 def test_ray_finds_the_same(tmp_path):
     pytest.importorskip("ray")
     asked = {"methods": ("knn",), "labels": (6,)}

@@ -35,6 +35,9 @@ def small(**settings):
     return InContext(**{"view": "columns", "n_members": 1, "random_state": 0, "device": "cpu"} | settings)
 
 
+accuracy = pytest.mark.usefixtures("shipped_network")
+
+
 @pytest.fixture(scope="module")
 def fitted():
     X, y, truth = table()
@@ -77,6 +80,7 @@ def test_the_order_of_the_rows_does_not_matter(view, context_size):
     np.testing.assert_array_equal(np.sort(order[shuffled.context_]), np.sort(model.context_))
 
 
+@accuracy
 def test_the_order_of_the_columns_and_the_names_of_the_classes_matter_little():
     X, y, truth = table(std=4.0)
     right = (small().fit(X, y).transduction_ == truth)[y < 0].mean()
@@ -88,6 +92,7 @@ def test_the_order_of_the_columns_and_the_names_of_the_classes_matter_little():
     assert (renamed == names[truth])[y < 0].mean() == pytest.approx(right, abs=0.05)
 
 
+@accuracy
 @pytest.mark.parametrize("view", ["columns", "components"])
 def test_duplicated_and_constant_columns_change_little(view):
     X, y, truth = table(std=4.0)
@@ -108,6 +113,7 @@ def test_units_do_not_matter():
 # -- hard tables ---------------------------------------------------------------------------------------------
 
 
+@accuracy
 def test_two_moons_with_six_labels():
     X, truth = make_moons(1006, noise=0.08, random_state=1)
     y = np.full(len(X), -1)
@@ -119,6 +125,7 @@ def test_two_moons_with_six_labels():
     assert (model.transduction_ == truth)[y < 0].mean() > 0.8
 
 
+@accuracy
 def test_one_label_per_class():
     X, y, truth = table(labelled=3, std=1.5)
     with pytest.warns(LabelWarning, match="only one labelled row"):
@@ -127,6 +134,7 @@ def test_one_label_per_class():
     assert (model.transduction_ == truth).mean() > 0.8
 
 
+@accuracy
 def test_no_unlabelled_rows():
     X, _, truth = table(120)
     with pytest.warns(LabelWarning, match="no unlabelled rows"):
@@ -135,6 +143,7 @@ def test_no_unlabelled_rows():
     np.testing.assert_allclose(model.estimated_shares_, 1 / 3, atol=0.1)
 
 
+@accuracy
 @pytest.mark.parametrize("view", ["columns", "components"])
 def test_one_column(view):
     rng = np.random.default_rng(0)
@@ -144,6 +153,7 @@ def test_one_column(view):
     assert (small(view=view).fit(X, y).transduction_ == truth).mean() > 0.9
 
 
+@accuracy
 def test_two_thousand_columns():
     rng = np.random.default_rng(0)
     truth = rng.integers(3, size=150)
@@ -155,6 +165,7 @@ def test_two_thousand_columns():
     assert (model.transduction_ == truth)[y < 0].mean() > 0.9
 
 
+@accuracy
 def test_a_hundred_classes():
     X, y, truth = table(1200, labelled=500, d=8, centres=100, std=0.5)
     model = small(context_size=800).fit(X, y)
@@ -165,6 +176,7 @@ def test_a_hundred_classes():
     assert (model.estimated_shares_interval_[:, 0] <= model.estimated_shares_interval_[:, 1]).all()
 
 
+@accuracy
 def test_values_far_away_and_one_row_that_dwarfs_all_others():
     X, y, truth = table(std=1.5)
     X[-1] = 1e12
@@ -291,6 +303,7 @@ def test_priors_are_the_mean_of_the_probabilities():
         small(priors={0: 0.5, 1: 0.5}).fit(X, y)
 
 
+@accuracy
 def test_shares_are_read_off_the_unlabelled_rows():
     rng = np.random.default_rng(0)
     truth = np.concatenate([np.repeat([0, 1], 15), rng.choice(2, p=[0.8, 0.2], size=600)])
@@ -348,7 +361,7 @@ def test_a_model_of_other_weights_is_refused(fitted, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def weights(tmp_path, monkeypatch):
+def weights(shipped_network, tmp_path, monkeypatch):
     """A copy of the weights in the place of the package's."""
     place = tmp_path / "weights.safetensors"
     shutil.copy(pretrained.WEIGHTS, place)

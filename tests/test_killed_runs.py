@@ -18,6 +18,8 @@ from deepsep.scoring import score_file
 
 PATIENCE = 60  # seconds
 
+pytestmark = pytest.mark.infra
+
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals and process numbers")
 
 

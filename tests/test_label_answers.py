@@ -195,6 +195,7 @@ def die_at(step: int, file: Path) -> None:
     answers.give("2", Answer("blue", "random"))
 
 
+@pytest.mark.infra
 @posix
 def test_killed_at_any_call_of_the_system(tmp_path: Path) -> None:
     file, outcomes = tmp_path / "labels.csv", []

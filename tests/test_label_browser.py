@@ -15,7 +15,10 @@ from deepsep.labelling.background import Background
 from deepsep.labelling.server import Server
 from deepsep.labelling.session import Session
 
-pytestmark = pytest.mark.skipif(browser.find() is None, reason="no Chromium is installed")
+pytestmark = [
+    pytest.mark.infra,
+    pytest.mark.skipif(browser.find() is None, reason="no Chromium is installed"),
+]
 
 HTML = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 STORY = "A long story about a tiger. " * 40

@@ -250,6 +250,7 @@ def lines(file: Path) -> dict[str, str]:
         return {line["customer"]: line["segment"] for line in csv.DictReader(text)}
 
 
+@pytest.mark.infra
 @posix
 def test_a_killed_server_loses_at_most_the_last_answer(tmp_path: Path) -> None:
     table, file = tmp_path / "table.csv", tmp_path / "labels.csv"
@@ -280,6 +281,7 @@ def test_a_killed_server_loses_at_most_the_last_answer(tmp_path: Path) -> None:
     assert len(saved) > 10
 
 
+@pytest.mark.infra
 @posix
 def test_ctrl_c_names_the_file_and_the_next_command_which_works(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(people.parent)
@@ -296,6 +298,7 @@ def test_ctrl_c_names_the_file_and_the_next_command_which_works(people: Path, mo
     assert "Labels in labels.csv: 2 new, 0 known and the same. 32 of 200 rows have one now." in result.stderr
 
 
+@pytest.mark.infra
 @posix
 @pytest.mark.slow
 def test_it_starts_from_nothing_with_row_numbers(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:

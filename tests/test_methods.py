@@ -1,7 +1,7 @@
 """Every method keeps the same contract; test_methods_*.py check what each computes against mathematics."""
 
+import copy
 import random
-import re
 import sys
 import warnings
 
@@ -12,18 +12,17 @@ from rows import segments as make_segments
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_score
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
 import deepsep
-from deepsep import TSVM, Committee, DeepSep, LabelledFold, load, method, methods, save
+from deepsep import Committee, LabelledFold, load, method, methods, save
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.classifiers.network_method import NetworkMethod
-from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
 
 # Short training for every setting of these names that a method has.
 SHORT = {
@@ -46,14 +45,22 @@ SHORT = {
 }
 # The contract of DeepSep and TSVM is tested, in more detail, in files of their own.
 OTHERS = [name for name in methods() if name not in ("deepsep", "tsvm")]
-# Others like them are checked in the fast tests; these take half of the time of all, and are left to the slow ones.
-COSTLY = (
-    *("tri-training", "co-training", "deep-kernel", "triple-gan", "complement-gan", "ladder", "vae-m1", "vae-m2"),
-    *("svm-network", "virtual-adversarial"),
+# One of each base class, and of the classes without one: scikit-learn's checks of all others are slow tests.
+REPRESENTATIVES = (
+    *("committee", "mean-teacher", "entropy-logistic", "label-spreading", "random-forest", "self-training"),
+    "null-category-gp",
 )
 MARK = {"check_classifiers_classes": "uses -1 and 1 as classes, and -1 marks unlabelled rows"}
 REASON = "mini-batches or resampled rows: k copies are met in other company than weight k"
 EQUIVALENCE = {f"check_sample_weight_equivalence_on_{kind}_data": REASON for kind in ("dense", "sparse")}
+
+
+BIG_LEAVES = "30 rows are too few for leaves of the default size: it may say the largest class of all rows"
+UNLEARNED = {
+    "lightgbm": BIG_LEAVES,
+    "xgboost": BIG_LEAVES,
+    "in-context": "its weights are random here; test_in_context.py has the accuracy of those in the package",
+}
 
 
 def short(name, **settings):
@@ -72,9 +79,7 @@ def expected_failures(model):
     return mark | EQUIVALENCE if draws else mark
 
 
-@parametrize_with_checks(
-    [short(name) for name in OTHERS if name not in COSTLY], expected_failed_checks=expected_failures
-)
+@parametrize_with_checks([short(name) for name in REPRESENTATIVES], expected_failed_checks=expected_failures)
 def test_scikit_learn_contract(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)
@@ -82,11 +87,17 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("shipped_network")
 @parametrize_with_checks([method(name) for name in OTHERS], expected_failed_checks=expected_failures)
 def test_scikit_learn_contract_with_defaults(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)
         check(estimator)
+
+
+def slow_unless(names):
+    """Return all methods; those that differ in nothing from the ones named are left to the slow tests."""
+    return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in methods()]
 
 
 def segments(n=240, labelled=30):
@@ -117,8 +128,8 @@ def test_it_speaks_as_deepsep_does(fitted):
 
 def test_it_learns(fitted):
     X, _, names, name, model = fitted
-    if name in ("lightgbm", "xgboost"):
-        pytest.skip("30 rows are too few for leaves of the default size: it may say the largest class of all rows")
+    if name in UNLEARNED:
+        pytest.skip(UNLEARNED[name])
     assert (model.predict(X) == names)[30:].mean() > 0.75
     fresh, truth = make_blobs(300, centers=3, n_features=5, cluster_std=2.0, random_state=0)  # the same centres
     assert (model.predict(fresh + 0.01) == np.array(["amber", "blue", "cyan"])[truth]).mean() > 0.75
@@ -132,7 +143,7 @@ def test_same_seed_same_bits_whatever_the_global_state(fitted):
     again = short(name, random_state=0).fit(X, y)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     np.testing.assert_array_equal(again.label_distributions_, model.label_distributions_)
-    short(name).fit(X, y)
+    short(name).fit(X[:60], y[:60])
     np.testing.assert_array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
     assert random.getstate() == before[1]
 
@@ -150,33 +161,11 @@ def test_a_saved_model_predicts_the_same_bits(fitted, tmp_path):
 
 
 def test_settings_changed_after_fit_do_not_change_the_model(fitted):
-    X, y, _, name, _ = fitted
-    model = short(name, random_state=0).fit(X, y)
+    X, *_, model = copy.deepcopy(fitted)
     before = model.predict_proba(X)
-    changes = {"hidden": (3,), "k": 1, "alpha": 0.1, "steps": 1, "standardize": False, "temperature": 9.0}
+    changes = {"hidden": (3,), "n_neighbors": 1, "alpha": 0.1, "steps": 1, "standardize": False, "temperature": 9.0}
     model.set_params(**{key: value for key, value in changes.items() if key in model.get_params()})
     np.testing.assert_array_equal(model.predict_proba(X), before)
-
-
-@pytest.mark.parametrize("name", OTHERS)
-@pytest.mark.parametrize("kind", ["integers", "booleans", "pandas"])
-def test_marks_and_labels(name, kind):
-    X, _, names = segments(120)
-    known = np.arange(120) < 30
-    if kind == "integers":
-        y, classes = np.where(known, (names == "blue") + 5, -1), [5, 6]
-    elif kind == "booleans":
-        y, classes = np.where(known, names == "blue", None), [False, True]
-    else:
-        y, classes = pd.Series(names).where(known).astype("string"), ["amber", "blue", "cyan"]
-        X = pd.DataFrame(X, columns=list("abcde"))
-    model = short(name, random_state=0).fit(X, y)
-    assert model.classes_.tolist() == classes
-    assert set(model.predict(X)) <= set(classes)
-    if kind == "pandas":
-        assert model.feature_names_in_.tolist() == list("abcde")
-        with pytest.raises(ValueError, match="feature names"):
-            model.predict(X.rename(columns={"a": "z"}))
 
 
 @pytest.mark.parametrize("name", [name for name in OTHERS if has_fit_parameter(method(name), "sample_weight")])
@@ -187,7 +176,7 @@ def test_a_row_of_weight_0_is_absent(name):
     doubled, labels = np.concatenate([X, X]), np.concatenate([y, wrong])
     weight = np.repeat([1.0, 0.0], len(X))
     model = short(name, random_state=0).fit(doubled, labels, sample_weight=weight)
-    if name not in ("lightgbm", "xgboost"):
+    if name not in UNLEARNED:
         assert (model.predict(X) == names).mean() > 0.75
     assert model.transduction_[len(X) :].tolist() == wrong.tolist()
 
@@ -204,55 +193,27 @@ def test_without_unlabelled_rows(name):
     assert all(w.filename == __file__ for w in caught if issubclass(w.category, LabelWarning))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # an SVM that the features want scaling
 @pytest.mark.parametrize("name", OTHERS)
-def test_one_label_a_class_and_repeated_rows(name):
+def test_one_label_a_class_repeated_rows_and_one_far_from_all_others(name):
     X, _, names = segments(60)
-    y = np.full(60, None)
-    for label in ("amber", "blue", "cyan"):
-        y[np.flatnonzero(names == label)[0]] = label
-    with pytest.warns(LabelWarning, match="only one labelled row"):
-        model = short(name, random_state=0).fit(np.repeat(X, 3, axis=0), tile(y))
-    assert np.isfinite(model.predict_proba(X)).all()
-    np.testing.assert_allclose(model.label_distributions_.sum(axis=1), 1)
-
-
-def tile(y):
-    """Each row three times, of which the first alone is labelled."""
-    return np.stack([y, np.full(len(y), None), np.full(len(y), None)], axis=1).ravel()
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_row_far_from_all_others(name):
-    X, y, _ = segments(120)
+    first = np.unique(names, return_index=True)[1]
+    y = np.full(180, None)
+    y[3 * first] = names[first]
+    X = np.repeat(X, 3, axis=0)
     X[-1] = 1e6
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # an SVM may say that the features want scaling
+    with pytest.warns(LabelWarning, match="only one labelled row"):
         model = short(name, random_state=0).fit(X, y)
     far = np.concatenate([X[:2], np.full((1, 5), -1e9)])
     for p in (model.label_distributions_, model.predict_proba(far)):
         np.testing.assert_allclose(p.sum(axis=1), 1)
 
 
-X0, Y0, _ = segments(60)
-SPOILT = X0.copy()
-SPOILT[7, 2] = np.nan
-BAD = [
-    (SPOILT, Y0, "row 7, column 2"),
-    (np.where(np.isnan(SPOILT), np.inf, SPOILT), Y0, "infinity"),
-    (X0, np.full(60, None), "label"),
-    (X0, np.where(np.arange(60) < 5, "amber", None), "amber"),
-    (X0, Y0[:50], "60 rows and y has 50"),
-    (np.ones_like(X0), Y0, "constant"),
-    (pd.DataFrame({"age": X0[:, 0], "plan": ["free"] * 60}), Y0, "plan"),
-    (X0[:, 0], Y0, "1D array"),
-    (X0, np.random.default_rng(0).normal(size=60), "class"),
-]
-
-
 EXTREME = np.array([1e150, 1e-150, 1e-30, 1e300, 1.0])
 
 
-@pytest.mark.parametrize("name", methods())
+@pytest.mark.usefixtures("shipped_network")
+@pytest.mark.parametrize("name", slow_unless({"deepsep", "tsvm", *REPRESENTATIVES}))
 def test_features_of_extreme_size(name, tmp_path):
     X, y, _ = make_segments(120, 60, classes=2)
     first = short(name, random_state=0).fit(X, y)
@@ -268,16 +229,6 @@ def test_features_of_extreme_size(name, tmp_path):
         assert far.min() >= 0
     save(model, tmp_path / "model")
     assert load(tmp_path / "model").predict_proba(X * EXTREME).tobytes() == p.tobytes()
-
-
-@pytest.mark.parametrize("name", methods())
-def test_a_monstrous_value_is_named(name):
-    X, y, _ = make_segments(120, 60, classes=2)
-    X[70, 2] = -1e300
-    with pytest.raises(DataError, match=r"column 2 has 1e\+300 in row 70.*Correct the value"):
-        short(name).fit(X, y)
-    with pytest.raises(DataError, match="column 'income'"):
-        short(name).fit(pd.DataFrame(X, columns=["a", "b", "income", "d", "e"]), y)
 
 
 def test_extreme_powers_of_two_change_nothing():
@@ -296,27 +247,6 @@ def test_sparse_features_of_extreme_size():
     np.testing.assert_allclose(thin.predict_proba(sparse.csr_array(X)), dense.predict_proba(X), atol=0.02)
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_bad_data_gives_the_error_that_deepsep_gives(name):
-    for X, y, words in BAD:
-        with pytest.raises(ValueError, match=words) as expected:
-            DeepSep(rounds=0, initial_epochs=1).fit(X, y)
-        with pytest.raises(type(expected.value)) as raised:
-            short(name).fit(X, y)
-        assert str(raised.value) == str(expected.value).replace("DeepSep", type(raised.value).__name__)
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_bad_weights(name):
-    if not has_fit_parameter(method(name), "sample_weight"):
-        with pytest.raises(TypeError, match="sample_weight"):
-            method(name).fit(X0, Y0, sample_weight=np.ones(60))
-        return
-    for weight, words in ((np.full(60, -1.0), "[Nn]egative"), (np.ones(59), "shape"), (Y0 != "amber", "amber")):
-        with pytest.raises(ValueError, match=words):
-            short(name).fit(X0, Y0, sample_weight=weight)
-
-
 @pytest.mark.parametrize("name", [name for name in OTHERS if "estimator" not in method(name).get_params()])
 def test_bad_settings(name):
     for setting, value in method(name).get_params().items():
@@ -325,77 +255,19 @@ def test_bad_settings(name):
         bad = ["nonsense", np.str_("nonsense")]
         if isinstance(value, int | float) and not isinstance(value, bool):
             bad += [-1, np.int64(-1), np.float64(-1.5)]
+        X, y, _ = segments(60)
         for wrong in bad:
             with pytest.raises(ParameterError, match=setting) as raised:
-                method(name, **{setting: wrong}).fit(X0, Y0)
+                method(name, **{setting: wrong}).fit(X, y)
             assert "np." not in str(raised.value)
 
 
-ODD = {"amber": np.float64(0.5), "blue": np.float64(0.5), np.str_("cyan"): np.float64(2.0)}
-CODES = np.where(Y0 == None, -1, (Y0 == "blue") + 5)  # noqa: E711
+# The skeleton makes sparse rows dense for all others.
+SPARSE = {name for name in methods() if short(name)._accept.get("accept_sparse")}
 
 
-@pytest.mark.parametrize(
-    "fail",
-    [
-        lambda: DeepSep(rounds=np.int64(-1)).fit(X0, Y0),
-        lambda: DeepSep(hidden=(np.int64(0), 3)).fit(X0, Y0),
-        lambda: DeepSep(l2=[np.float64(-1)]).fit(X0, Y0),
-        lambda: DeepSep(propensity=np.str_("odds")).fit(X0, Y0),
-        lambda: DeepSep(priors=ODD).fit(X0, Y0),
-        lambda: DeepSep(priors={np.int64(5): np.float64(1)}).fit(X0, CODES),
-        lambda: TSVM(C=np.float64(-1)).fit(X0, Y0),
-        lambda: TSVM(priors=np.array([0.5, 0.5])).fit(X0, Y0),
-        lambda: TSVM().fit(X0, np.full(60, -1)),
-        lambda: TSVM().fit(X0, np.where(CODES == 5, 5, -1)),
-        lambda: TSVM().fit(X0, CODES, sample_weight=CODES != 5),
-        lambda: TSVM().fit(X0, [np.str_("a"), np.int64(3), *[None] * 58]),
-        lambda: LabelledFold(np.int64(1)),
-        lambda: list(LabelledFold(np.int64(40)).split(X0, CODES)),
-        lambda: deepsep.out_of_fold(TSVM(), X0, Y0, n_splits=np.int64(1)),
-        lambda: TSVM().fit(pd.DataFrame(SPOILT, columns=np.arange(5).astype(str)), Y0),
-    ],
-)
-def test_messages_show_values_as_a_user_writes_them(fail):
-    with pytest.raises(DeepSepError) as raised:
-        fail()
-    assert not re.search(r"np\.|array\(|dtype", str(raised.value))
-
-
-def test_score_counts_labelled_rows_only(fitted):
-    X, y, _, _, model = fitted
-    right = (model.predict(X) == y)[:30]
-    assert model.score(X, y) == right.mean()
-    weight = np.arange(1.0, len(X) + 1)
-    assert model.score(X, y, sample_weight=weight) == pytest.approx(np.average(right, weights=weight[:30]))
-
-
-def test_score_knows_every_mark():
-    X, y, names = segments(120)
-    codes = np.searchsorted(["amber", "blue", "cyan"], names)
-    model = method("tsvm").fit(X, np.where(np.arange(120) < 30, codes, -1))
-    right = (model.predict(X) == codes)[:30].mean()
-    for mark in (-1, np.nan, None):
-        assert model.score(X, np.where(np.arange(120) < 30, codes, mark)) == right
-    one = np.where((np.arange(120) < 30) & (codes == 1), 1, -1)  # fit refuses -1 and 1 alone
-    assert model.score(X, one) == (model.predict(X) == 1)[one == 1].mean()
-    table = deepsep.for_table(method("tsvm")).fit(pd.DataFrame(X), y)
-    assert table.score(pd.DataFrame(X), y) > 0.8
-
-
-def test_score_says_what_is_wrong():
-    X, y, _ = segments(60)
-    model = method("tsvm").fit(X, y)
-    for labels, weight, words in (
-        (np.full(60, None), None, "none of the 60 rows of y has a label"),
-        (y[:50], None, "X has 60 rows and y has 50"),
-        (y, np.arange(60) >= 30, "every labelled row has sample_weight 0"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            model.score(X, labels, sample_weight=weight)
-
-
-@pytest.mark.parametrize("name", list(methods()))
+@pytest.mark.usefixtures("shipped_network")
+@pytest.mark.parametrize("name", slow_unless(SPARSE | set(REPRESENTATIVES)))
 def test_sparse_rows_give_the_model_of_dense_ones(name):
     X, y, _ = segments(120)
     X = np.where(np.abs(X) > 1, X, 0).astype(np.float32)
@@ -407,26 +279,11 @@ def test_sparse_rows_give_the_model_of_dense_ones(name):
         assert (model.predict(X) == dense.predict(X)).mean() > 0.9
 
 
-@pytest.mark.parametrize("size", [1e100, 1e-100])
-def test_sparse_rows_of_any_size_are_read(size):
-    X, y, _ = segments(120)
-    model = DeepSep(rounds=0, initial_epochs=20, random_state=0)
-    plain = model.fit(sparse.csr_array(X), y).predict(X)
-    assert (model.fit(sparse.csr_array(X * size), y).predict(X * size) == plain).mean() > 0.95
-
-
-def test_sparse_rows_that_would_fill_the_memory_are_refused():
-    _, y, _ = segments(60)
-    wide = sparse.csr_array(([1.0], ([0], [0])), shape=(60, 10**8))
-    with pytest.raises(DataError, match=r"60 rows and 100,000,000 columns would take 24\.0 GB.*TruncatedSVD"):
-        DeepSep().fit(wide, y)
-
-
 @pytest.mark.parametrize("name", OTHERS)
 def test_it_cross_validates(name):
-    X, y, _ = segments(120)
-    scores = cross_val_score(short(name, random_state=0), X, y, cv=LabelledFold(3, random_state=0))
-    assert scores.shape == (3,)
+    X, y, _ = segments(60)
+    scores = cross_val_score(short(name, random_state=0), X, y, cv=LabelledFold(2, random_state=0))
+    assert scores.shape == (2,)
     assert np.isfinite(scores).all()
 
 

@@ -12,13 +12,16 @@ from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELLED, InConte
 from pretraining import pictures, train
 from pretraining.difficulty import difficulty
 from pretraining.evaluate import Protocol, evaluate, read_tables
-from pretraining.generator import Batch, draw_batch
+from pretraining.generator import PRIORS, Batch, draw_batch, worth
 from pretraining.generator.batch import FAMILIES
 from pretraining.generator.dice import Dice, scaled
 from pretraining.generator.gaps import gaps
 from pretraining.generator.label_noise import tidy
 from pretraining.generator.manifolds import manifold_table
+from pretraining.generator.profiles import profile_table
 from pretraining.generator.quota import draw_sample
+from pretraining.generator.rules import rule_table
+from pretraining.generator.series import series_table
 from pretraining.muon import orthogonal
 
 
@@ -51,6 +54,70 @@ def test_every_family_makes_whole_tables(family, columns):
         known = labels != UNLABELLED
         assert torch.equal(labels[known], classes[:70][known])
         assert set(labels[known].tolist()) == set(range(n_classes))
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_a_prior_draws_from_its_families(prior):
+    assert sum(PRIORS[prior].shares.values()) == pytest.approx(1)
+    assert PRIORS[prior].shares.keys() <= FAMILIES.keys()
+    for seed in range(3):
+        batch = draw(9, 60, 20, 12, seed=seed, prior=prior)
+        assert batch.values.shape == (9, 80, 12)
+        assert batch.values.isfinite().all()
+
+
+def test_rows_that_look_the_same_have_the_same_class_by_a_rule():
+    table, classes = rule_table(dice(200, 1), 500, 3)
+    pure, joint = [], []
+    for values, each in zip(table.numpy(), classes.numpy(), strict=True):
+        _, cell = np.unique(values, axis=0, return_inverse=True)
+        if cell.max() > 100 or each.min() == each.max():
+            continue  # a continuous column, or one class
+        pure.append(purity(cell.ravel(), each))
+        alone = max(purity(np.unique(column, return_inverse=True)[1], each) for column in values.T)
+        joint.append(pure[-1] - alone)
+    assert len(pure) > 80
+    assert np.mean(np.array(pure) > 0.97) > 0.7
+    assert np.mean(np.array(joint) > 0.1) > 0.4, "often no column says anything alone"
+
+
+def purity(cell, classes):
+    """The share of rows with the commonest class of their cell."""
+    return sum(np.bincount(classes[cell == k]).max() for k in range(cell.max() + 1)) / len(classes)
+
+
+def test_profiles_have_up_to_32_classes_and_often_few_rows_of_each():
+    _, classes = profile_table(dice(200), 300, 5)
+    n_classes = classes.amax(1) + 1
+    assert n_classes.max() == MAX_CLASSES
+    assert (n_classes >= 12).float().mean() > 0.3
+
+
+def test_the_moments_of_a_series_follow_one_another():
+    series, _ = series_table(dice(60), 100, 50)
+    shuffled = series[..., torch.randperm(50, generator=torch.Generator().manual_seed(0))]
+    change, at_random = (each.diff(dim=2).square().mean((1, 2)) for each in (series, shuffled))
+    assert (change < 0.5 * at_random).float().mean() > 0.5
+
+
+def test_weighted_draws_follow_the_weights():
+    weights = torch.tensor([0.0, 3.0, 0.0, 1.0, 0.0]).expand(4, -1)
+    drawn = dice(4).weighted(weights, 20_000)
+    share = torch.stack([(drawn == i).float().mean() for i in range(5)])
+    torch.testing.assert_close(share, torch.tensor([0, 0.75, 0, 0.25, 0]), atol=0.01, rtol=0)
+
+
+def test_tables_in_which_nothing_can_be_learned_come_last():
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(60, 400, 6, generator=generator)
+    by_chance = torch.randint(0, 3, (60, 400), generator=generator)
+    of_column = (values[..., 0] + 0.5 * torch.randn(60, 400, generator=generator) > 0).long()
+    classes = torch.where(torch.arange(60)[:, None] < 30, by_chance, of_column)
+    kept = worth.keep(dice(60), values, classes, 30)
+    assert (kept >= 30).float().mean() > 0.9
+    evidence, _ = worth.score(dice(30), values[:30], by_chance[:30])
+    assert -1 < evidence.mean() < 0.5, "no evidence where there is none"
+    assert len(worth.keep(dice(60), values, by_chance, 45)) == 45, "there are always enough"
 
 
 def test_the_same_seed_gives_the_same_tables():
@@ -148,6 +215,16 @@ def test_muon_makes_matrices_orthogonal():
         assert size.max() < 1.4
 
 
+def test_muon_is_close_to_the_same_steps_in_double_precision():
+    matrices = torch.randn(3, 64, 128, generator=torch.Generator().manual_seed(0))
+    x = matrices.double()
+    x = x / x.norm(dim=(1, 2), keepdim=True)
+    for _ in range(5):
+        gram = x @ x.transpose(1, 2)
+        x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+    assert (orthogonal(matrices) - x).norm() < 0.025 * x.norm()
+
+
 def test_the_learning_rate_warms_up_stays_and_falls():
     rates = [train.learning_rate(1.0, *at, 0.7) for at in ((0, 0.0), (1000, 0.3), (1000, 0.7), (1000, 0.85), (1000, 1))]
     assert rates == pytest.approx([1 / train.WARM_UP_STEPS, 1, 1, 0.5, 0])
@@ -190,7 +267,8 @@ def test_a_run_can_be_continued_and_is_logged(tmp_path):
     train.main([*common, "--minutes", "0.05", "--out", str(first)])
     _, seen = load_network(first / "average.safetensors")
     assert seen > 0
-    assert sorted(path.name for path in first.iterdir()) == ["average.safetensors", "log.jsonl", "weights.safetensors"]
+    names = ["average.safetensors", "checkpoint", "log.jsonl", "weights.safetensors"]
+    assert sorted(path.name for path in first.iterdir()) == names
     events = [json.loads(line)["event"] for line in (first / "log.jsonl").read_text().splitlines()]
     assert events[0] == "start"
     assert events[-1] == "evaluation"

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 import deepsep
 
 ROOT = Path(__file__).parents[1]
+repository = pytest.mark.skipif(not (ROOT / ".github").exists(), reason="not part of the distribution")
 
 
 def read(name: str) -> str:
@@ -64,3 +65,30 @@ def test_constraints_are_exact_versions_named_once() -> None:
 def test_direct_dependency_is_pinned(requirement: Requirement) -> None:
     pins = {canonicalize_name(name): pin for name, _, pin in (line.partition("==") for line in pin_lines())}
     assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+
+
+def targets() -> dict[str, list[str]]:
+    """The targets of the Makefile that it lists, each with those it consists of."""
+    lines = re.findall(r"^([a-z]+):(.*?)##", read("Makefile"), re.M)
+    return {name: needs.split() for name, needs in lines}
+
+
+@repository
+def test_every_way_to_check_runs_the_same_targets() -> None:
+    yaml = pytest.importorskip("yaml", reason="run make again, which installs pre-commit and with it PyYAML")
+    (job,) = yaml.safe_load(read(".github/workflows/check.yml"))["jobs"].values()
+    commands = [step["run"] for step in job["steps"] if "run" in step]
+    assert [step for step in job["steps"] if not step.get("uses", "actions/").startswith("actions/")] == []
+    assert [command for command in commands if not re.fullmatch(r"make [a-z]+", command)] == []
+    workflow = {command.removeprefix("make ") for command in commands}
+    script = " ".join(re.findall(r"^make (.*)$", read(".ci/run"), re.M)).split()
+    assert workflow == set(script) == set(targets()["check"])
+    assert workflow <= targets().keys()
+
+
+@repository
+def test_pages_name_targets_that_exist() -> None:
+    for page in ("README.md", "CONTRIBUTING.md", "docs/index.md", ".github/pull_request_template.md"):
+        named = re.findall(r"(?:`|^)make ([a-z]+)(?:`| +#)", read(page), re.M)
+        assert named
+        assert set(named) <= targets().keys(), page

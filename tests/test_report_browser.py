@@ -12,7 +12,10 @@ from deepsep import TSVM, Committee
 from deepsep.experiments import compare
 from deepsep.report import render, render_comparison, summarize
 
-pytestmark = pytest.mark.skipif(browser.find() is None, reason="no Chromium is installed")
+pytestmark = [
+    pytest.mark.infra,
+    pytest.mark.skipif(browser.find() is None, reason="no Chromium is installed"),
+]
 
 NAMES = ["<script>alert(1)</script>", "early risers & late sleepers, who answer every question at length"]
 

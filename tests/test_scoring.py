@@ -317,7 +317,7 @@ def test_without_ray_the_error_names_the_cure(fitted, table, tmp_path, monkeypat
     assert [file.name for file in tmp_path.iterdir()] == ["parts"]
 
 
-@pytest.mark.slow
+@pytest.mark.infra
 def test_ray_gives_the_same_rows_and_bits(fitted, table, tmp_path):
     pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     place = write(table, tmp_path / "parts")

@@ -100,6 +100,7 @@ def summary(done):
     return {name: value for name, value in done.items() if name not in ("target", "drift_file")}
 
 
+@pytest.mark.infra
 @posix
 @pytest.mark.parametrize(
     ("source", "target", "before", "id"),
@@ -134,6 +135,7 @@ def test_no_row_is_lost_or_repeated(model, tmp_path, monkeypatch, source, target
     assert not [item for item in tmp_path.iterdir() if item.name.startswith(".")]
 
 
+@pytest.mark.infra
 @posix
 def test_no_part_is_lost_if_the_kill_comes_while_files_are_put_in_place(model, tmp_path):
     place, goal = write_source(tmp_path / "parts"), tmp_path / "out"
@@ -144,6 +146,7 @@ def test_no_part_is_lost_if_the_kill_comes_while_files_are_put_in_place(model, t
     assert content(goal) == content(tmp_path / "whole")
 
 
+@pytest.mark.infra
 @posix
 @pytest.mark.parametrize("change", ["model", "source", "batch"])
 def test_pieces_of_another_run_are_not_taken(model, tmp_path, change):

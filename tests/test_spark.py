@@ -144,7 +144,6 @@ def spark() -> Iterator[Any]:
         session.stop()
 
 
-@pytest.mark.slow  # half a minute, most of it for Spark to start
 def test_recipe_on_spark(place: Path, spark: Any) -> None:
     names = follow_recipe(spark, place, "scored by spark")
     check_same(place, "scored by spark", names["schema"])

@@ -474,40 +474,12 @@ def spoiled(value, row=3, column=1):
     return X
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "words"),
-    [
-        (X_GOOD, np.full(60, None), "none of the 60 rows has a label"),
-        (X_GOOD, np.where(Y_GOOD == "amber", "amber", None), "one class, 'amber'"),
-        (X_GOOD, np.where(np.arange(60) % 2, 1, -1), "-1 and 1 only"),
-        (spoiled(np.nan), Y_GOOD, "NaN: 1 values are not finite, the first in row 3, column 1.*SimpleImputer"),
-        (spoiled(np.inf), Y_GOOD, "infinity: 1 values"),
-        (sparse.csr_array(spoiled(np.nan)), Y_GOOD, "row 3, column 1"),
-        (pd.DataFrame(spoiled(np.nan), columns=["age", "spend"]), Y_GOOD, "column 'spend'"),
-        (X_GOOD[:50], Y_GOOD, "50 rows and y has 60 entries"),
-        (np.ones((60, 2)), Y_GOOD, "all 2 features are constant"),
-        (np.full((60, 2), "x"), Y_GOOD, "could not convert"),
-    ],
-)
-def test_bad_data(X, y, words):
-    with pytest.raises(ValueError, match=words):
-        TSVM().fit(X, y)
-
-
 def test_bad_rows_to_predict(fitted):
     model = fitted[3]
     with pytest.raises(DeepSepError, match="row 3, column 1"):
         model.predict(spoiled(np.nan))
     with pytest.raises(ValueError, match="3 features"):
         model.predict(np.zeros((2, 3)))
-
-
-def test_weights_that_remove_a_class():
-    weight = np.where(Y_GOOD == "blue", 0.0, 1.0)
-    with pytest.raises(DeepSepError, match="class 'blue' has sample_weight 0"):
-        TSVM().fit(X_GOOD, Y_GOOD, sample_weight=weight)
-    with pytest.raises(ValueError, match=r"[Nn]egative"):
-        TSVM().fit(X_GOOD, Y_GOOD, sample_weight=-np.ones(60))
 
 
 def test_what_works_with_a_warning():

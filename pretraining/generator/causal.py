@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deepsep.networks.in_context_network import MAX_CLASSES
 from pretraining.generator.causes import WIDTH, causes
 from pretraining.generator.columns import warp
 from pretraining.generator.dice import Dice, standardise, take
 from pretraining.generator.layers import random_layer
 from pretraining.generator.one_hot import OneHotGroups
-from pretraining.generator.targets import cut, largest, nearest
+from pretraining.generator.targets import classes_of, number_of_classes
 
 LAYER = 48
 
@@ -40,7 +39,7 @@ def _living(dice: Dice, index: Tensor, active: Tensor, n_nodes: int) -> Tensor:
 
 
 def _classes(dice: Dice, table: Tensor, pool: Tensor, active: Tensor, cluster: Tensor) -> Tensor:
-    _, rows, columns = table.shape
+    columns = table.shape[2]
     # In most tables the target is a function of the columns themselves. Otherwise half are hopeless.
     share = dice.log_uniform(min(0.99, 2.5 / columns), 1, 1, 1)
     used = dice.chance(share, 1, columns)
@@ -53,16 +52,6 @@ def _classes(dice: Dice, table: Tensor, pool: Tensor, active: Tensor, cluster: T
     index = _living(dice, lowest + dice.below(n_nodes - lowest, LAYER), active, n_nodes)
     sources = torch.where(dice.chance(0.75, 1, 1), from_columns, take(pool, index))
 
-    n_classes = torch.where(dice.chance(0.8), dice.integers(2, 10), dice.integers(2, 26))
-    n_classes = torch.where(dice.chance(0.15), 2, n_classes)
-    noise = dice.log_uniform(0.003, 0.5, 1, 1)
-    # One node alone has few values where it is a step or a tree, and a cut through many equal ones would be chance.
-    mixing = dice.uniform(1, 1) ** torch.arange(4, device=table.device)
-    score = standardise((standardise(sources[..., :4]) * mixing).sum(2, keepdim=True))[..., 0]
-    by_cut = cut(dice, score + noise[..., 0] * dice.normal(rows), n_classes)
-    by_size = largest(dice, sources[..., :MAX_CLASSES], n_classes, noise)
-    points = standardise(sources[..., :6]) * dice.chance(dice.uniform(1, 1) + 0.2, 1, 6)
-    by_distance = nearest(dice, points + 0.5 * noise * dice.normal(rows, 6), n_classes)
-    way = dice.uniform(1)
-    classes = torch.where(way < 0.3, by_cut, torch.where(way < 0.65, by_size, by_distance))
+    n_classes = number_of_classes(dice)
+    classes = classes_of(dice, sources, n_classes)
     return torch.where((cluster >= 0) & dice.chance(0.3, 1), cluster % n_classes[:, None], classes)

@@ -47,6 +47,12 @@ class Dice:
         """Integers from 0 to `bound` - 1."""
         return scaled(self.uniform(*shape), bound)
 
+    def weighted(self, weights: Tensor, count: int) -> Tensor:
+        """Draw `count` indices with replacement, as often as `weights` (tables, n) say."""
+        # Not torch.multinomial, which may wait for the GPU to check the weights.
+        ends = weights.cumsum(1)
+        return torch.searchsorted(ends, self.uniform(count) * ends[:, -1:], right=True).clamp(max=weights.shape[1] - 1)
+
 
 def scaled(fraction: Tensor, bound: Tensor | int) -> Tensor:
     """Numbers in [0, 1] as integers from 0 to `bound` - 1."""

@@ -38,3 +38,25 @@ def nearest(dice: Dice, points: Tensor, n_classes: Tensor, prototypes: int = 64)
     in_use = torch.where(dice.chance(0.5), n_classes.float(), n_classes + 40 * dice.uniform())
     distance = torch.cdist(points, centres).masked_fill(~first(in_use, n_centres)[:, None], torch.inf)
     return owner.gather(1, distance.argmin(2))
+
+
+def number_of_classes(dice: Dice) -> Tensor:
+    """Draw two to 26 classes, few more often than many."""
+    n_classes = torch.where(dice.chance(0.8), dice.integers(2, 10), dice.integers(2, 26))
+    return torch.where(dice.chance(0.15), 2, n_classes)
+
+
+def classes_of(dice: Dice, sources: Tensor, n_classes: Tensor | None = None) -> Tensor:
+    """Make classes of numbers (tables, rows, MAX_CLASSES or more) in one of the three ways."""
+    n_classes = number_of_classes(dice) if n_classes is None else n_classes
+    rows = sources.shape[1]
+    noise = dice.log_uniform(0.003, 0.5, 1, 1)
+    # One node alone has few values where it is a step or a tree, and a cut through many equal ones would be chance.
+    mixing = dice.uniform(1, 1) ** torch.arange(4, device=sources.device)
+    score = standardise((standardise(sources[..., :4]) * mixing).sum(2, keepdim=True))[..., 0]
+    by_cut = cut(dice, score + noise[..., 0] * dice.normal(rows), n_classes)
+    by_size = largest(dice, sources[..., :MAX_CLASSES], n_classes, noise)
+    points = standardise(sources[..., :6]) * dice.chance(dice.uniform(1, 1) + 0.2, 1, 6)
+    by_distance = nearest(dice, points + 0.5 * noise * dice.normal(rows, 6), n_classes)
+    way = dice.uniform(1)
+    return torch.where(way < 0.3, by_cut, torch.where(way < 0.65, by_size, by_distance))

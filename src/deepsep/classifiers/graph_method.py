@@ -49,15 +49,15 @@ class GraphMethod(UnweightedClassifier):
         """Return the affinities of the training rows, and keep what prediction needs."""
         d = rows.X.shape[1]
         self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
-        self._rows = self._scaling.apply(rows.X)
-        distance, index = neighbours(self._rows, self.n_neighbors)
+        self._rows, self._k = self._scaling.apply(rows.X), int(self.n_neighbors)
+        distance, index = neighbours(self._rows, self._k)
         return connect(index, _affinity(distance))
 
     def _probabilities(self, X: Array) -> Array:
         P = np.empty((len(X), len(self.classes_)))
         n = len(self._rows)
         for start in range(0, len(X), CHUNK):
-            distance, index = neighbours(self._scaling.apply(X[start : start + CHUNK]), self.n_neighbors, self._rows)
+            distance, index = neighbours(self._scaling.apply(X[start : start + CHUNK]), self._k, self._rows)
             affinity = _affinity(distance)
             affinity /= affinity.sum(axis=1, keepdims=True)
             b, k = index.shape
@@ -66,11 +66,12 @@ class GraphMethod(UnweightedClassifier):
         return np.asarray(P / P.sum(axis=1, keepdims=True))  # 1 to the last digit
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        return {name: getattr(self, name) for name in self._saved_values}, {"rows": self._rows, **vars(self._scaling)}
+        values = {name: getattr(self, name) for name in self._saved_values}
+        return {"k": self._k, **values}, {"rows": self._rows, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d = self.n_features_in_
-        self._scaling = Scaling.from_arrays(arrays, d)
+        self._scaling, self._k = Scaling.from_arrays(arrays, d), int(state["k"])
         self._rows = checked_array(arrays, "rows", (len(self.transduction_), d), "f")
         self.__dict__.update({name: kind(state[name]) for name, kind in self._saved_values.items()})
 

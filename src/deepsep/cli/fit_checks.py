@@ -24,7 +24,6 @@ from deepsep.table.opened import open_files
 from deepsep.table.queries import Query
 from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import Reading
-from deepsep.workbook.book import GUIDE, check_target
 
 if TYPE_CHECKING:
     from deepsep.cli.training import Training
@@ -50,6 +49,8 @@ def check_table(source: Place | Query, to: str | None, id: str | None, replace: 
 
 def check_workbook(target: Path, report: bool) -> None:
     """Raise before a long fit if the workbook cannot be written, or would replace something else."""
+    from deepsep.workbook.book import GUIDE, check_target
+
     if not report:
         raise ParameterError("--workbook shows what the report measures: leave out --no-report.")
     if not check_target(target).exists():

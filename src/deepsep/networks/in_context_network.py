@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -128,6 +129,9 @@ def draw_identities(
 class Attention(nn.Module):
     """Attention whose sharpness may grow with the number of keys, which softmax would otherwise dilute."""
 
+    # Training may put something faster for its shapes in its place.
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor] = staticmethod(F.scaled_dot_product_attention)
+
     def __init__(self, width: int, heads: int, *, sharpens: bool = True) -> None:
         super().__init__()
         self.heads = heads
@@ -150,7 +154,7 @@ class Attention(nn.Module):
         queries = self.query(asked).view(batch, n, self.heads, width // self.heads).transpose(1, 2)
         if self.sharpness is not None and length is not None:
             queries = (queries * (1 + self.sharpness[:, None, None] * length)).to(memory.keys.dtype)
-        read = F.scaled_dot_product_attention(queries, memory.keys, memory.values)
+        read = self.attend(queries, memory.keys, memory.values)
         return self.out(read.transpose(1, 2).reshape(batch, n, width))  # type: ignore[no-any-return]
 
 

@@ -27,7 +27,7 @@ from deepsep.scoring.settings import LIKELIEST_CLASS, THIS_MACHINE, Decision, Re
 from deepsep.scoring.student import describe
 from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
-from deepsep.table.excel_cells import ROWS, check_fits
+from deepsep.table.excel_cells import check_fits
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.queries import Query, QueryTable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
