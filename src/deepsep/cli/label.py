@@ -108,11 +108,12 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     from deepsep.table.drawn import DRAWN
     from deepsep.table.locations import closest, find_column
 
-    names = column_names(options.opened)
+    rows = options.open()
+    names = column_names(rows)
     if options.id is None and ROW in names:
         raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
     if options.labels or (options.label is not None and options.label in names):
-        data = read_training(out, options)
+        data = read_training(out, options, source=rows)
         y = data.y.reset_index(drop=True)
         return Training(data.X, y, None, data.ids, data.label, labels_drawn=data.labels_drawn)
     if options.label is None:
@@ -128,7 +129,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
         out.warn(
             f"the table has no column {options.label!r}, but {alike!r}. If its labels are there, end and use that."
         )
-    frame = read_table(options.opened, id=options.id, types=dict.fromkeys(split_names(options.text), "text"))
+    frame = read_table(rows, id=options.id, types=dict.fromkeys(split_names(options.text), "text"))
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
     X = frame.drop(columns=[name for name in (*dropped, options.id, DRAWN) if name in frame.columns])

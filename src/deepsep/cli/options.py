@@ -330,9 +330,8 @@ class TrainingOptions:
         """The rows."""
         return source_of(self.table, None, None)
 
-    @cached_property
-    def opened(self) -> Opened:
-        """The rows, whose files are opened once."""
+    def open(self) -> Opened:
+        """Open the files of the rows."""
         from deepsep.table.opened import open_table
 
         return open_table(self.source, self.reading)

@@ -144,14 +144,15 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     return values
 
 
-def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Training:
+def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, source: Opened | None = None) -> Training:
     """Read a table with labels in one of its columns, or in another table that is joined to it.
 
     Of a table with more unlabelled rows than a fit is to learn from, all labelled rows and some of the others are read.
+    ``source`` is the table, if it is open already.
     """
     _check_together(options)
     out.note(f"Reading {options.source} ...")
-    source = options.opened
+    source = source or options.open()
     most = options.most_unlabelled(ENOUGH) if isinstance(options, FitOptions) else None
     types = dict.fromkeys(split_names(options.text), "text")
     label, id, on = options.label, options.id, _joined_on(options)
@@ -166,7 +167,7 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
         word, column = _drawn(options, list(frame.columns))
         frame = _with_origins(frame, label, str(source), column)
     else:
-        frame, label, chosen, word = _with_labels(out, options, on, types, most, seed)
+        frame, label, chosen, word = _with_labels(out, options, source, on, types, most, seed)
         id = id or (on if on != ROW or on in frame.columns else None)
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
@@ -251,6 +252,7 @@ def _joined_on(options: TrainingOptions) -> str:
 def _with_labels(
     out: Console,
     options: TrainingOptions,
+    source: Opened,
     on: str,
     types: dict[str, Any],
     most: int | None,
@@ -264,7 +266,7 @@ def _with_labels(
     files, weight = options.opened_labels, options.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
     apart = (on, weight, DRAWN, options.labels_drawn)
-    label, own = options.label or _only_label(files[0].names, apart), column_names(options.opened)
+    label, own = options.label or _only_label(files[0].names, apart), column_names(source)
     by_number = on == ROW and ROW not in own
     own_label, chosen, tables = label if label in own else None, None, []
     for file in files:
@@ -272,11 +274,11 @@ def _with_labels(
     word, column = _drawn(options, [*own, *(name for known in tables for name in known.columns)])
     if most is not None:
         is_known = (None if by_number else on, _in_any([known[on] for known in tables]))
-        chosen = _choose(options.opened, None if by_number else on, own_label, is_known, most, seed)
-    frame = _read(options.opened, chosen, label=own_label, id=None if by_number else on, types=types)
+        chosen = _choose(source, None if by_number else on, own_label, is_known, most, seed)
+    frame = _read(source, chosen, label=own_label, id=None if by_number else on, types=types)
     if by_number:
         frame = frame.assign(**{ROW: number_rows(len(frame), chosen).to_numpy()})
-    frame = _with_origins(frame, own_label, str(options.source), column)
+    frame = _with_origins(frame, own_label, str(source), column)
     for file, known in zip(files, tables, strict=True):
         known = _with_origins(known, label, str(file), column)
         if label is not None and label in frame.columns:
