@@ -67,6 +67,8 @@ def test_files_are_read_as_their_settings_say(tmp_path: Path) -> None:
     opened = open_files(tmp_path / "t.csv", Reading(skip_rows=1, delimiter=";", dayfirst=True))
     assert read_table(opened)["day"].dt.month.tolist() == [3, 3]
     assert next(iter(opened.tables[0].batches(9, ["day"], {"day": "date"})))[0]["day"].dt.month.tolist() == [3, 3]
+    with pytest.raises(DataError, match="encoding='' is unknown"):
+        open_files(tmp_path / "t.csv", Reading(encoding=""))
     with pytest.raises(DataError, match="skip_rows=-1; pass an integer of at least 0"):
         Reading(skip_rows=-1)
 

@@ -183,7 +183,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
     chunks = _chunks(path, type)
     first = next(chunks, b"")
     name = _announced(path, first[:4096]) if given is None else given
-    decoder = _decoder(name or "utf-8")
+    decoder = _decoder("utf-8" if name is None else name)
     head, done, n_lines = b"", 0, 0
     try:
         for chunk in chain([first], chunks):
