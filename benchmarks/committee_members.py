@@ -28,10 +28,10 @@ from tables import load, split, table_names
 
 from deepsep import method
 from deepsep.classifiers.committee_plan import MEMBERS
-from deepsep.core.labels import as_labels
+from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import deal_folds
-from deepsep.evaluation.out_of_fold import Candidate, fit_copy, fit_folds, label_names
+from deepsep.evaluation.out_of_fold import Candidate, fit_copy, fit_folds
 
 PLACE = Path(__file__).parent / "results" / "committee"
 LABELS = (35, 125, 500)
@@ -96,8 +96,9 @@ def run_cell(folder, cell, member):
     labels = as_labels(np.concatenate([codes[labelled], np.full(len(unlabelled), -1)]))
     start = time.perf_counter()
     kept = out_of_fold(X, labels, cell, member)
-    n, y = len(labelled), label_names(labels.codes, labels.classes)
-    model = fit_copy(build(member), X[:n] if cell.alone else X, y[:n] if cell.alone else y, None, cell.seed)
+    n = len(labelled)
+    seen = n if cell.alone else len(X)
+    model = fit_copy(build(member), X[:seen], Labels(labels.codes[:seen], labels.classes), None, cell.seed)
     kept |= {"truth": codes[unlabelled].astype(np.int16), "classes": labels.classes}
     kept["seconds"] = time.perf_counter() - start
     everyone = model.predict_proba(X[n:]) if cell.alone else model.label_distributions_[n:]

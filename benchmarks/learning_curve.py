@@ -106,7 +106,7 @@ def run_cell(folder, cell, kept):
         for name in STAND_INS:
             began = time.perf_counter()
             forest = method(name, n_estimators=TREES, random_state=cell.seed)
-            subsets = fit_subsets(forest, rows, labels, model.out_of_fold_.folds)
+            subsets = fit_subsets(forest, forest.training_rows(rows, labels), model.out_of_fold_.folds)
             result |= {f"{name}.labels": subsets.labels, f"{name}.right": subsets.right}
             result[f"{name}.seconds"] = time.perf_counter() - began
             result[f"{name}.agrees"] = agreement(forest, rows, labels, pool, subsets.labels, cell.seed)

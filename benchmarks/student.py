@@ -85,7 +85,7 @@ def tables(a):
             own, p = kept["own"], kept["new"]
         at = np.concatenate([labelled, unlabelled])
         known = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
-        rows = TrainingRows(X[at], known, np.ones(len(at)), own.shape[1])
+        rows = TrainingRows(X[at], known, np.ones(len(at)), np.arange(own.shape[1]))
         teacher = Committee()
         teacher.classes_, teacher.n_features_in_ = np.arange(own.shape[1]), X.shape[1]
         start = time.process_time()

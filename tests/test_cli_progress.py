@@ -17,6 +17,7 @@ import deepsep
 from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.cli.console import Console
 from deepsep.cli.progress import watching, watching_committee
+from deepsep.core.context import Context
 from deepsep.survey import SurveySegments
 
 BAR = re.compile(r"\d%\|")
@@ -43,17 +44,15 @@ def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_networks_report_all_their_steps_and_forget_who_listened(name: str) -> None:
+def test_networks_report_all_their_steps_and_fit_the_same_if_nobody_listens(name: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = np.where(np.arange(60) < 30, (X[:, 0] > 0).astype(int), -1)
     model = deepsep.method(name, steps=120, hidden=(16, 8), random_state=0)
     heard: list[int] = []
-    model._on_step = lambda steps, loss: heard.append(steps)
-    model.fit(X, y)
+    model.fit_rows(model.training_rows(X, y), Context(on_step=lambda steps, loss: heard.append(steps)))
     assert sum(heard) == model._all_steps
     assert max(heard) <= 50
-    del model._on_step
     alone = deepsep.method(name, steps=120, hidden=(16, 8), random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
 
@@ -64,8 +63,8 @@ def test_one_bar_shows_the_fits_of_a_committee_and_its_report(
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = np.where(np.arange(60) < 30, (X[:, 0] > 0).astype(int), -1)
     model = deepsep.Committee(members=["tsvm", "knn"], effort="fast", n_jobs=1, random_state=0)
-    with watching_committee(Console(as_json=False, quiet=False), model, report=True) as on_step:
-        model.fit(X, y)
+    with watching_committee(Console(as_json=False, quiet=False), report=True) as (context, on_step):
+        model.fit_rows(model.training_rows(X, y), context)
         shown = capsys.readouterr().err
         on_step(1, 2, "the map")
         on_step(2, 2, "done")
@@ -74,22 +73,17 @@ def test_one_bar_shows_the_fits_of_a_committee_and_its_report(
     shares = [int(part[1]) for part in parts if part]
     assert shares == sorted(set(shares))
     assert (len(shares), shares[-1]) == (3, 100)
-    assert "_on_work" not in vars(model)
-    assert not any(name.startswith("_") for name in model.get_params())
 
 
-def test_a_watched_fit_leaves_no_trace(slow_clock: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_network_has_a_bar_unless_quiet(slow_clock: None, capsys: pytest.CaptureFixture[str]) -> None:
     X = np.random.default_rng(0).normal(size=(60, 3))
     y = np.where(np.arange(60) < 30, (X[:, 0] > 0).astype(int), -1)
     for name, setting in (("mean-teacher", {"steps": 100}), ("deepsep", {"initial_epochs": 5, "rounds": 1})):
         model = deepsep.method(name, **setting)
-        before = vars(model).copy()
         for quiet in (True, False):
-            with watching(Console(as_json=False, quiet=quiet), model, name):
-                model.fit(X, y)
+            with watching(Console(as_json=False, quiet=quiet), model, name) as context:
+                model.fit_rows(model.training_rows(X, y), context)
             assert bool(BAR.search(capsys.readouterr().err)) is not quiet
-        assert {key: vars(model)[key] for key in before} == before
-        assert "_on_step" not in vars(model)
 
 
 def test_the_search_for_a_number_of_segments_reports_its_steps() -> None:

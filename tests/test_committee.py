@@ -14,6 +14,7 @@ from deepsep import TSVM, Committee, load, method
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.committee_fits import list_tasks, twin_of
 from deepsep.classifiers.committee_plan import MEMBERS
+from deepsep.core.context import Context
 from deepsep.core.labels import read_labels
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.core.probability import temper
@@ -236,8 +237,7 @@ def test_ctrl_c_before_all_members_are_fitted_leaves_no_model(monkeypatch):
 def test_what_is_done_adds_up_to_all_there_is_to_do():
     X, y, _ = partly()
     model, heard = committee(), []
-    model._on_work = lambda *done: heard.append(done)
-    model.fit(X, y)
+    model.fit_rows(model.training_rows(X, y), Context(on_work=lambda *done: heard.append(done)))
     assert [what for *_, what in heard] == [f"{i} of 8 fits" for i in range(1, 9)]
     assert heard[-1][0] == pytest.approx(heard[-1][1])
     assert [done for done, *_ in heard] == sorted(done for done, *_ in heard)

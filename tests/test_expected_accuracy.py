@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.evidence import Evidence, UnseenClasses
 from deepsep.evaluation.expected_accuracy import (
     SHRINKAGE,
-    UnseenClasses,
     expected_accuracy,
     jackknife_error,
     unseen_classes,
@@ -23,7 +22,7 @@ def draw_codes(p, rng):
 
 def expect(p, held_out, codes, weight=None, **how):
     weight = np.ones(len(codes)) if weight is None else weight
-    evidence = Evidence(held_out, codes, weight, how.pop("repeats", 1))
+    evidence = Evidence(held_out, codes, weight, how.pop("repeats", 1), how.pop("unseen", UnseenClasses()))
     return expected_accuracy(p, np.ones(len(p)), evidence, **how)
 
 

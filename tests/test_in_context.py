@@ -190,7 +190,7 @@ def test_values_far_away_and_one_row_that_dwarfs_all_others():
 
 def rows_of(y, weight=None, X=None):
     X = np.arange(len(y), dtype=float)[:, None] if X is None else X
-    return TrainingRows(X, y, np.ones(len(y)) if weight is None else weight, int(y.max()) + 1)
+    return TrainingRows(X, y, np.ones(len(y)) if weight is None else weight, np.arange(y.max() + 1))
 
 
 def drawn(y, size, weight=None, seed=0):

@@ -186,7 +186,7 @@ def test_rounds_of_labels_keep_their_origins(people: Path, kind: str) -> None:
     assert (model.label_origins_.counts, model.label_origins_.given) == ((32, 0, 18), True)
     # The stated accuracy rests on the rows drawn at random, those of the first round and two new ones; all are trained
     # on, and predicted out of fold.
-    held_out, weight = model.out_of_fold_, model.evidence_.weight
+    held_out, weight = model.out_of_fold_, model.held_out_weight_
     ids = pd.read_csv(people)["customer"].to_numpy()
     assert {ids[row] for row in held_out.rows[weight > 0]} == {id for id, word in wanted.items() if word == "random"}
     assert set(held_out.rows) == set(np.flatnonzero(model.label_origins_.codes >= 0))

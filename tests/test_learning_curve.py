@@ -5,6 +5,7 @@ import pytest
 
 from deepsep import Committee, load, method, save
 from deepsep.core.labels import as_labels
+from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import LabelWarning, ModelFileError
 from deepsep.evaluation import learning_curve as module
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
@@ -30,6 +31,10 @@ def two_groups(n=200, labelled=20, gap=1.5):
     y = np.full(2 * n, None)
     y[:labelled], y[-labelled:] = "near", "far"
     return X, y
+
+
+def rows_of(X, labels):
+    return TrainingRows(X, labels.codes, np.ones(len(X)), labels.classes)
 
 
 @pytest.mark.parametrize("floor", [0.0, 0.3, 0.7])
@@ -122,12 +127,12 @@ def test_forests_see_ever_more_labels_and_predict_the_rows_of_their_folds():
     X, y = two_groups(gap=6)
     labels = as_labels(y)
     folds = deal_folds(labels, n_splits=4, seed=0)
-    subsets = fit_subsets(method("random-forest", n_estimators=10), X, labels, folds)
+    subsets = fit_subsets(method("random-forest", n_estimators=10), rows_of(X, labels), folds)
     np.testing.assert_array_equal(subsets.labels, [12, 18, 24, 30])
     assert subsets.right.shape == (40, 4)
     assert subsets.right.mean() > 0.95
     wrong = as_labels(np.where(y == None, None, np.roll(y, 1)))  # noqa: E711
-    assert not fit_subsets(method("random-forest", n_estimators=10), X, wrong, folds).right.all()
+    assert not fit_subsets(method("random-forest", n_estimators=10), rows_of(X, wrong), folds).right.all()
 
 
 def test_a_class_with_one_label_and_few_labels_have_a_curve():
@@ -135,7 +140,7 @@ def test_a_class_with_one_label_and_few_labels_have_a_curve():
     y[50] = "lone"
     labels = as_labels(y)
     folds = deal_folds(labels, n_splits=3, seed=0)
-    subsets = fit_subsets(method("random-forest", n_estimators=5), X, labels, folds)
+    subsets = fit_subsets(method("random-forest", n_estimators=5), rows_of(X, labels), folds)
     assert len(subsets.right) == 8  # the lone one is never held out
     assert (subsets.labels >= 3).all()
     gain = learning_curve(subsets, np.ones(8), 9, ExpectedAccuracy(0.7, 0.1)).gain()
@@ -146,8 +151,9 @@ def test_a_class_with_one_label_and_few_labels_have_a_curve():
 def test_a_part_that_cannot_hold_all_classes_is_not_fitted():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(10), 2)
-    folds = deal_folds(as_labels(y), n_splits=2, seed=0)
-    subsets = fit_subsets(method("random-forest", n_estimators=5), rng.normal(size=(20, 3)), as_labels(y), folds)
+    rows = rows_of(rng.normal(size=(20, 3)), as_labels(y))
+    folds = deal_folds(rows.labels, n_splits=2, seed=0)
+    subsets = fit_subsets(method("random-forest", n_estimators=5), rows, folds)
     np.testing.assert_array_equal(subsets.labels, [10])
     assert np.isfinite(learning_curve(subsets, np.ones(20), 20, TODAY).gain().interval).all()
 

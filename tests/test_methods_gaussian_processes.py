@@ -321,7 +321,7 @@ def test_a_row_of_weight_three_is_three_rows(embedded):
 def test_targets_have_mean_0_and_mean_square_1():
     _, y, _ = blobs(60)
     weight = np.random.default_rng(0).random(60) + 0.1
-    rows = TrainingRows(np.zeros((60, 1)), y, weight, 3)
+    rows = TrainingRows(np.zeros((60, 1)), y, weight, np.arange(3))
     shares, targets = centred_targets(rows)
     lab = rows.labelled
     assert shares.sum() == pytest.approx(1)
@@ -362,7 +362,7 @@ def test_a_step_sees_likelihood_and_variance(alpha):
     with torch.no_grad():
         e = module["encoder"](scaled(X)[torch.cat([labelled, unlabelled])]).double().numpy()
         length, variance, noise = (value.item() for value in kernel.settings())
-    targets = centred_targets(TrainingRows(X, y, np.ones(len(y)), 3))[1][labelled]
+    targets = centred_targets(TrainingRows(X, y, np.ones(len(y)), np.arange(3)))[1][labelled]
     process = ConstantKernel(variance) * RBF(length) + WhiteKernel(noise)
     twin = GaussianProcessRegressor(process, optimizer=None, alpha=0.0).fit(e[:8], targets)
     spread = np.square(twin.predict(e[8:], return_std=True)[1][:, 0]).mean() - noise
@@ -377,7 +377,7 @@ def test_without_alpha_it_is_supervised_deep_kernel_learning():
     twin = model.start.train()
     module, kernel = twin
     adam = torch.optim.Adam(list(twin.parameters()), lr=1e-3)
-    targets = torch.from_numpy(centred_targets(TrainingRows(X, y, np.ones(len(y)), 3))[1])
+    targets = torch.from_numpy(centred_targets(TrainingRows(X, y, np.ones(len(y)), np.arange(3)))[1])
     rows = scaled(X)
     for labelled, unlabelled in model.batches:
         e = module["encoder"](rows[torch.cat([labelled, unlabelled])])[: len(labelled)].double()
@@ -403,7 +403,7 @@ def test_probabilities_are_the_softmax_of_means_over_deviations(tmp_path):
     h = (h - saved["encoder.2.running_mean"]) / np.sqrt(saved["encoder.2.running_var"] + 1e-5)
     e = np.tanh((h * saved["encoder.2.weight"] + saved["encoder.2.bias"]) @ layers[0][1].T + layers[1][1])
     lab = y >= 0
-    shares, targets = centred_targets(TrainingRows(X, y, np.ones(len(y)), 3))
+    shares, targets = centred_targets(TrainingRows(X, y, np.ones(len(y)), np.arange(3)))
     process = ConstantKernel(model.variance_) * RBF(model.length_) + WhiteKernel(model.noise_)
     twin = GaussianProcessRegressor(process, optimizer=None, alpha=0.0).fit(e[lab], targets[lab])
     mean, deviation = twin.predict(e, return_std=True)

@@ -309,5 +309,5 @@ def test_contradicted_labels_are_listed(fitted, summary):
     assert values == sorted(values)
     page = render(summary)
     assert "Labels to check" in page
-    assert f"another class for {wrong.sum()} of 60 held-out labels" in page
+    assert f"another class for {wrong.sum()} held-out labels" in page
     assert "No label is contradicted" in render(summary | {"suspicious": []})

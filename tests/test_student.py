@@ -30,7 +30,7 @@ def taught(X, p, *, codes=None, weight=None, seed=0):
     """Return the student of a classifier that gives these probabilities; the first rows are labelled."""
     n, c = p.shape
     codes = np.where(np.arange(n) < 2 * c, np.arange(n) % c, -1) if codes is None else codes
-    rows = TrainingRows(X, codes, np.ones(n) if weight is None else weight, c, weight is not None)
+    rows = TrainingRows(X, codes, np.ones(n) if weight is None else weight, np.arange(c), weight is not None)
     teacher = TSVM()
     teacher.classes_, teacher.n_features_in_ = np.arange(c), X.shape[1]
     return Student.of(teacher, rows, p, np.random.default_rng(seed))

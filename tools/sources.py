@@ -1214,6 +1214,41 @@ class Promises(Results):
         return markdown(["labels", "unlabelled rows", *(f"{size:,} labels" for size in sizes)], rows)
 
 
+class PromisesOfTables(Results):
+    """Promised accuracies beside true ones, of committees fitted to real tables: benchmarks/promises.py."""
+
+    def _fits(self, **where: Any) -> pd.DataFrame:
+        """Return the fits with a promise."""
+        frame = self.rows(**where)
+        frame = frame[frame["expected"] != ""].astype({"labels": int})
+        return frame.astype(dict.fromkeys(("expected", "low", "high", "accuracy"), float))
+
+    def fits(self, **where: Any) -> int:
+        return len(self._fits(**where))
+
+    def covered(self, **where: Any) -> list[float]:
+        """Return in how many fits the interval holds, in per cent, with Wilson's interval of 90 %."""
+        fits = self._fits(**where)
+        inside = fits["accuracy"].between(fits["low"], fits["high"])
+        return [float(100 * inside.mean()), *wilson(float(inside.mean()), len(inside))]
+
+    def off(self, **where: Any) -> float:
+        """Return the mean of promise minus truth, in points."""
+        fits = self._fits(**where)
+        return float(100 * (fits["expected"] - fits["accuracy"]).mean())
+
+    def table(self) -> str:  # type: ignore[override]
+        rows = []
+        for effort in ("normal", "fast"):
+            for labels, part in self._fits(effort=effort).groupby("labels"):
+                inside = part["accuracy"].between(part["low"], part["high"])
+                off = 100 * (part["expected"] - part["accuracy"])
+                numbers = (off.abs().mean(), off.mean(), 100 * inside.mean())
+                text = [f"{numbers[0]:.1f}", f"{numbers[1]:+.1f}".replace("-", "−"), f"{numbers[2]:.0f}"]
+                rows.append([effort, str(labels), str(len(part)), *text])
+        return markdown(["effort", "labels", "fits", "off by", "too high by", "interval holds, %"], rows)
+
+
 class LocalMinima(Results):
     """Solvers of the TSVM and its global minimum, on problems where that is proven: benchmarks/local_minima.py."""
 
@@ -1353,6 +1388,7 @@ READERS = {
     "labelling": Labelling,
     "learning_curve": LearningCurves,
     "promises": Promises,
+    "promises_tables": PromisesOfTables,
     "unlabelled_curve": UnlabelledCurve,
     "unlabelled_growth": UnlabelledGrowth,
 }

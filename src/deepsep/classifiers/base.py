@@ -7,9 +7,8 @@ A method is a class with ``_check_parameters``, ``_learn`` and ``_probabilities`
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
@@ -22,9 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabelled
 from deepsep.core.arrays import checked_array, checked_codes
-from deepsep.core.checks import private_generator, require, row_weights
+from deepsep.core.checks import check_not_constant, private_generator, require, row_weights
+from deepsep.core.context import Context
 from deepsep.core.fingerprint import fingerprint
 from deepsep.core.labels import codes_of, given_labels
+from deepsep.core.magnitudes import divide, find_exponents
 from deepsep.core.notices import warn
 from deepsep.core.probability import check_probabilities
 from deepsep.core.sklearn_callers import check_wrappers
@@ -62,14 +63,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     method_name: str  # in the catalogue
     _accept: ClassVar[dict[str, Any]] = {}  # for scikit-learn's validation, such as {"accept_sparse": "csr"}
-    # Called with (steps since the last call, loss) while a fit goes on. No setting: clones and saved models have none.
-    _on_step: Callable[[int, float], object] | None = None
-    # The same for a method that fits others: called with (seconds of work done, in all, what is done).
-    _on_work: Callable[[float, float, str], object] | None = None
-
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns
-    _is_part = False  # whether this fit is one of several of a larger one, which Ctrl-C must end
 
     random_state: Any
     classes_: Array
@@ -100,13 +95,37 @@ class Classifier(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
+        return self.fit_rows(self.training_rows(X, y, sample_weight))
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None, labels_drawn: Any = None) -> Self:
+    def training_rows(self, X: Any, y: Any, sample_weight: Any = None, labels_drawn: Any = None) -> TrainingRows:
+        """Return checked rows for :meth:`fit_rows`; the arguments are those of ``fit``."""
         check_wrappers()
-        self._check_switches()
-        self._check_parameters()
-        rows = read_training_rows(self, X, y, sample_weight, labels_drawn, **self._accept)
+        self._check_settings()
+        return read_training_rows(self, X, y, sample_weight, labels_drawn, **self._accept)
+
+    def fit_rows(self, rows: TrainingRows, context: Context | None = None) -> Self:
+        """Fit to rows that are checked: by :meth:`training_rows`, or by a method of which this fit is a part.
+
+        Only what depends on the selection of rows is looked at again: constant columns, and columns of extreme size.
+
+        Parameters
+        ----------
+        rows : TrainingRows
+            Rows that the method accepts.
+        context : Context, optional
+            Who is told how far the fit is, and what it is a part of.
+        """
+        self._check_settings()
+        check_not_constant(rows.matrix, rows.columns)
+        exponents = find_exponents(rows.matrix, rows.columns, together=self._proportions_matter)
+        self._forget("_exponents", "feature_names_in_")
+        if exponents is not None:
+            self._exponents = exponents
+        if rows.columns is not None:
+            self.feature_names_in_ = rows.columns
+        self.n_features_in_, self.classes_ = rows.X.shape[1], rows.classes
+        X = divide(rows.matrix, exponents).reshape(rows.X.shape)
+        rows = replace(rows, X=X, context=context or Context())
         self._check_with_classes()
         if uses_unlabelled(self) and not rows.unlabelled.size:
             warn(
@@ -114,8 +133,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 "rows in X as well, with None in y.",
                 LabelWarning,
             )
-        flat = rows.X.reshape(len(rows.codes), -1) if rows.X.ndim > 2 else rows.X
-        self.data_fingerprint_ = fingerprint(flat, rows.codes, getattr(self, "feature_names_in_", None))
+        self.data_fingerprint_ = fingerprint(rows.matrix, rows.codes, rows.columns)
         with self._threads(rows):
             learned = self._learn(rows, private_generator(self.random_state))
             self._describe_training_rows(rows, learned)
@@ -124,10 +142,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
         return one_blas_thread()
 
-    def _check_switches(self) -> None:
+    def _check_settings(self) -> None:
         for name, parameter in signature(type(self)).parameters.items():
             if isinstance(parameter.default, bool):
                 require(self, name, isinstance(getattr(self, name), bool | np.bool), "True or False")
+        self._check_parameters()
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
         """Set what is known of the training rows."""
@@ -286,4 +305,4 @@ class UnweightedClassifier(Classifier):
         -------
         self
         """
-        return self._fit(X, y)
+        return self.fit_rows(self.training_rows(X, y))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -18,7 +18,7 @@ from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.classifiers.student import Student
 from deepsep.core.arrays import below, checked_array
 from deepsep.core.checks import check_priors, is_integer, require
-from deepsep.core.label_origins import ORIGINS, QUOTA, RANDOM, LabelOrigins, contradict_shares
+from deepsep.core.label_origins import ORIGINS, QUOTA, RANDOM, LabelOrigins, contradict_shares, read_origins
 from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture
 from deepsep.core.notices import warn
@@ -34,10 +34,9 @@ from deepsep.errors import (
     Setting,
 )
 from deepsep.evaluation.conformal import ConformalSets, conformal_sets
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.evidence import Evidence, UnseenClasses
 from deepsep.evaluation.expected_accuracy import (
     ExpectedAccuracy,
-    UnseenClasses,
     expected_accuracy,
     jackknife_error,
     unseen_classes,
@@ -161,9 +160,6 @@ class Committee(Classifier):
     n_jobs: int | None = None
     random_state: Any = None
 
-    # Folds in place of its own, such as those of a comparison. No setting: clones and saved models have none.
-    _folds: ClassVar[Folds | None] = None
-
     # -- fitting ---------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, labels_drawn: Any = None) -> Self:
@@ -188,7 +184,7 @@ class Committee(Classifier):
         -------
         self
         """
-        return self._fit(X, y, sample_weight, labels_drawn)
+        return self.fit_rows(self.training_rows(X, y, sample_weight, labels_drawn))
 
     def _check_parameters(self) -> None:
         require(self, "effort", self.effort in EFFORTS, '"fast", "normal" or "best"')
@@ -204,8 +200,9 @@ class Committee(Classifier):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         self._forget("prior_shift_")
         shares, seed = self._shares(), int(rng.integers(2**31 - 1))
-        assert rows.labels_drawn is not None
-        self.label_origins_ = rows.labels_drawn
+        known_shares = self.priors is not None
+        self.label_origins_ = rows.labels_drawn or read_origins(None, rows.labels, known_shares=known_shares)
+        self.unseen_ = self._unseen_classes(rows)
         self._check_origins(rows, shares)
         members = self._named_members()
         for member in members.values():
@@ -229,12 +226,15 @@ class Committee(Classifier):
         """How often the student predicts the committee's class, on unlabelled rows that it has not seen."""
         return None if self.student_ is None else self.student_.agreement_
 
-    def plan(self, n_rows: int, y: Labels) -> Plan:
-        """Return what a fit to so many rows with these labels will do: its members, its folds and its cost."""
+    def plan(self, n_rows: int, y: Labels, folds: Folds | None = None) -> Plan:
+        """Return what a fit to so many rows with these labels will do: its members, its folds and its cost.
+
+        ``folds`` are those of the fit's context, in place of the committee's own.
+        """
         self._check_parameters()
         n_labelled = int(y.labelled.sum())
         members = self._named_members()
-        folds = self._deal(y, seed=0, weight=None, stratified=True)
+        folds = folds or self._deal(y, seed=0, weight=None, stratified=True)
         n_folds = 0 if folds is None else len(folds.tests)
         tasks = list_tasks(members, self.twins and n_rows > n_labelled, n_rows, n_labelled, n_folds)
         seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
@@ -269,15 +269,15 @@ class Committee(Classifier):
         origins = self.label_origins_
         if origins.basis is None:
             warn(
-                "no accuracy can be stated: it takes labels of rows drawn at random, or for quotas, and there are "
-                f"{origins.counts[RANDOM]} random and {origins.counts[QUOTA]} quota labels. Label 50 rows drawn at "
+                "no accuracy can be stated: it takes ten labels of two classes, drawn at random or for quotas; there "
+                f"are {origins.counts[RANDOM]} random and {origins.counts[QUOTA]} quota labels. Label 50 rows drawn at "
                 "random.",
                 LabelWarning,
             )
         at = (origins.codes == RANDOM) & (rows.codes >= 0)
-        if shares is not None and origins.given and at.any():
-            counts = np.bincount(rows.codes[at], rows.weight[at], len(shares))
-            if not rows.weighted and contradict_shares(counts, shares):
+        if shares is not None and origins.given and at.any() and not rows.weighted:
+            counts = np.bincount(rows.codes[at], minlength=len(shares))
+            if contradict_shares(counts, shares):
                 warn(
                     "the labels are said to be drawn at random, but their classes have other shares than {priors}. One "
                     "of the two is wrong.",
@@ -287,8 +287,6 @@ class Committee(Classifier):
 
     def _deal(self, labels: Labels, seed: int, weight: Array | None, stratified: bool) -> Folds | None:
         """Return the folds, or None if there are too few labels."""
-        if self._folds is not None:
-            return self._folds
         effort = EFFORTS[self.effort]
         try:
             return deal_folds(
@@ -305,18 +303,11 @@ class Committee(Classifier):
 
     def _fit_everything(self, members: Mapping[str, Any], rows: TrainingRows, seed: int) -> None:
         """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
-        labels, weight = Labels(rows.codes, self.classes_), rows.weight if rows.weighted else None
-        folds = self._deal(labels, seed, weight, stratified=self.label_origins_.stratified)
-        fits = fit_everything(
-            members,
-            rows,
-            self.classes_,
-            folds,
-            twins=self.twins and bool(rows.unlabelled.size),
-            n_jobs=self._jobs,
-            on_work=self._on_work,
-        )
-        if fits.interrupted and self._is_part:
+        weight, context = rows.weight if rows.weighted else None, rows.context
+        folds = context.folds or self._deal(rows.labels, seed, weight, stratified=self.label_origins_.stratified)
+        twins = self.twins and bool(rows.unlabelled.size)
+        fits = fit_everything(members, rows, folds, twins=twins, n_jobs=self._jobs)
+        if fits.interrupted and context.is_part:
             raise KeyboardInterrupt
         self.members_, self.failures_, self.out_of_fold_ = fits.members, fits.failures, fits.held_out
         if not self.members_:
@@ -383,7 +374,7 @@ class Committee(Classifier):
 
     def _share_estimator(self, p: Mapping[str, Array], rows: TrainingRows) -> Callable[[Mixture], Array | None] | None:
         """Return a function of a mixture to the shares of the population; None if the labels have these themselves."""
-        if self.label_origins_.basis != ORIGINS[QUOTA]:
+        if self.label_origins_.basis != "quota":
             return None
         everyone = self._stack(p)
         return lambda mixture: _mean(mixture(everyone), rows)
@@ -423,35 +414,31 @@ class Committee(Classifier):
                 rows.weight[pool],
                 evidence,
                 confidence_error=jackknife_error(confidences, evidence.repeats),
-                unseen=self._unseen_classes(rows.codes),
             )
 
-    def _unseen_classes(self, codes: Array) -> UnseenClasses:
+    def _unseen_classes(self, rows: TrainingRows) -> UnseenClasses:
         """Return how many rows are of classes without a label: none, where shares are given or labels fill quotas."""
-        if self.priors is not None or self.label_origins_.basis != ORIGINS[RANDOM]:
+        fair = self.label_origins_.fair & (rows.weight > 0)
+        if self.priors is not None or self.label_origins_.basis != "random" or not fair.any():
             return UnseenClasses()
-        return unseen_classes(np.bincount(codes[self.label_origins_.fair], minlength=len(self.classes_)))
+        c, others = len(self.classes_), ~fair & (rows.codes >= 0)
+        known = np.bincount(rows.codes[others], minlength=c) > 0
+        return unseen_classes(np.bincount(rows.codes[fair], minlength=c), known)
 
     def _draw_curve(self, rows: TrainingRows) -> LearningCurve | None:
         """Return what more labels would buy, from a forest that is fitted to parts of them in the same folds."""
-        held_out, evidence, today = self.out_of_fold_, self.evidence_, self.expected_accuracy_
-        if held_out is None or evidence is None or today is None:
+        held_out, weight, today = self.out_of_fold_, self.held_out_weight_, self.expected_accuracy_
+        if held_out is None or weight is None or today is None:
             return None
         try:
-            subsets = fit_subsets(
-                method("random-forest", n_estimators=TREES),
-                rows.X,
-                Labels(rows.codes, self.classes_),
-                held_out.folds,
-                weight=rows.weight if rows.weighted else None,
-                n_jobs=self._jobs,
-            )
+            forest = method("random-forest", n_estimators=TREES)
+            subsets = fit_subsets(forest, rows, held_out.folds, n_jobs=self._jobs)
         except KeyboardInterrupt:
-            if self._is_part:
+            if rows.context.is_part:
                 raise
             warn("interrupted: the committee is complete, but what more labels would buy is unknown.", InterruptWarning)
             return None
-        return learning_curve(subsets, evidence.weight, len(rows.labelled), today, repeats=evidence.repeats)
+        return learning_curve(subsets, weight, len(rows.labelled), today, repeats=held_out.folds.n_repeats)
 
     def _shift_held_out(self) -> None:
         """Adjust the predictions out of fold to known shares as those of other rows."""
@@ -464,22 +451,29 @@ class Committee(Classifier):
 
     @property
     def evidence_(self) -> Evidence | None:
-        """The committee's predictions out of fold, with weights that make the labels like the population.
+        """The committee's predictions of held-out labels that are fair, weighted to be like the population.
 
-        Labels that were chosen have the weight 0. None without ``out_of_fold_``, and if all labels were chosen.
+        None without ``out_of_fold_``, and if no label that was held out is fair.
         """
-        held_out = self.out_of_fold_
-        if held_out is None:
+        weight = self.held_out_weight_
+        if self.out_of_fold_ is None or weight is None:
             return None
-        labels = self._held_out_labels(held_out)
-        if not labels.fair.any():
+        at, held_out = weight > 0, self.out_of_fold_
+        p, codes = held_out.p[COMMITTEE][at], held_out.codes[at]
+        return Evidence(p, codes, weight[at], held_out.folds.n_repeats, self.unseen_)
+
+    @property
+    def held_out_weight_(self) -> Array | None:
+        """The weights of all rows of ``out_of_fold_``, which make the fair ones like the population; others have 0."""
+        if self.out_of_fold_ is None:
             return None
-        return Evidence(held_out.p[COMMITTEE], held_out.codes, labels.weigh(self.population_shares_), labels.repeats)
+        labels = self._held_out_labels(self.out_of_fold_)
+        return labels.weigh(self.population_shares_) if labels.fair.any() else None
 
     @property
     def population_shares_(self) -> Array | None:
         """The shares to which held-out labels are weighted; None if they have those of the population themselves."""
-        return self.shares_ if self.priors is not None or self.label_origins_.basis == ORIGINS[QUOTA] else None
+        return self.shares_ if self.priors is not None or self.label_origins_.basis == "quota" else None
 
     def predict_set(self, X: Any, coverage: float = 0.9, per_class: bool = False) -> Array:
         """Return sets of classes that hold the right one of a row with the probability ``coverage``, or more.
@@ -511,8 +505,9 @@ class Committee(Classifier):
         evidence = self.evidence_
         if evidence is None:
             raise LabelError(
-                "the model has no predictions out of fold, which sets of classes are made from: too few labels could "
-                "be held out, or the fit was interrupted. Label at least two rows of two classes, and fit it again."
+                "the model has no predictions out of fold of random or quota labels, which sets of classes are made "
+                "from: there are too few of them, or the fit was interrupted. Label 50 rows drawn at random, and fit "
+                "it again."
             )
         return conformal_sets(evidence, coverage, per_class=per_class, classes=self.classes_)
 
@@ -563,7 +558,13 @@ class Committee(Classifier):
                 raise ModelFileError(f"Committee: the member {name!r} has an encoder of your own and cannot be saved.")
             sections.append({"name": name, **section})
             arrays |= {f"member{i}.{part}": array for part, array in own.items()}
-        state["labels_drawn_given"], arrays["label_origins"] = self.label_origins_.given, self.label_origins_.codes
+        origins = self.label_origins_
+        state["labels_drawn"] = {
+            "given": origins.given,
+            "rests_on": list(origins.rests_on),
+            "unseen": list(self.unseen_),
+        }
+        arrays["label_origins"] = origins.codes
         if self._shifts:
             arrays["shifts"] = np.stack(
                 [self._shifts.get(name, np.zeros(len(self.classes_))) for name in self.members_]
@@ -611,10 +612,11 @@ class Committee(Classifier):
             self.members = {name: clone(member) for name, member in self.members_.items()}
 
     def _restored_origins(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> LabelOrigins:
-        codes = checked_array(arrays, "label_origins", (len(self.transduction_),), "i")
-        if not np.isin(codes, range(-1, len(ORIGINS))).all():
+        drawn, codes = state["labels_drawn"], checked_array(arrays, "label_origins", (len(self.transduction_),), "i")
+        if not np.isin(codes, range(-1, len(ORIGINS))).all() or not set(drawn["rests_on"]) <= set(ORIGINS[:2]):
             raise ModelFileError("the model has origins of labels that are unknown. Save it again.")
-        return LabelOrigins(codes, given=bool(state["labels_drawn_given"]))
+        self.unseen_ = UnseenClasses(*map(float, drawn["unseen"]))
+        return LabelOrigins(codes, tuple(drawn["rests_on"]), given=bool(drawn["given"]))
 
     def _restore_part(self, what: str, section: Mapping[str, Any], arrays: Mapping[str, Any], prefix: str) -> Any:
         """Return the member or student whose arrays have this prefix."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,9 @@ from deepsep.core.labels import Labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds
-from deepsep.evaluation.out_of_fold import Candidate, FoldFits, OutOfFold, fit_copy, in_parallel, label_names
+from deepsep.evaluation.out_of_fold import Candidate, FoldFits, OutOfFold, fit_copy, in_parallel
 
 Array = NDArray[Any]
-OnWork = Callable[[float, float, str], object]
 
 # Seconds that a fit takes on one core of a small server: to begin with, and for each thousand rows. They order the fits
 # and move a progress bar, so that ratios matter more than the numbers.
@@ -111,12 +110,10 @@ def seconds_in_fold(candidates: Mapping[str, Candidate], n_labelled: int, n_unla
 def fit_everything(
     members: Mapping[str, Any],
     rows: TrainingRows,
-    classes: Array,
     folds: Folds | None,
     *,
     twins: bool,
     n_jobs: int,
-    on_work: OnWork | None = None,
 ) -> CommitteeFits:
     """Fit all members to all rows and in each fold, and return what is done when all are, or when Ctrl-C ends them.
 
@@ -125,36 +122,31 @@ def fit_everything(
     members : dict of str to estimator
         They are copied.
     rows : TrainingRows
-        All rows.
-    classes : array (c,)
-        The labels.
+        All rows. Their context is told how much is done.
     folds : Folds or None
         None: there are too few labels.
     twins : bool
         Whether members that learn from unlabelled rows are also fitted to the labelled ones alone, in each fold.
     n_jobs : int
         Fits at the same time.
-    on_work : callable, optional
-        Called with (seconds of work done, in all, what is done).
 
     Raises
     ------
     KeyboardInterrupt
         If Ctrl-C comes before all members are fitted to all rows.
     """
-    failures = {}
-    if rows.weighted:
-        failures = {name: "it takes no weights" for name, each in members.items() if not _takes_weights(each)}
+    unweighted = [name for name, each in members.items() if not has_fit_parameter(each, "sample_weight")]
+    failures = dict.fromkeys(unweighted if rows.weighted else [], "it takes no weights")
     members = {name: each for name, each in members.items() if name not in failures}
-    y, weight = label_names(rows.codes, classes), rows.weight if rows.weighted else None
+    given, weight = (rows.X, rows.labels), rows.weight if rows.weighted else None
     n_folds = 0 if folds is None else len(folds.tests)
     fits = None
     if folds is not None:
         of_fold = candidates_for(members, twins=twins)
-        fits = FoldFits(of_fold, rows.X, Labels(rows.codes, classes), folds, weight, kept_failures=(Exception,))
+        fits = FoldFits(of_fold, *given, folds, weight, kept_failures=(Exception,), checked=True)
     tasks = list_tasks(members, twins, len(rows.codes), len(rows.labelled), n_folds)
     calls: list[Any] = [
-        (_fit_or_fail, (members[task.name], rows.X, y, weight))
+        (_fit_or_fail, (members[task.name], *given, weight))
         if fits is None or task.fold is None
         else (fits.run, (task.fold, (task.name,)))
         for task in tasks
@@ -164,9 +156,9 @@ def fit_everything(
     try:
         for number, result in in_parallel(calls, n_jobs):
             done[tasks[number]] = result
-            if on_work is not None:
+            if rows.context.on_work is not None:
                 seconds = sum(task.seconds for task in done)
-                on_work(seconds, sum(task.seconds for task in tasks), f"{len(done)} of {len(tasks)} fits")
+                rows.context.on_work(seconds, sum(task.seconds for task in tasks), f"{len(done)} of {len(tasks)} fits")
     except KeyboardInterrupt:
         if any(task.fold is None and task not in done for task in tasks):
             raise
@@ -201,14 +193,10 @@ def _seconds(member: Any, n_rows: int) -> float:
     return fixed + per_thousand * n_rows / 1000
 
 
-def _takes_weights(member: Any) -> bool:
-    return bool(has_fit_parameter(member, "sample_weight"))
-
-
-def _fit_or_fail(member: Any, X: Array, y: Array, weight: Array | None) -> Any:
+def _fit_or_fail(member: Any, X: Array, labels: Labels, weight: Array | None) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)  # the committee says what concerns all members
         try:
-            return fit_copy(member, X, y, weight, seed=0)
+            return fit_copy(member, X, labels, weight, seed=0, checked=True)
         except Exception as error:
             return error

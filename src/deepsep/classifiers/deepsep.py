@@ -323,7 +323,7 @@ class DeepSep(TransformerMixin, Classifier):
         split = self._split(rows, architecture, rng)
         noise = self.noise if self.noise is not None else NOISE if self.encoder is None else 0.0
         network = architecture.make(self._n_networks, rng, float(noise))
-        with History(self._all_steps, bool(self.verbose), self.callback, self._on_step) as history:
+        with History(self._all_steps, bool(self.verbose), self.callback, rows.context.on_step) as history:
             self.history_ = history.rows
             run = TrainingRun(split, network, history, self.decay)
             interrupted = stopped = False
@@ -334,7 +334,7 @@ class DeepSep(TransformerMixin, Classifier):
                 stopped = True
                 run.interrupt()
             except KeyboardInterrupt:
-                if self._is_part:
+                if rows.context.is_part:
                     raise
                 interrupted = True
                 run.interrupt()
@@ -356,35 +356,31 @@ class DeepSep(TransformerMixin, Classifier):
         return Architecture(shape, rows.n_classes, hidden, self.dropout, self.l2, self.encoder, device)
 
     def _split(self, rows: TrainingRows, architecture: Architecture, rng: np.random.Generator) -> SplitRows:
-        flat = rows.X.reshape(len(rows.codes), -1)
-        scaling = Scaling.of(flat, rows.weight) if self.standardize else Scaling.none(flat.shape[1])
-        labelled, validation = self._hold_out(rows, rng)
+        flat = rows.matrix
         return SplitRows(
             flat,
-            scaling,
             rows.codes,
             rows.weight,
-            rows.n_classes,
+            rows.classes,
             rows.weighted,
-            labelled,
-            rows.unlabelled,
-            validation,
-            architecture.device if architecture.uses_torch else None,
+            scaling=Scaling.of(flat, rows.weight) if self.standardize else Scaling.none(flat.shape[1]),
+            validation=self._hold_out(rows, rng),
+            device=architecture.device if architecture.uses_torch else None,
         )
 
-    def _hold_out(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Return the labelled rows to train on, and those to stop by."""
+    def _hold_out(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        """Return the labelled rows to stop by."""
         labelled, codes = rows.labelled, rows.codes
         counts = np.bincount(codes[labelled])
         n = round(self.validation_fraction * len(labelled))
         if len(labelled) < VALIDATION_FROM or counts.min() < 2 or n < len(counts):
-            return labelled, labelled[:0]
+            return labelled[:0]
         seed = int(rng.integers(2**31))
         n = min(n, len(labelled) - len(counts))
         train, held = train_test_split(labelled, test_size=n, stratify=codes[labelled], random_state=seed)
         missing = np.setdiff1d(codes[held], codes[train])
         back = np.array([held[codes[held] == k][0] for k in missing], dtype=held.dtype)
-        return np.sort(np.concatenate([train, back])), np.setdiff1d(held, back)
+        return np.setdiff1d(held, back)
 
     def _plan(self, rows: TrainingRows) -> Plan:
         epochs, most = self.propensity_epochs, self.propensity_rows
@@ -479,8 +475,10 @@ class DeepSep(TransformerMixin, Classifier):
         labels = Labels(codes, self.classes_)
         dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
         try:
-            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight)
+            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight, checked=True)
         except KeyboardInterrupt:
+            if rows.context.is_part:
+                raise
             warn(
                 "interrupted while calibrating: the model is complete, but its probabilities are not calibrated.",
                 InterruptWarning,

@@ -121,6 +121,6 @@ class LadderNetwork(NetworkMethod):
             rng=rng,
             device=device,
             weight=rows.weight,
-            on_step=self._on_step,
+            on_step=rows.context.on_step,
         )
         self._keep(ladder.state())

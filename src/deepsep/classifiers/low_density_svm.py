@@ -19,7 +19,6 @@ from deepsep.classifiers.base import Classifier, settings
 from deepsep.core.arrays import checked_array, checked_pieces
 from deepsep.core.checks import check_priors, is_integer, is_number, require
 from deepsep.core.label_origins import contradict_shares
-from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.core.threads import one_blas_thread
@@ -187,14 +186,16 @@ class LowDensitySVM(Classifier):
 
     def _warn_of_shares(self, supervised: Array | None, rows: TrainingRows) -> None:
         """Warn if the balancing constraint forces on the unlabelled rows the shares of labels that fill quotas."""
-        if supervised is None or rows.weighted:
+        if supervised is None:
             return
-        counts = np.bincount(rows.codes[rows.labelled], minlength=len(self.classes_))
-        apart = np.abs(counts / counts.sum() - supervised)
+        at, c = rows.labelled, len(self.classes_)
+        counts = np.bincount(rows.codes[at], minlength=c)
+        shares = np.bincount(rows.codes[at], rows.weight[at], c) / rows.weight[at].sum()
+        apart = np.abs(shares - supervised)
         if apart.sum() / 2 > MAX_SHARES_APART and contradict_shares(counts, np.maximum(supervised, 1e-3)):
             k = int(apart.argmax())
             warn(
-                f"class {shown(self.classes_[k])} has {counts[k] / counts.sum():.0%} of the labels and, by the labels "
+                f"class {shown(self.classes_[k])} has {shares[k]:.0%} of the labels and, by the labels "
                 f"alone, {supervised[k]:.0%} of the unlabelled rows; {{balance}} gives it the share of the labels. If "
                 "they fill quotas, use {cure}, or pass {priors}.",
                 LabelWarning,
@@ -218,9 +219,9 @@ class LowDensitySVM(Classifier):
         if self.probability == "cv" and folds >= 2:
             seed = int(rng.integers(2**31))
             copy = clone(self).set_params(probability=None, random_state=seed)
-            labels = Labels(rows.codes, self.classes_)
-            dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
-            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight, ask=_scores_of)
+            dealt = deal_folds(rows.labels, n_splits=folds, seed=seed, weight=rows.weight)
+            copies, ask = {"copy": Candidate(copy)}, _scores_of
+            held_out = fit_folds(copies, rows.X, rows.labels, dealt, weight=rows.weight, ask=ask, checked=True)
             at, scores = held_out.rows, held_out.probabilities
         else:
             at, scores = rows.labelled, class_scores(self._separator, rows.X[rows.labelled])

@@ -129,7 +129,7 @@ class NetworkMethod(Classifier):
             device=network.device,
             weight=rows.weight,
             after_step=after_step,
-            on_step=self._on_step,
+            on_step=rows.context.on_step,
         )
 
     def _keep(self, state: dict[str, Array]) -> None:

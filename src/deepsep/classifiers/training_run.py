@@ -14,6 +14,7 @@ from deepsep import networks
 from deepsep.core.history import History, Row
 from deepsep.core.probability import round_weights
 from deepsep.core.scaling import ScaledRows, Scaling
+from deepsep.core.training_rows import TrainingRows
 from deepsep.networks import Committee, Loss, Network
 
 Array = NDArray[Any]
@@ -36,38 +37,28 @@ class Phase:
     most_rows: int | None = None  # of more, so many are drawn
 
 
-@dataclass(frozen=True)
-class SplitRows:
-    """The training rows in the order of the user, and which of them are D₀, D₁, and held out.
+@dataclass(frozen=True, kw_only=True)
+class SplitRows(TrainingRows):
+    """The training rows as a matrix, some of them held out: ``labelled`` is D₀, and ``unlabelled`` D₁.
 
     Attributes
     ----------
-    X : array (n, d)
-        As the user gave them.
     scaling : Scaling
         Of the features.
-    codes, weight : arrays (n,)
-        Classes, -1 for an unlabelled row, and weights.
-    n_classes : int
-        c.
-    weighted : bool
-        Whether weights were given.
-    labelled, unlabelled, validation : arrays of int
-        D₀, D₁, and the labelled rows held out.
+    validation : array of int
+        The labelled rows held out.
     device : str or None
         Where the rows lie for torch; None: they are scaled on demand.
     """
 
-    X: Array
     scaling: Scaling
-    codes: Array
-    weight: Array
-    n_classes: int
-    weighted: bool
-    labelled: Array
-    unlabelled: Array
     validation: Array
     device: str | None
+
+    @cached_property
+    def labelled(self) -> Array:
+        """Indices of the labelled rows with positive weight that are not held out."""
+        return np.setdiff1d(super().labelled, self.validation)
 
     @cached_property
     def D0(self) -> Any:

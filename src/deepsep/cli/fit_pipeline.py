@@ -34,6 +34,8 @@ from deepsep.table import for_table
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
     from deepsep.cli.training import Training
+    from deepsep.core.context import Context
+    from deepsep.core.training_rows import TrainingRows
 
 WIDE = 1_000  # columns from which a report takes minutes
 
@@ -97,11 +99,12 @@ def fit_and_measure(
         stack.enter_context(_silent_workers())
         encoded = model[1:-1].fit_transform(columns, data.labels)
         if together:
-            on_step = stack.enter_context(watching_committee(out, model[-1], report=report))
-            _fit_committee(out, model[-1], encoded, data, weights)
+            context, on_step = stack.enter_context(watching_committee(out, report=report))
+            rows = model[-1].training_rows(encoded, data.labels, **weights, labels_drawn=data.labels_drawn)
+            _fit_committee(out, model[-1], rows, context)
         else:
-            with watching(out, model[-1], method):
-                model[-1].fit(encoded, data.labels, **weights)
+            with watching(out, model[-1], method) as context:
+                model[-1].fit_rows(model[-1].training_rows(encoded, data.labels, **weights), context)
             if report:
                 out.note("Evaluating it by cross-validation, next to other methods ...")
                 on_step = stack.enter_context(out.steps("Report"))
@@ -192,11 +195,11 @@ def _possible(out: Console, model: Any, asked: Decision) -> Decision:
     return asked
 
 
-def _fit_committee(out: Console, committee: Any, X: Any, data: Training, weights: dict[str, Any]) -> None:
+def _fit_committee(out: Console, committee: Committee, rows: TrainingRows, context: Context) -> None:
     """Fit a committee; if Ctrl-C ends the folds, it is kept with what is known by then."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", InterruptWarning)
-        committee.fit(X, data.labels, **weights, labels_drawn=data.labels_drawn)
+        committee.fit_rows(rows, context)
     if any(text.startswith("interrupted") for text in out.warnings):
         out.note("The model is written with what is known; Ctrl-C again ends without one.")
 

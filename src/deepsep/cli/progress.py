@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from deepsep.core.context import Context
+
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
 
@@ -22,8 +24,8 @@ def duration(seconds: float, cores: int) -> str:
 
 
 @contextmanager
-def watching(out: Console, estimator: Any, name: str) -> Iterator[None]:
-    """Show a progress bar while an estimator is fitted, if it trains a network; the model is not changed by it."""
+def watching(out: Console, estimator: Any, name: str) -> Iterator[Context]:
+    """Show a progress bar while an estimator is fitted, if it trains a network; yields the context of the fit."""
     if out.shows_progress and estimator._all_steps is not None:
         with out.bar(name, total=estimator._all_steps) as bar:
 
@@ -31,18 +33,17 @@ def watching(out: Console, estimator: Any, name: str) -> Iterator[None]:
                 bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
                 bar.update(steps)
 
-            estimator._on_step = on_step
-            try:
-                yield
-            finally:
-                del estimator._on_step
+            yield Context(on_step=on_step)
     else:
-        yield
+        yield Context()
 
 
 @contextmanager
-def watching_committee(out: Console, committee: Any, *, report: bool) -> Iterator[OnStep]:
-    """Show one progress bar for all fits of a committee and its report; yields what the report calls at each step."""
+def watching_committee(out: Console, *, report: bool) -> Iterator[tuple[Context, OnStep]]:
+    """Show one progress bar for all fits of a committee and its report.
+
+    Yields the context of the fit, and what the report calls at each step.
+    """
     fits, after = 0.0, REPORT if report else 0.0
     with out.share_bar("committee") as bar:
 
@@ -55,8 +56,4 @@ def watching_committee(out: Console, committee: Any, *, report: bool) -> Iterato
             fits = total
             move(done, what)
 
-        committee._on_work = on_work
-        try:
-            yield lambda done, total, what: move(fits + after * done / total, what)
-        finally:
-            del committee._on_work
+        yield Context(on_work=on_work), lambda done, total, what: move(fits + after * done / total, what)

@@ -16,7 +16,7 @@ Array = NDArray[Any]
 
 ORIGINS = ("random", "quota", "chosen")
 RANDOM, QUOTA, CHOSEN = range(len(ORIGINS))
-MIN_RANDOM_LABELS = 10  # beside quotas or chosen ones, from which on the accuracy rests on the random labels
+MIN_FAIR_LABELS = 10  # beside labels of another origin
 MAX_CHANCE_OF_EVEN = 0.05  # that labels drawn at random from equally frequent classes are as even
 MAX_CHANCE_OF_PRIORS = 0.001  # that random labels are as far from the given shares
 
@@ -29,31 +29,30 @@ class LabelOrigins:
     ----------
     codes : array (n,)
         Of all rows: indices into ``ORIGINS``, -1 for a row without a label.
+    rests_on : tuple of str
+        The origins of the labels on which an accuracy may rest: random, quota, both, or none.
     given : bool
         Whether the user gave all of them; otherwise some are guessed from the numbers of labels of each class.
     """
 
     codes: Array
+    rests_on: tuple[str, ...] = ORIGINS[:1]
     given: bool = True
 
     @property
     def basis(self) -> str | None:
-        """The origin of the labels that may tell the accuracy: "random", "quota", or None if all are chosen."""
-        n_random, n_quota, n_chosen = self.counts
-        if n_random >= MIN_RANDOM_LABELS or (n_random and not n_quota and not n_chosen):
-            return ORIGINS[RANDOM]
-        return ORIGINS[QUOTA] if n_quota else None
+        """The kind of sample that the fair labels are: "random", "quota" (if any of them are), or None if none is."""
+        return next((word for word in ("quota", "random") if word in self.rests_on), None)
 
     @property
     def fair(self) -> Array:
         """The labelled rows that may tell the accuracy, as a mask (n,)."""
-        basis = self.basis
-        return np.zeros(len(self.codes), bool) if basis is None else self.codes == ORIGINS.index(basis)
+        return np.isin(self.codes, [ORIGINS.index(word) for word in self.rests_on])
 
     @property
     def stratified(self) -> bool:
         """Whether folds should have the class shares of the labels: not those of labels drawn at random."""
-        return self.basis != ORIGINS[RANDOM]
+        return self.basis != "random"
 
     @property
     def words(self) -> Array:
@@ -66,10 +65,13 @@ class LabelOrigins:
         return tuple(np.bincount(self.codes[self.codes >= 0], minlength=len(ORIGINS)).tolist())
 
 
-def read_origins(labels_drawn: Any, labels: Labels) -> LabelOrigins:
+def read_origins(labels_drawn: Any, labels: Labels, *, known_shares: bool = False) -> LabelOrigins:
     """Return the origins of labels from a word for all, or a word for every row, or raise.
 
     Without a word, labels that are spread evenly over the classes are taken for quotas, others for random ones.
+
+    Accuracies rest on random labels or on quotas, whichever are more, and on both if the shares of the population are
+    known: both are then weighted to them. Next to labels of another origin it takes ten, of two classes.
 
     Parameters
     ----------
@@ -77,6 +79,8 @@ def read_origins(labels_drawn: Any, labels: Labels) -> LabelOrigins:
         Words of rows without a label are ignored. A label with None, NaN or an empty string has no known origin.
     labels : Labels
         Of all rows.
+    known_shares : bool, default=False
+        Whether the shares of the classes in the population are known.
 
     Examples
     --------
@@ -90,11 +94,13 @@ def read_origins(labels_drawn: Any, labels: Labels) -> LabelOrigins:
     else:
         words = np.asarray(labels_drawn, dtype=object)
         if words.shape != labelled.shape:
-            raise LabelError(f"labels_drawn has {len(words)} entries for {len(labelled)} rows; pass one for each.")
-    known = np.array([isinstance(word, str) and bool(word.strip()) for word in words], bool)
+            raise LabelError(
+                f"labels_drawn has the shape {words.shape}; pass one word, or one for each of {len(labelled)} rows."
+            )
+    known = np.array([not (word is None or word != word or str(word).strip() in ("", "<NA>")) for word in words], bool)
     codes = np.full(len(labelled), -1, np.int8)
     for row in np.flatnonzero(labelled & known):
-        word = words[row].strip().lower()
+        word = str(words[row]).strip().lower()
         if word not in ORIGINS:
             raise LabelError(
                 "{drawn} is not an origin of labels. Use 'random' (rows drawn at random), 'quota' (a fixed number of "
@@ -106,7 +112,19 @@ def read_origins(labels_drawn: Any, labels: Labels) -> LabelOrigins:
     if unsaid.any():
         counts = np.bincount(labels.codes[unsaid], minlength=len(labels.classes))
         codes[unsaid] = QUOTA if looks_like_quotas(counts) else RANDOM
-    return LabelOrigins(codes, given=not unsaid.any())
+    return LabelOrigins(codes, _rests_on(codes, labels, known_shares), given=not unsaid.any())
+
+
+def _rests_on(codes: Array, labels: Labels, known_shares: bool) -> tuple[str, ...]:
+    """Return the origins of the labels on which an accuracy may rest."""
+    counts = np.bincount(codes[codes >= 0], minlength=len(ORIGINS))
+    present = [k for k in (RANDOM, QUOTA) if counts[k]]
+    kept = present if known_shares else sorted(present, key=lambda k: -counts[k])[:1]
+    fair = np.isin(codes, kept)
+    alone = bool(fair[codes >= 0].all())
+    if not alone and (fair.sum() < MIN_FAIR_LABELS or len(np.unique(labels.codes[fair])) < 2):
+        return ()
+    return tuple(ORIGINS[k] for k in kept)
 
 
 def looks_like_quotas(counts: Array) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from deepsep.core.checks import check_finite, check_not_constant, check_numeric, check_weights
+from deepsep.core.checks import check_finite, check_numeric, check_weights
+from deepsep.core.context import Context
 from deepsep.core.label_origins import LabelOrigins, read_origins
-from deepsep.core.labels import as_labels, need_two_classes
-from deepsep.core.magnitudes import bound, divide, find_exponents
+from deepsep.core.labels import Labels, as_labels, need_two_classes
+from deepsep.core.magnitudes import bound, divide
 from deepsep.errors import DataError, ParameterError
 
 Array = NDArray[Any]
@@ -34,20 +35,41 @@ class TrainingRows:
         Indices into the classes, -1 for an unlabelled row.
     weight : array (n,)
         A row of weight 0 counts as absent.
-    n_classes : int
-        Number of classes, c.
+    classes : array (c,)
+        The labels.
     weighted : bool
         Whether weights were given.
     labels_drawn : LabelOrigins or None
         The origin of every label; None for a part of other training rows.
+    columns : array of str or None
+        Names of the columns; None without names, and for a part of other training rows.
+    context : Context
+        Of the fit to these rows.
     """
 
     X: Any
     codes: Array
     weight: Array
-    n_classes: int
+    classes: Array
     weighted: bool = False
     labels_drawn: LabelOrigins | None = None
+    columns: Array | None = None
+    context: Context = field(default_factory=Context)
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, c."""
+        return len(self.classes)
+
+    @property
+    def labels(self) -> Labels:
+        """The codes with the classes."""
+        return Labels(self.codes, self.classes)
+
+    @property
+    def matrix(self) -> Any:
+        """X with all values of a row in one dimension."""
+        return _as_matrix(self.X)
 
     @cached_property
     def labelled(self) -> Array:
@@ -63,7 +85,7 @@ class TrainingRows:
 def read_training_rows(
     model: Any, X: Any, y: Any, sample_weight: Any, labels_drawn: Any = None, **accept: Any
 ) -> TrainingRows:
-    """Check rows, labels and weights, and return them; sets ``classes_`` on the model, and ``_exponents`` if needed.
+    """Check rows, labels and weights for a model, and return them.
 
     ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
     """
@@ -73,16 +95,9 @@ def read_training_rows(
         raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
     need_two_classes(labels)
     weight = check_weights(X, sample_weight, labels)
-    origins = read_origins(labels_drawn, labels)
-    names = getattr(model, "feature_names_in_", None)
-    check_not_constant(_as_matrix(X), names)
-    exponents = find_exponents(_as_matrix(X), names, together=model._proportions_matter)
-    model.__dict__.pop("_exponents", None)  # of an earlier fit
-    if exponents is not None:
-        model._exponents = exponents
-        X = divide(_as_matrix(X), exponents).reshape(X.shape)
-    model.classes_ = labels.classes
-    return TrainingRows(X, labels.codes, weight, len(labels.classes), sample_weight is not None, origins)
+    origins = read_origins(labels_drawn, labels, known_shares=getattr(model, "priors", None) is not None)
+    columns = getattr(model, "feature_names_in_", None)
+    return TrainingRows(X, labels.codes, weight, labels.classes, sample_weight is not None, origins, columns)
 
 
 def read_rows(model: Any, X: Any, **accept: Any) -> Any:

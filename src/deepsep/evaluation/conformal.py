@@ -87,7 +87,7 @@ def conformal_sets(
     array([[ True, False],
            [ True,  True]])
     """
-    p, codes, weight, repeats = evidence
+    p, codes, weight, repeats, _ = evidence
     c = p.shape[1]
     check_coverage(coverage)
     check_labels(np.bincount(codes, minlength=c) // repeats, coverage, per_class=per_class, classes=classes)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.evidence import Evidence, UnseenClasses
 from deepsep.evaluation.intervals import NORMAL_QUANTILE, effective
 
 Array = NDArray[Any]
@@ -51,22 +51,7 @@ class ExpectedAccuracy(NamedTuple):
         return [max(0.0, self.value - half), min(1.0, self.value + half)]
 
 
-class UnseenClasses(NamedTuple):
-    """Share of the population that is of classes without a label, which cannot be predicted.
-
-    Attributes
-    ----------
-    share : float
-        The estimate.
-    error : float
-        Its standard error.
-    """
-
-    share: float = 0.0
-    error: float = 0.0
-
-
-def unseen_classes(counts: Array) -> UnseenClasses:
+def unseen_classes(counts: Array, known: Array | None = None) -> UnseenClasses:
     """Return the share of rows of classes without a label, from the numbers of random labels of the others.
 
     It is the share of classes with one label, as Good and Turing found: if one of n labels were left out, so many would
@@ -76,13 +61,16 @@ def unseen_classes(counts: Array) -> UnseenClasses:
     ----------
     counts : array (c,)
         Numbers of labels drawn at random.
+    known : array (c,) of bool, optional
+        Classes that are known from other labels as well: they would not be missed.
 
     Examples
     --------
     >>> unseen_classes(np.array([20, 28, 1, 1])).share
     0.04
     """
-    n, once, twice = counts.sum(), (counts == 1).sum(), (counts == 2).sum()
+    seldom = counts if known is None else np.where(known, 0, counts)
+    n, once, twice = counts.sum(), (seldom == 1).sum(), (seldom == 2).sum()
     return UnseenClasses(float(once / n), float(np.sqrt(once + 2 * twice) / n)) if once else UnseenClasses()
 
 
@@ -92,7 +80,6 @@ def expected_accuracy(
     evidence: Evidence,
     *,
     confidence_error: float = 0.0,
-    unseen: UnseenClasses | None = None,
 ) -> ExpectedAccuracy:
     r"""Return how many of some rows are right, from probabilities of these rows and of labelled rows held out.
 
@@ -113,8 +100,6 @@ def expected_accuracy(
         Of the labelled rows.
     confidence_error : float, default=0
         The standard error of the mean confidence; see :func:`jackknife_error`.
-    unseen : UnseenClasses, optional
-        Rows of classes without a label; see :func:`unseen_classes`.
 
     Examples
     --------
@@ -125,15 +110,16 @@ def expected_accuracy(
     (0.8, 0.73, 0.87)
     """
     confidence = float(np.average(p.max(axis=1), weights=weight))
+    held_out, codes, own, repeats, unseen = evidence
     return corrected(
         confidence,
-        evidence.p.max(axis=1),
-        evidence.p.argmax(axis=1) == evidence.codes,
-        evidence.weight,
-        repeats=evidence.repeats,
+        held_out.max(axis=1),
+        held_out.argmax(axis=1) == codes,
+        own,
+        repeats=repeats,
+        unseen=unseen,
         n_rows=effective(weight, len(weight)),
         confidence_error=confidence_error,
-        unseen=unseen,
     )
 
 
@@ -167,9 +153,9 @@ def corrected(
     weight: Array,
     *,
     repeats: int = 1,
+    unseen: UnseenClasses | None = None,
     n_rows: float = np.inf,
     confidence_error: float = 0.0,
-    unseen: UnseenClasses | None = None,
 ) -> ExpectedAccuracy:
     """Return how many rows of a mean confidence are right, from held-out rows.
 
@@ -182,18 +168,18 @@ def corrected(
         some rows are accepted, these are the held-out rows that the same rule accepts.
     repeats : int, default=1
         How often every labelled row occurs.
+    unseen : UnseenClasses, optional
+        Rows of classes without a label.
     n_rows : float, optional
         Of how many rows it is said: chance decides how many of a few are right.
     confidence_error : float, default=0
         The standard error of ``confidence``.
-    unseen : UnseenClasses, optional
-        Rows of classes without a label.
     """
+    unseen = unseen or UnseenClasses()
     share, away = weight / weight.sum(), right - sure
     mean, n = float(share @ away), effective(weight, len(weight)) / repeats
     # As if there were one more row, a half away from the mean: a few rows that are right prove little about others.
     deviation = (n * float(share @ (away - mean) ** 2) + 0.25) / (n + 1)
-    unseen = unseen or UnseenClasses()
     of_seen = float(np.clip(confidence + SHRINKAGE * mean, 0, 1))
     value = of_seen * (1 - unseen.share)
     variance = (

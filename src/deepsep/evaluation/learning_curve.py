@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.core.checks import is_integer
-from deepsep.core.labels import Labels
+from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError
 from deepsep.evaluation.expected_accuracy import DEPENDENCE, ExpectedAccuracy
 from deepsep.evaluation.folds import Folds
@@ -166,27 +166,27 @@ def _log_prior() -> Array:
     return np.asarray(-(away[:, None] ** 2) / 2 + (a - 1) * np.log(_F) + (b - 1) * np.log1p(-_F))
 
 
-def fit_subsets(
-    estimator: Any, X: Any, labels: Labels, folds: Folds, *, weight: Array | None = None, n_jobs: int | None = None
-) -> Subsets:
+def fit_subsets(estimator: Any, rows: TrainingRows, folds: Folds, *, n_jobs: int | None = None) -> Subsets:
     """Fit a stand-in to parts of the training labels of each fold, and tell which rows of the fold are right.
 
     Parameters
     ----------
     estimator : estimator
         A cheap one: it is fitted four times in each fold, to labelled rows alone.
-    X, labels, weight
+    rows : TrainingRows
         All rows.
     folds : Folds
         The same as in the evaluation of the model.
     n_jobs : int, optional
         Fits at the same time.
     """
+    labels, weight = rows.labels, rows.weight if rows.weighted else None
     labelled = replace(folds, rows=np.intersect1d(folds.rows, np.flatnonzero(labels.labelled)))
     fewest = len(labelled.rows) - max(map(len, folds.tests))
     shares = [share for share in SHARES if round(share * fewest) >= len(labels.classes)]
     candidates = {str(share): Candidate(estimator, labelled_only=True, label_share=share) for share in shares}
-    fits = fit_folds(candidates, X, labels, labelled, weight=weight, ask=_predict, n_jobs=n_jobs)
+    given = rows.X, labels, labelled
+    fits = fit_folds(candidates, *given, weight=weight, ask=_predict, checked=True, n_jobs=n_jobs)
     right = [fits.p[name] == fits.classes[fits.codes] for name in candidates]
     return Subsets(
         np.array([np.mean(np.round(share * fits.n_training)) for share in shares]),

@@ -16,7 +16,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.core.checks import is_integer, private_generator
+from deepsep.core.context import Context
 from deepsep.core.labels import Labels, as_labels
+from deepsep.core.training_rows import TrainingRows
 from deepsep.core.workers import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
@@ -234,6 +236,7 @@ def fit_folds(
     ask: Callable[[Any, Any], Array] = predict_proba,
     after_fit: Callable[[str, Any, Fold], Any] | None = None,
     kept_failures: tuple[type[Exception], ...] = (),
+    checked: bool = False,
     n_jobs: int | None = None,
     on_fold: Callable[[int], object] | None = None,
 ) -> OutOfFold:
@@ -260,6 +263,9 @@ def fit_folds(
         ``extras``.
     kept_failures : tuple of exceptions, optional
         What an estimator may raise; it is then left out, with the reason in ``failures``.
+    checked : bool, default=False
+        Whether table, labels and weights are those of :class:`~deepsep.core.training_rows.TrainingRows`, which need not
+        be checked again in each fold.
     n_jobs : int, optional
         Number of folds to fit in parallel.
     on_fold : callable, optional
@@ -267,7 +273,7 @@ def fit_folds(
     """
     if weight is not None and (weight == 1).all():
         weight = None
-    fits = FoldFits(candidates, table, labels, folds, weight, encoder, ask, after_fit, kept_failures)
+    fits = FoldFits(candidates, table, labels, folds, weight, encoder, ask, after_fit, kept_failures, checked)
     tasks = fits.tasks()
     per_fold = len(tasks) // len(folds.tests)
     results = []
@@ -306,6 +312,7 @@ class FoldFits:
     ask: Callable[[Any, Any], Array] = predict_proba
     after_fit: Callable[[str, Any, Fold], Any] | None = None
     kept_failures: tuple[type[Exception], ...] = ()
+    checked: bool = False
 
     def tasks(self) -> list[tuple[int, tuple[str, ...]]]:
         """Return the arguments of :meth:`run`, fold by fold.
@@ -325,7 +332,7 @@ class FoldFits:
             for name in names:
                 began = time.perf_counter()
                 try:
-                    fitted = _fit(self.candidates[name], fold, self.labels.classes, self.folds.seed)
+                    fitted = self._fit(self.candidates[name], fold)
                     result.p[name] = self.ask(fitted, fold.X_test)
                 except self.kept_failures as error:
                     result.failures[name] = str(error)
@@ -334,6 +341,26 @@ class FoldFits:
                 if self.after_fit is not None:
                     result.extras[name] = self.after_fit(name, fitted, fold)
         return result
+
+    def _fit(self, candidate: Candidate, fold: Fold) -> Any:
+        """Return a copy of the candidate's estimator, fitted to its part of the fold's training rows."""
+        codes, weight, seed = fold.codes, fold.weight, self.folds.seed
+        pool, most = np.flatnonzero(codes < 0), candidate.most_unlabelled
+        if most is not None and len(pool) > most:
+            pool = np.random.default_rng([seed, fold.number]).choice(pool, most, replace=False)
+        at = np.sort(np.concatenate([np.flatnonzero(codes >= 0), pool]))
+        if candidate.label_share < 1:
+            order = spread_over_classes(codes, np.random.default_rng([seed, fold.number]))
+            codes = codes.copy()
+            codes[order[round(candidate.label_share * len(order)) :]] = -1
+        if candidate.labelled_only:
+            at = np.flatnonzero(codes >= 0)
+        X = fold.X if len(at) == len(codes) else take(fold.X, at)
+        codes, weight = codes[at], None if weight is None else weight[at]
+        if candidate.labelled_only:
+            weight = to_population(codes, weight, candidate.class_shares)
+        labels = Labels(codes, self.labels.classes)
+        return fit_copy(candidate.estimator, X, labels, weight, seed, checked=self.checked)
 
     def gather(self, results: Iterable[FoldResult]) -> OutOfFold:
         """Join the results of tasks. Where some are missing, it is those of the folds that are complete."""
@@ -402,44 +429,34 @@ def _encoded(job: FoldFits, number: int) -> Fold:
     X_test, encoder = test_rows, None
     if job.encoder is not None:
         encoder = clone(job.encoder)
-        X = encoder.fit_transform(X, label_names(codes, job.labels.classes))
+        X = encoder.fit_transform(X, label_names(Labels(codes, job.labels.classes)))
         X_test = encoder.transform(test_rows)
     weight = None if job.weight is None else job.weight[train]
     return Fold(number, encoder, X, codes, weight, test_rows, X_test, job.labels.codes[test])
 
 
-def _fit(candidate: Candidate, fold: Fold, classes: Array, seed: int) -> Any:
-    """Return a copy of the candidate's estimator, fitted to its part of the fold's training rows."""
-    X, codes, weight = fold.X, fold.codes, fold.weight
-    unlabelled = np.flatnonzero(codes < 0)
-    if candidate.most_unlabelled is not None and len(unlabelled) > candidate.most_unlabelled:
-        rng = np.random.default_rng([seed, fold.number])
-        drawn = rng.choice(unlabelled, candidate.most_unlabelled, replace=False)
-        at = np.sort(np.concatenate([np.flatnonzero(codes >= 0), drawn]))
-        X, codes, weight = take(X, at), codes[at], None if weight is None else weight[at]
-    if candidate.label_share < 1:
-        order = spread_over_classes(codes, np.random.default_rng([seed, fold.number]))
-        codes = codes.copy()
-        codes[order[round(candidate.label_share * len(order)) :]] = -1
-    if candidate.labelled_only:
-        at = np.flatnonzero(codes >= 0)
-        X, codes, weight = take(X, at), codes[at], None if weight is None else weight[at]
-        weight = to_population(codes, weight, candidate.class_shares)
-    return fit_copy(candidate.estimator, X, label_names(codes, classes), weight, seed)
+def fit_copy(estimator: Any, X: Any, labels: Labels, weight: Array | None, seed: int, *, checked: bool = False) -> Any:
+    """Return a fitted copy of an estimator; it gets the weights if it takes any, and the seed if it has none.
 
-
-def fit_copy(estimator: Any, X: Any, y: Array, weight: Array | None, seed: int) -> Any:
-    """Return a fitted copy of an estimator; it gets the weights if it takes any, and the seed if it has none."""
+    Classifiers of deepsep get the labels as codes, and rows that are ``checked`` are not checked again.
+    """
     copy = clone(estimator)
-    copy._is_part = True  # of a larger piece of work, which Ctrl-C must end
     if copy.get_params(deep=False).get("random_state", 0) is None:
         copy.set_params(random_state=seed)
-    weights = {"sample_weight": weight} if weight is not None and has_fit_parameter(copy, "sample_weight") else {}
-    return copy.fit(X, y, **weights)
+    weight = weight if has_fit_parameter(copy, "sample_weight") else None
+    weights = {} if weight is None else {"sample_weight": weight}
+    if not hasattr(type(copy), "fit_rows"):
+        return copy.fit(X, label_names(labels), **weights)
+    if checked:
+        each = np.ones(len(labels.codes)) if weight is None else weight
+        rows = TrainingRows(X, labels.codes, each, labels.classes, weighted=weight is not None)
+    else:
+        rows = copy.training_rows(X, labels, **weights)
+    return copy.fit_rows(rows, Context(is_part=True))
 
 
-def label_names(codes: Array, classes: Array) -> Array:
+def label_names(labels: Labels) -> Array:
     """Return labels as a user would pass them, None for unlabelled rows."""
-    if (codes >= 0).all():
-        return np.asarray(classes[codes])
-    return np.array([*classes.tolist(), None], dtype=object)[codes]  # the code -1 is the last
+    if labels.labelled.all():
+        return np.asarray(labels.classes[labels.codes])
+    return np.array([*labels.classes.tolist(), None], dtype=object)[labels.codes]  # the code -1 is the last

@@ -15,12 +15,13 @@ from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.committee import COMMITTEE
 from deepsep.classifiers.committee_fits import candidates_for, seconds_in_fold, twin_of
+from deepsep.core.context import Context
 from deepsep.core.labels import Labels
 from deepsep.core.probability import prior_shift, shifted
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.frames import take
-from deepsep.evaluation.out_of_fold import Candidate, Fold, fit_folds, label_names
+from deepsep.evaluation.out_of_fold import Candidate, Fold, fit_folds
 from deepsep.evaluation.population import RawProbabilities, row_weights, tempered
 
 Array = NDArray[Any]
@@ -93,13 +94,11 @@ class ComparedFits:
 
     @cached_property
     def committee(self) -> Any:
-        """The committee with the folds of the comparison; None if it takes no part."""
+        """The committee, which is fitted in the folds of the comparison; None if it takes no part."""
         if COMMITTEE not in self.estimators:
             return None
         settings = {"twins": bool((self.labels.codes < 0).any()), "student": False, "n_jobs": self.n_jobs}
-        committee = clone(self.estimators[COMMITTEE]).set_params(**settings)
-        committee._folds, committee._is_part = self.folds, True
-        return committee
+        return clone(self.estimators[COMMITTEE]).set_params(**settings)
 
     @cached_property
     def served(self) -> list[str]:
@@ -121,7 +120,7 @@ class ComparedFits:
         n_folds, alone = len(self.folds.tests), self._seconds_in_fold(self.candidates)
         n_fits, seconds = n_folds * len(alone), n_folds * sum(alone.values())
         if self.committee is not None:
-            plan = self.committee.plan(len(self.labels.codes), self.labels)
+            plan = self.committee.plan(len(self.labels.codes), self.labels, self.folds)
             n_fits, seconds = n_fits + plan.n_fits, seconds + plan.seconds
         return n_fits, seconds
 
@@ -175,12 +174,11 @@ class ComparedFits:
 
     def _fit_committee(self, on_work: OnWork | None) -> None:
         committee, n = self.committee, len(self.labels.codes)
-        committee._on_work = on_work
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeepSepWarning)  # members that fail are among the failures
             try:
-                names = label_names(self.labels.codes, self.labels.classes)
-                committee.fit(self.X, names, self.given_weight, self.labels_drawn)
+                rows = committee.training_rows(self.X, self.labels, self.given_weight, self.labels_drawn)
+                committee.fit_rows(rows, Context(on_work=on_work, folds=self.folds, is_part=True))
             except FAILURES as error:
                 self.failures |= dict.fromkeys([COMMITTEE, *self.served], str(error))
                 return

@@ -50,14 +50,15 @@ def predictions(committee: Committee, labels: Labels, held_out: OutOfFold, weigh
     if twin_of(COMMITTEE) in first:
         p["start"] = first[twin_of(COMMITTEE)]
     p |= {name: first[name] for name in committee.members_}
-    return p | {"majority": _guess(labels, held_out, weight, committee.population_shares_)}
+    fair = committee.label_origins_.fair
+    return p | {"majority": guess(labels, held_out.folds, weight, fair, committee.population_shares_)}
 
 
-def _guess(labels: Labels, held_out: OutOfFold, weight: Array | None, shares: Array | None) -> Array:
-    """Return the shares of the classes in the population, or without them among the other labels, for each row."""
+def guess(labels: Labels, folds: Folds, weight: Array | None, fair: Array, shares: Array | None) -> Array:
+    """Return the shares of the classes in the population, or among the other fair labels, for each row held out."""
     w = np.ones(len(labels.codes)) if weight is None else weight
-    at, guesses = np.flatnonzero(labels.labelled), []
-    for test in held_out.folds.tests[: held_out.folds.n_splits]:
+    at, guesses = np.flatnonzero(labels.labelled & fair), []
+    for test in folds.tests[: folds.n_splits]:
         train = np.setdiff1d(at, test)
         counts = np.bincount(labels.codes[train], w[train], len(labels.classes)) if shares is None else shares
         guesses.append(np.tile(counts / counts.sum(), (len(test), 1)))
@@ -85,12 +86,12 @@ def gain_from_unlabelled(committee: Committee, name: str = COMMITTEE) -> dict[st
     Held-out rows are weighted to the shares of the classes in the population, since a model that reads those shares off
     the unlabelled rows would look worse on labels that fill quotas.
     """
-    held_out, evidence = committee.out_of_fold_, committee.evidence_
-    if held_out is None or evidence is None or twin_of(name) not in held_out.p:
+    held_out, weight = committee.out_of_fold_, committee.held_out_weight_
+    if held_out is None or weight is None or twin_of(name) not in held_out.p:
         return None
     at = slice(0, len(held_out.rows) // held_out.folds.n_repeats)
     right, other = (held_out.p[each][at].argmax(axis=1) == held_out.codes[at] for each in (name, twin_of(name)))
-    return paired_difference(right, other, evidence.weight[at])
+    return paired_difference(right, other, weight[at])
 
 
 def member_titles(committee: Committee) -> dict[str, str]:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.dummy import DummyClassifier
 
 from deepsep.classifiers.catalogue import method, uses_unlabelled
 from deepsep.core.label_origins import LabelOrigins, read_origins
@@ -28,7 +27,7 @@ from deepsep.evaluation.population import (
     row_weights,
     tempered,
 )
-from deepsep.report.committee_held_out import is_fitted_to, predictions, shuffle_columns
+from deepsep.report.committee_held_out import guess, is_fitted_to, predictions, shuffle_columns
 from deepsep.report.map import Embedded, embed, embed_members
 from deepsep.table.pipeline import source_columns
 
@@ -42,8 +41,8 @@ START = "start"  # the method without its unlabelled rows
 CURVE = (0.25, 0.5)  # shares of a fold's training labels in the learning curve, besides all of them
 CURVE_BASELINE = "random-forest"
 NO_FAIR_LABELS = (
-    "No accuracy is stated, because the labels were chosen: rows that are harder or easier than the others say nothing "
-    "about them. Label 50 rows drawn at random, and say so."
+    "No accuracy is stated, because nearly all labels were chosen: rows that are harder or easier than the others say "
+    "nothing about them. Label 50 rows drawn at random, and say so."
 )
 
 
@@ -178,6 +177,8 @@ def evaluate(
         n_jobs=n_jobs,
         on_fold=on_fold,
     )
+    if baselines:
+        fits.p["majority"] = guess(labels, dealt, sample_weight, origins.fair, shares)
     return _evaluation(fits, estimator, shares, baselines)
 
 
@@ -223,7 +224,6 @@ def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | No
     names = [name for name in BASELINES if name != own_name]
     # Baselines get the known shares, too: as weights of the labelled rows, since they have no setting for shares.
     baselines = {name: method(name, n_estimators=TREES, random_state=dealt.seed) for name in names}
-    baselines["majority"] = DummyClassifier(strategy="prior")
     candidates = {MODEL: Candidate(model)} | {
         name: Candidate(baseline, labelled_only=True, class_shares=shares) for name, baseline in baselines.items()
     }

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.core.label_origins import ORIGINS, RANDOM, LabelOrigins
+from deepsep.core.label_origins import LabelOrigins
 from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import corrected
+from deepsep.evaluation.expected_accuracy import ExpectedAccuracy, corrected
 from deepsep.evaluation.intervals import share_right
 from deepsep.report.wording import join_words, percent, span
 
@@ -43,7 +43,9 @@ def judge(accuracy: dict[str, Any] | None) -> str:
     return USABLE if own - guessing >= FEWER_MISTAKES * (1 - guessing) else WEAK
 
 
-def by_share(held_out: Evidence, unlabelled: Array, *, calibrated: bool) -> list[dict[str, Any]]:
+def by_share(
+    held_out: Evidence, unlabelled: Array, *, calibrated: bool, whole: ExpectedAccuracy | None = None
+) -> list[dict[str, Any]]:
     """Return how many of the surest rows are right, if ever fewer of them get a label: the risk-coverage curve.
 
     Parameters
@@ -55,8 +57,10 @@ def by_share(held_out: Evidence, unlabelled: Array, *, calibrated: bool) -> list
     calibrated : bool
         Whether the probabilities are a committee's: the accuracy is then their own word on the unlabelled rows,
         corrected by the held-out ones, else the share of the held-out rows that are right.
+    whole : ExpectedAccuracy, optional
+        The accuracy to expect of all rows, if it is known.
     """
-    p, codes, weight, repeats = held_out
+    p, codes, weight, repeats, unseen = held_out
     confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
     rows = unlabelled.max(axis=1) if len(unlabelled) else confidence
     points = []
@@ -67,8 +71,15 @@ def by_share(held_out: Evidence, unlabelled: Array, *, calibrated: bool) -> list
             break
         if calibrated:
             expected = corrected(
-                float(rows[taken].mean()), confidence[at], right[at], weight[at], repeats=repeats, n_rows=taken.sum()
+                float(rows[taken].mean()),
+                confidence[at],
+                right[at],
+                weight[at],
+                repeats=repeats,
+                unseen=unseen,
+                n_rows=taken.sum(),
             )
+            expected = whole if whole is not None and taken.all() else expected
             accuracy, interval = expected.value, expected.interval
         else:
             accuracy, interval = share_right(right[at], weight[at])
@@ -124,7 +135,7 @@ def condition(origins: LabelOrigins, population: str, shares: dict[str, float] |
     """
     if population == "given":
         return None if origins.given else "if the labels of each class are a random part of it"
-    if origins.basis == ORIGINS[RANDOM]:
+    if origins.basis == "random":
         return None if origins.given else "if the labels were drawn at random"
     quotas = "" if origins.given else "the labels fill quotas, as their even numbers suggest, and "
     if population == "labels" or shares is None:

@@ -83,6 +83,10 @@ def beside_report(comparison: dict[str, Any], summary: dict[str, Any]) -> dict[s
                 ("This report", "the comparison") if accuracy["by_shares"] else ("The comparison", "this report")
             )
             sentences.append(f"{does} weights labelled rows by given shares; {does_not} does not.")
+        elif accuracy.get("population") == "estimated":
+            sentences.append(
+                "This report weights labelled rows by the shares that the committee estimates; the comparison does not."
+            )
     theirs, ours = _differences(entry["settings"], asked["settings"])
     if theirs or ours:
         sentences.append(f"The comparison has {asked['method']} with {_list(theirs)}, this report with {_list(ours)}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepsep.report.outcome import surest_sentence
+from deepsep.report.outcome import NOT_SHOWN, surest_sentence
 from deepsep.report.ranking import place_of_method
 from deepsep.report.wording import join_words, percent, points, span, with_article
 
@@ -31,7 +31,8 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     share = _with_interval(own["accuracy"])
     if accuracy["holds_for_unlabelled"]:
         condition = "" if accuracy["condition"] is None else f", {accuracy['condition']}"
-        sentences = [f"{word}{condition}: expect {who} to give about {share} {whom} the right {label}."]
+        first, last = ("", condition) if outcome["verdict"] == NOT_SHOWN else (condition, "")
+        sentences = [f"{word}{first}: expect {who} to give about {share} {whom} the right {label}{last}."]
     else:
         sentences = [NO_ESTIMATE, f"Of rows like the labelled ones, {who} gives {share} the right {label}."]
     place, instead = place_of_method(summary["comparison"]) if summary["comparison"] is not None else (None, False)

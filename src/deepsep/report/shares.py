@@ -113,7 +113,7 @@ def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evid
     value = counted + part * np.average(p[free], axis=0, weights=w[free])
     if held_out is None:
         return [{"value": float(share), "interval": None} for share in value]
-    q, labels, own, repeats = held_out
+    q, labels, own, repeats, _ = held_out
     missed = np.eye(len(known.classes))[labels] - q
     mean = np.average(missed, axis=0, weights=own)
     deviation = np.maximum(np.sqrt(np.average((missed - mean) ** 2, axis=0, weights=own)), LEAST_DEVIATION)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
 from deepsep.classifiers.committee import Committee
-from deepsep.core.label_origins import ORIGINS, QUOTA, LabelOrigins, read_origins
+from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
 from deepsep.evaluation.evidence import Evidence
@@ -186,6 +186,10 @@ def summarize(
     summary["suspicious"] = _suspicious(estimator, evaluation, known, ids)
     if summary["accuracy"] is not None:
         _state_for_population(summary, estimator, origins)
+        if (
+            summary["accuracy"]["population"] != "labels" or origins.given
+        ):  # the labels' shares do not matter, or are known
+            summary["shares"]["caution"] = None
     summary["more_labels"] = _more_labels(estimator, summary)
     summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model, origins)
     step.report(folds + 1, "the map")
@@ -331,7 +335,7 @@ def _state_for_population(summary: dict[str, Any], estimator: Any, origins: Labe
     Held-out labels tell how far its members are behind. Guessing is as accurate as the most frequent class is frequent.
     """
     accuracy, expected, shares = summary["accuracy"], None, None
-    if summary["members"]:
+    if summary["members"] and estimator.shares_ is not None:
         expected = estimator.expected_accuracy_
         shares = dict(zip(summary["classes"], estimator.shares_.tolist(), strict=True))
     accuracy["holds_for_unlabelled"] = not too_different(summary["findings"])
@@ -382,7 +386,7 @@ def _outcome(
         counts,
         interval,
         priors_given=priors is not None,
-        by_quotas=origins.basis == ORIGINS[QUOTA],
+        by_quotas=origins.basis == "quota",
         more_labels=more,
     )
     return {"verdict": verdict, "by_share": points, "surest": outcome.surest(points), "what_helps": helps}
@@ -391,7 +395,9 @@ def _outcome(
 def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabelled: Array, model: Any) -> list[dict[str, Any]]:
     """Return how many of the surest rows are right, by their share."""
     if summary["members"] is not None:
-        return outcome.by_share(split_model(model)[1].evidence_, unlabelled, calibrated=True)
+        committee = split_model(model)[1]
+        whole = committee.expected_accuracy_
+        return outcome.by_share(committee.evidence_, unlabelled, calibrated=True, whole=whole)
     return outcome.by_share(_evidence(evaluation), unlabelled, calibrated=False)
 
 

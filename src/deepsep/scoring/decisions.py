@@ -151,13 +151,13 @@ class Decisions:
         n = tally.rows - tally.labels[None]
         if evidence is None or not n:
             return None
-        p, codes, weight, repeats = evidence
+        p, codes, weight, repeats, unseen = evidence
         called, kept = self(p)
         if not weight[kept].any():
             return None
         sure = p[np.arange(len(p)), called][kept]
         right = (called == codes)[kept]
-        return corrected(tally.sure / n, sure, right, weight[kept], repeats=repeats, n_rows=n)
+        return corrected(tally.sure / n, sure, right, weight[kept], repeats=repeats, unseen=unseen, n_rows=n)
 
 
 def in_words(sets: Array, p: Array, classes: Array) -> Array:

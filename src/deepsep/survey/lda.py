@@ -34,14 +34,14 @@ class AnswersLDA(LatentDirichletAllocation):
     higher; different seeds agreed with each other as well as scikit-learn's do.
     """
 
-    _weight: Array | None = None
+    _row_weight: Array | None = None
 
     def fit(self, X: Any, y: Any = None, sample_weight: Array | None = None) -> Self:
         """Fit to one-hot answers in a CSR matrix; a row of weight w counts as w copies of it."""
-        self._weight = sample_weight
+        self._row_weight = sample_weight
         self._start, self._gamma = first_guess(X, self.n_components, self.random_state, sample_weight)
         super().fit(X)
-        del self._start, self._gamma, self._weight  # only needed while fitting
+        del self._start, self._gamma, self._row_weight  # only needed while fitting
         return self
 
     def _init_latent_vars(self, n_features: int, dtype: Any = np.float64) -> None:
@@ -62,22 +62,22 @@ class AnswersLDA(LatentDirichletAllocation):
             if statistics is not None:
                 weights = _exp_expectation(gamma[rows])
                 ratio = answers / _positive(weights @ topics)
-                if self._weight is not None:
-                    ratio *= self._weight[rows, np.newaxis]
+                if self._row_weight is not None:
+                    ratio *= self._row_weight[rows, np.newaxis]
                 statistics += weights.T @ ratio
         return gamma, None if statistics is None else statistics * topics
 
     def _perplexity_precomp_distr(
         self, X: Any, doc_topic_distr: Array | None = None, sub_sampling: bool = False
     ) -> float:
-        if self._weight is None or doc_topic_distr is None:
+        if self._row_weight is None or doc_topic_distr is None:
             return float(super()._perplexity_precomp_distr(X, doc_topic_distr, sub_sampling))
         rows, answers = X.nonzero()
         shares, segments = _expectation(doc_topic_distr), _expectation(self.components_)
         of_answers = np.bincount(rows, logsumexp(shares[rows] + segments.T[answers], axis=1), X.shape[0])
         of_rows = of_answers + _divergence(self.doc_topic_prior_, doc_topic_distr, shares)
-        bound = self._weight @ of_rows + _divergence(self.topic_word_prior_, self.components_, segments).sum()
-        return float(np.exp(-bound / (self._weight @ X.sum(axis=1))))
+        bound = self._row_weight @ of_rows + _divergence(self.topic_word_prior_, self.components_, segments).sum()
+        return float(np.exp(-bound / (self._row_weight @ X.sum(axis=1))))
 
     def _settle(self, answers: Array, gamma: Array, topics: Array, steps: int) -> Array:
         """Return the variational parameters of the rows; a row that has converged is not updated again."""

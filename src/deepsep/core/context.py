@@ -1,0 +1,29 @@
+"""The context of a fit: who is told how far it is, given folds, and whether it is part of a larger piece of work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Context:
+    """The context of a fit.
+
+    Attributes
+    ----------
+    on_step : callable, optional
+        Called with (steps since the last call, loss) by a method that trains a network.
+    on_work : callable, optional
+        Called with (seconds of work done, in all, what is done) by a method that fits others.
+    folds : Folds, optional
+        In place of a committee's own folds, such as those of a comparison.
+    is_part : bool, default=False
+        Whether the fit is one of several of a larger piece of work, which Ctrl-C must end.
+    """
+
+    on_step: Callable[[int, float], object] | None = None
+    on_work: Callable[[float, float, str], object] | None = None
+    folds: Any = None
+    is_part: bool = False
