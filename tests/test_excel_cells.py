@@ -104,7 +104,6 @@ def test_too_many_rows_are_said_before_they_are_scored(
     people: Path, model: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cells, "ROWS", 150)
-    monkeypatch.setattr(deepsep.scoring.files, "ROWS", 150)
     monkeypatch.setattr(deepsep.scoring.local, "score_rows", None)  # nothing is scored
     table = people.with_name(source)
     if source.endswith("parquet"):

@@ -18,7 +18,8 @@ from deepsep.errors import DataError
 from deepsep.scoring import score_frame
 from deepsep.table import Query, read_table, sampling
 from deepsep.table.encoder import TableEncoder
-from deepsep.table.sampling import NUMBER, choose_rows, open_tables, other_rows, read_rows
+from deepsep.table.sampling import choose_rows, open_tables, other_rows, read_rows
+from deepsep.table.source import NUMBER
 
 N = 400
 USED = ("--method", "tsvm", "--no-report", "--json")

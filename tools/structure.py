@@ -26,7 +26,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,6 +195,7 @@ def run_facts(root: Path) -> list[Fact]:
     """Return what two short runs do, each in a process of its own."""
     return [
         Fact("times `deepsep fit t.csv` opens its CSV", count_in(opens_of_the_table, root)),
+        Fact("times it opens either of two, with `--labels`", count_in(opens_with_labels, root)),
         Fact("times a committee checks its rows", count_in(checks_of_the_rows, root)),
     ]
 
@@ -213,18 +214,29 @@ def count_in(run: Callable[[], None], root: Path) -> int:
 
 def opens_of_the_table() -> None:
     """Fit to a small CSV file, with a report, and print how often it was opened."""
+    print(_opens_of_a_fit()["t.csv"])
+
+
+def opens_with_labels() -> None:
+    """Fit to a small CSV file with labels in another one, and print how often the one opened more often was opened."""
+    Path("more.csv").write_text("customer,segment\n" + "".join(f"c{i},gold\n" for i in range(41, 61, 2)))
+    print(max(_opens_of_a_fit("--labels", "more.csv", "--no-report").values()))
+
+
+def _opens_of_a_fit(*options: str) -> Counter[str]:
     from deepsep.cli import app
 
     rows = [f"c{i},{20 + i % 7 + 30 * (i % 2)},{i % 5},{('blue', 'gold')[i % 2] if i < 40 else ''}" for i in range(150)]
     Path("t.csv").write_text("\n".join(["customer,age,visits,segment", *rows]) + "\n", encoding="utf-8")
-    opens = []
-    sys.addaudithook(lambda event, about: opens.append(event) if event == "open" and "t.csv" in str(about[0]) else None)
+    opens: Counter[str] = Counter()
+    sys.addaudithook(lambda event, about: opens.update([Path(str(about[0])).name] if event == "open" else []))
+    command = ["fit", "t.csv", "--label", "segment", "--id", "customer", "--method", "tsvm", "-o", "model", "--quiet"]
     try:
-        app(["fit", "t.csv", "--label", "segment", "--id", "customer", "--method", "tsvm", "-o", "model", "--quiet"])
+        app([*command, *options])
     except SystemExit as end:
         if end.code:
             raise
-    print(len(opens))
+    return Counter({name: opens[name] for name in ("t.csv", "more.csv")})
 
 
 def checks_of_the_rows() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepsep.cli.options import ReadingOptions
-from deepsep.errors import DeepSepWarning
 from deepsep.table import read_table
+from deepsep.table.opened import OpenFiles, open_files
+from deepsep.table.reading_settings import Reading
+from deepsep.table.text import load_bytes, read_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from deepsep.cli.console import Console
 
 
-def read_answers(out: Console, file: Path, reading: ReadingOptions, *, id: str | None) -> pd.DataFrame:
+def read_answers(out: Console, file: Path, reading: Reading, *, id: str | None) -> pd.DataFrame:
     """Read a table in which an answer is missing only where the cell is empty.
 
     In other tables the usual words mean a missing value, but in a survey "None" is an answer. Numbers stay numbers.
@@ -26,11 +25,11 @@ def read_answers(out: Console, file: Path, reading: ReadingOptions, *, id: str |
 
     from deepsep.table.column_types import MISSING
 
-    how = reading.for_reader()
-    frame = read_table(file, id=id, **how)
+    table = open_files(file, reading)
+    frame = read_table(table, id=id)
     kept: dict[str, int] = {}
     lost: dict[str, int] = {}
-    for name, cells in _raw_cells(file, how).items():
+    for name, cells in _raw_cells(table).items():
         words = cells.str.strip()
         words = words[words.isin(MISSING) & (words != "")]
         if name == id or not len(words):
@@ -48,40 +47,30 @@ def read_answers(out: Console, file: Path, reading: ReadingOptions, *, id: str |
     return frame
 
 
-def _raw_cells(file: Path, how: dict[str, Any]) -> dict[str, pd.Series[Any]]:
+def _raw_cells(table: OpenFiles) -> dict[str, pd.Series[Any]]:
     """Return the columns as text exactly as in the file; empty for formats that mark missing values themselves."""
     import pandas as pd
 
-    from deepsep.table.excel import read_cells
-    from deepsep.table.locations import files_of, same_kind, table_at
-    from deepsep.table.text import TextFormat, load_bytes, read_text
-
-    files, frames = files_of(table_at(file)), []
-    kind = same_kind(files)
-    for each in files:
-        if kind == "text":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeepSepWarning)  # read_table has already issued them
-                form = TextFormat.of(each, how["encoding"], how["delimiter"], how["skip_rows"])
-            frames.append(read_text(form, load_bytes(each, math.inf) or b"").to_pandas())
-        elif kind == "excel":
-            cells = read_cells(each, how["sheet"], how["skip_rows"])
-            frames.append(cells.map(lambda value: value if isinstance(value, str) else None).astype("str"))
+    frames = []
+    for file in table.tables:
+        if file.form is not None:
+            frames.append(read_text(file.form, load_bytes(file.form) or b"").to_pandas())
+        elif file.kind == "excel":
+            frames.append(file.cells.map(lambda value: value if isinstance(value, str) else None).astype("str"))
     frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return {str(name): frame[name] for name in frame}
 
 
-def text_cells(file: Path, reading: ReadingOptions) -> pd.DataFrame:
+def text_cells(file: Path, reading: Reading) -> pd.DataFrame:
     """Return a small table with every cell as text, "" where it is empty, whatever the words and numbers in it."""
-    from deepsep.table.excel import read_cells
-    from deepsep.table.locations import kind_of
+    import pandas as pd
 
-    how = reading.for_reader()
-    if kind_of(file) == "excel":
-        frame = read_cells(file, how["sheet"], how["skip_rows"])
+    table = open_files(file, reading)
+    if table.kind == "excel":
+        frame = pd.concat([file.cells for file in table.tables])
     else:
-        raw = _raw_cells(file, how)
-        frame = read_table(file, **how).astype(object) if not raw else _frame(raw)
+        raw = _raw_cells(table)
+        frame = read_table(table).astype(object) if not raw else _frame(raw)
     return frame.map(_cell_text)
 
 

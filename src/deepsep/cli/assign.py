@@ -13,13 +13,13 @@ from deepsep.cli.options import (
     Id,
     Json,
     Quiet,
-    ReadingOptions,
     SegmentsFolder,
-    takes_reading_options,
+    takes_options,
 )
+from deepsep.table.reading_settings import Reading
 
 
-@takes_reading_options()
+@takes_options()
 def assign(
     model: SegmentsFolder,
     answers: Annotated[
@@ -38,7 +38,7 @@ def assign(
     ],
     id: Id = None,
     *,
-    reading: ReadingOptions,
+    reading: Reading,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -14,7 +14,7 @@ from deepsep.cli.options import (
     Json,
     Quiet,
     TrainingOptions,
-    takes_training_options,
+    takes_options,
 )
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ SHOWN = 20  # classes and columns
 GUESSED = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
 
 
-@takes_training_options(without=("weight", "label_weight"))
+@takes_options(without=("weight", "label_weight"))
 def check(
     training: TrainingOptions,
     json: Json = False,

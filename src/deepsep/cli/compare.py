@@ -20,7 +20,7 @@ from deepsep.cli.options import (
     Seed,
     TrainingOptions,
     split_names,
-    takes_training_options,
+    takes_options,
 )
 from deepsep.errors import DataError, ParameterError
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 KINDS = (".csv", ".json", ".html")
 
 
-@takes_training_options()
+@takes_options()
 def compare(
     training: TrainingOptions,
     methods: Annotated[

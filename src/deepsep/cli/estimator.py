@@ -128,14 +128,15 @@ def read_shares(file: Path) -> dict[str, float]:
         pairs = list(content.items())
     else:
         from deepsep.table import read_table
-        from deepsep.table.batches import TableFile as Columns
+        from deepsep.table.opened import open_files
 
-        names = Columns(file).names
+        table = open_files(file)
+        names = table.names
         if len(names) != 2:
             raise DataError(
                 f"{file} has {len(names)} columns ({', '.join(names[:5])}); it must have two: class, share."
             )
-        frame = read_table(file, label=names[0])
+        frame = read_table(table, label=names[0])
         pairs = list(zip(frame[names[0]].tolist(), frame[names[1]].tolist(), strict=True))
     shares: dict[str, float] = {}
     for label, share in pairs:

@@ -215,8 +215,8 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
     """Return the name of the table, its rows, the column of classes, and a description."""
     from deepsep.datasets import list_tables
     from deepsep.table import read_table
-    from deepsep.table.batches import TableFile
     from deepsep.table.locations import find_column
+    from deepsep.table.opened import open_files
 
     if table in list_tables():
         from deepsep.datasets import load_table
@@ -231,8 +231,9 @@ def _read(out: Console, table: str, label: str, drop: list[str]) -> tuple[str, p
         if not file.exists():
             raise DataError(f"{table} is neither a file nor a table that deepsep knows: {', '.join(list_tables())}.")
         out.note(f"Reading {table} ...")
-        label = find_column(TableFile(file).names, label, "label column")
-        name, frame, about = file.stem, read_table(file, label=label), ""
+        rows = open_files(file)
+        label = find_column(rows.names, label, "label column")
+        name, frame, about = file.stem, read_table(rows, label=label), ""
     without = int(frame[label].isna().sum())
     if without:
         out.warn(f"{without:,} of {len(frame):,} rows have no class in {label!r} and are left out.")

@@ -14,12 +14,12 @@ from deepsep.cli.options import (
     Quiet,
     Seed,
     TrainingOptions,
-    takes_training_options,
+    takes_options,
 )
 from deepsep.errors import DataError, ParameterError
 
 
-@takes_training_options(without=("id", "drop", "labels_drawn"))
+@takes_options(without=("id", "drop", "labels_drawn"))
 def explain(
     model: ModelFolder,
     training: TrainingOptions,

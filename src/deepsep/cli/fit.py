@@ -12,27 +12,24 @@ import typer
 
 from deepsep.cli.console import console
 from deepsep.cli.options import (
-    Abstain,
-    CostsFile,
     Debug,
+    DecisionOptions,
     Effort,
     FitOptions,
     Format,
     Json,
     Keep,
-    PerClass,
     Priors,
     Quiet,
     Replace,
     Seed,
-    Sets,
     split_names,
-    takes_fit_options,
+    takes_options,
 )
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from deepsep.scoring.asked import Asked
+    from deepsep.scoring.settings import Decision
     from deepsep.table.queries import Query
 
 
@@ -42,7 +39,7 @@ def _method_names(start: str) -> list[str]:
     return [name for name in methods() if name.startswith(start)]
 
 
-@takes_fit_options()
+@takes_options()
 def fit(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model goes.", show_default=False)
@@ -76,10 +73,8 @@ def fit(
     predictions: Annotated[
         Format, typer.Option(help="Format of the predictions; Excel opens csv and xlsx.")
     ] = Format.parquet,
-    sets: Sets = None,
-    per_class: PerClass = False,
-    abstain: Abstain = None,
-    costs: CostsFile = None,
+    *,
+    deciding: DecisionOptions,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write report.html.")] = True,
     workbook: Annotated[
         Path | None,
@@ -117,7 +112,7 @@ def fit(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.estimator import build, parse_settings, set_priors, with_effort
-        from deepsep.cli.fit_checks import check_asked, check_table, check_workbook, read_comparison
+        from deepsep.cli.fit_checks import check_decision, check_table, check_workbook, read_comparison
         from deepsep.cli.fit_pipeline import fit_and_measure
         from deepsep.cli.fit_result import print_result
         from deepsep.cli.outputs import save_model
@@ -143,7 +138,7 @@ def fit(
         data = read_training(out, training, seed)
         if priors is not None:
             set_priors(estimator, method, priors, data.labels.classes)
-        asked = check_asked(estimator, data, sets, per_class, abstain, costs)
+        asked = check_decision(estimator, data, deciding)
         if workbook is not None and data.label in GUESS:
             raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
         if predictions is Format.xlsx:
@@ -182,7 +177,7 @@ def fit(
                     id=training.id,
                     fast=fitted.scored is not None and fitted.scored["scored_by"] == "student",
                     replace=replace,
-                    go_on=_go_on(output, source, training.id, to, fitted.asked, costs),
+                    go_on=_go_on(output, source, training.id, to, fitted.asked, deciding.costs),
                 )
                 out.note(f"Wrote {written:,} rows to the table {to}.")
         if workbook is not None and fitted.workbook is not None:
@@ -190,10 +185,10 @@ def fit(
 
             save_workbook(fitted.workbook, workbook)
         seconds = time.perf_counter() - began
-        print_result(out, fitted, data, output, method, earlier, costs, workbook, seconds)
+        print_result(out, fitted, data, output, method, earlier, deciding.costs, workbook, seconds)
 
 
-def _go_on(output: Path, source: Query, id: str, to: str, asked: Asked, costs: Path | None) -> str:
+def _go_on(output: Path, source: Query, id: str, to: str, asked: Decision, costs: Path | None) -> str:
     """Return how the table of predictions can be completed if its writing fails."""
     command: list[object] = ["deepsep", "score", output, "--from", source.database, "--query", source.sql, "--id", id]
     command += ["--to", to, *(["--sets", asked.sets] if asked.sets is not None else [])]

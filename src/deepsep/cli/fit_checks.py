@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepsep.cli.options import DecisionOptions
 from deepsep.databases.opening import open_writer
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.conformal import check_coverage, check_labels
 from deepsep.report.ranking import check_comparison
-from deepsep.scoring.asked import Asked
-from deepsep.scoring.costs import read_costs
 from deepsep.scoring.scores_tables import ScoresTable
+from deepsep.scoring.settings import Decision
 from deepsep.scoring.to_label import GUESS, SHEET
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import is_label
 from deepsep.table.locations import Place
+from deepsep.table.opened import open_files
 from deepsep.table.queries import Query
 from deepsep.table.reading import read_table
+from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
     from deepsep.cli.training import Training
@@ -57,29 +59,26 @@ def check_workbook(target: Path, report: bool) -> None:
     if GUIDE not in names:
         raise DataError(f"--workbook {target} is another file, not a workbook of deepsep. Name another one.")
     if SHEET in names:
-        rows = read_table(target, label=None, sheet=SHEET)
+        book = open_files(target, Reading(sheet=SHEET))
+        rows = read_table(book)
         column = rows.columns[list(rows.columns).index(GUESS[-1]) + 1]
-        filled = int(is_label(read_table(target, label=column, sheet=SHEET)[column]).sum())
+        filled = int(is_label(read_table(book, label=column)[column]).sum())
         if filled:
             raise DataError(f"--workbook {target} has {filled} labels that someone filled in. Name another file.")
 
 
-def check_asked(
-    estimator: Any, data: Training, sets: float | None, per_class: bool, abstain: float | None, costs: Path | None
-) -> Asked:
-    """Return what is asked of the labels, or raise before a long fit if that is impossible."""
+def check_decision(estimator: Any, data: Training, deciding: DecisionOptions) -> Decision:
+    """Return how labels are to follow from probabilities, or raise before a long fit if that is impossible."""
     labels = data.labels
-    asked = Asked(sets=sets, per_class=per_class, abstain=abstain)
-    asked.check(estimator)
-    if sets is not None:
-        check_coverage(sets)
+    decision = with_changes(deciding, costs=None).decision(labels.classes)  # their file is read if the rest is possible
+    decision.check(estimator)
+    if decision.sets is not None:
+        check_coverage(decision.sets)
         counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
-        check_labels(counts, sets, per_class=per_class, classes=labels.classes)
-    if costs is None:
-        return asked
-    asked = with_changes(asked, costs=read_costs(costs, labels.classes))
-    asked.check(estimator)
-    return asked
+        check_labels(counts, decision.sets, per_class=decision.per_class, classes=labels.classes)
+    decision = deciding.decision(labels.classes)
+    decision.check(estimator)
+    return decision
 
 
 def read_comparison(file: Path, data: Training) -> dict[str, Any]:

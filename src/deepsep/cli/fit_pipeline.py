@@ -24,10 +24,10 @@ from deepsep.cli.progress import duration, watching, watching_committee
 from deepsep.errors import InterruptWarning
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.report.findings import check_fit
-from deepsep.scoring.asked import Asked
 from deepsep.scoring.decisions import Decisions, evidence_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.others import read_frames
+from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
 from deepsep.scoring.training_profile import remember_columns
 from deepsep.table import for_table
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from deepsep.core.training_rows import TrainingRows
 
 WIDE = 1_000  # columns from which a report takes minutes
-LIKELIEST = Asked()
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Fitted:
     """A fitted model, its predictions, and the other files of its folder."""
 
     model: Any
-    asked: Asked  # of the labels, as far as it is possible
+    asked: Decision  # of the labels, as far as it is possible
     predictions: pd.DataFrame  # of the unlabelled rows in memory
     decisions: dict[str, Any]
     findings: list[dict[str, Any]]
@@ -71,7 +70,7 @@ def fit_and_measure(
     report: bool,
     command: str | None,
     predictions: Format = Format.parquet,
-    asked: Asked = LIKELIEST,
+    asked: Decision = LIKELIEST_CLASS,
     comparison: dict[str, Any] | None = None,
     workbook: bool = False,
     scratch: Path | None = None,
@@ -188,7 +187,7 @@ def _part_of(data: Training) -> dict[str, Any]:
     }
 
 
-def _possible(out: Console, model: Any, asked: Asked) -> Asked:
+def _possible(out: Console, model: Any, asked: Decision) -> Decision:
     """Return what is asked without what cannot be: a fit without predictions out of fold keeps its other results."""
     if asked.sets is not None and evidence_of(model) is None:
         out.warn("no sets: no predictions out of fold are known, from which they are made.")

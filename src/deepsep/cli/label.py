@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deepsep.cli.console import Console, console
-from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes_training_options
+from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes_options
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.cli.training import Training
 
 
-@takes_training_options(without=("on", "prefer", "weight", "label_weight"))
+@takes_options(without=("on", "prefer", "weight", "label_weight"))
 def label(
     output: Annotated[
         Path,
@@ -108,11 +108,12 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     from deepsep.table.drawn import DRAWN
     from deepsep.table.locations import closest, find_column
 
-    names = column_names(options.source, options)
+    rows = options.open()
+    names = column_names(rows)
     if options.id is None and ROW in names:
         raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
     if options.labels or (options.label is not None and options.label in names):
-        data = read_training(out, options)
+        data = read_training(out, options, source=rows)
         y = data.y.reset_index(drop=True)
         return Training(data.X, y, None, data.ids, data.label, labels_drawn=data.labels_drawn)
     if options.label is None:
@@ -128,8 +129,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
         out.warn(
             f"the table has no column {options.label!r}, but {alike!r}. If its labels are there, end and use that."
         )
-    how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
-    frame = read_table(options.source, id=options.id, **how)
+    frame = read_table(rows, id=options.id, types=dict.fromkeys(split_names(options.text), "text"))
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
     X = frame.drop(columns=[name for name in (*dropped, options.id, DRAWN) if name in frame.columns])

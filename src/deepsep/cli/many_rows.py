@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from deepsep.cli.options import Format
 from deepsep.cli.training import ROW, Training
-from deepsep.scoring.asked import Asked
 from deepsep.scoring.others import read_frames, score_others
+from deepsep.scoring.settings import Decision
 from deepsep.scoring.writing import Writer
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def predict_all(
-    out: Console, model: Any, data: Training, asked: Asked, format: Format, folder: Path
+    out: Console, model: Any, data: Training, asked: Decision, format: Format, folder: Path
 ) -> tuple[Path, Path, dict[str, Any]]:
     """Predict all unlabelled rows of a large table; return a Parquet file, one of the format, and what came of it."""
     large = data.large

@@ -16,18 +16,17 @@ from deepsep.cli.options import (
     Label,
     ModelFolder,
     Quiet,
-    ReadingOptions,
     Seed,
     TableFiles,
-    source_of,
-    takes_reading_options,
+    takes_options,
 )
+from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@takes_reading_options()
+@takes_options()
 def next_(
     model: ModelFolder,
     table: TableFiles,
@@ -43,7 +42,7 @@ def next_(
     label: Label = None,
     seed: Seed = 0,
     *,
-    reading: ReadingOptions,
+    reading: Reading,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -62,7 +61,6 @@ def next_(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_classifier
         from deepsep.cli.outputs import LABELS
-        from deepsep.cli.training import column_names
         from deepsep.core.label_origins import ORIGINS, RANDOM
         from deepsep.report.more_labels import more_labels
         from deepsep.scoring.frame import label_of, schema_of
@@ -70,20 +68,21 @@ def next_(
         from deepsep.table import read_table
         from deepsep.table.drawn import DRAWN
         from deepsep.table.locations import find_column
+        from deepsep.table.opened import open_files
 
         fitted = open_classifier(model, "next")
         label = label or label_of(fitted) or "label"
         _check_target(output, label)
         known = _known_labels(model)
-        source = source_of(table, None, None)
-        names = column_names(source, reading)
+        rows = open_files(list(table), reading)
+        names = rows.names
         if id is not None:
             find_column(names, id, "id column")
         elif known is not None and known.columns[0] in names:
             id = str(known.columns[0])
-        out.note(f"Reading {source} ...")
+        out.note(f"Reading {rows} ...")
         types = {name: kind for name, kind in schema_of(fitted).items() if name in names}
-        frame = read_table(source, label=label if label in names else None, id=id, types=types, **reading.for_reader())
+        frame = read_table(rows, label=label if label in names else None, id=id, types=types)
         known_ids = _known_ids(known, id, fitted, len(frame))
         chosen = rows_to_label(
             fitted,
@@ -141,15 +140,17 @@ def _check_target(output: Path, label: str) -> None:
     from deepsep.scoring.to_label import FORMATS
     from deepsep.table import read_table
     from deepsep.table.join import is_label
+    from deepsep.table.opened import open_files
 
     if output.suffix.lower() not in FORMATS:
         raise DataError(f"the output {output} must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
     if not output.exists():
         return
-    earlier = read_table(output, label=None)
+    rows = open_files(output)
+    earlier = read_table(rows)
     if label not in earlier.columns or "model_guess" not in earlier.columns:
         raise DataError(f"{output} is another file, not one of deepsep next. Name another output.")
-    filled = int(is_label(read_table(output, label=label)[label]).sum())
+    filled = int(is_label(read_table(rows, label=label)[label]).sum())
     if filled:
         raise DataError(f"{output} has {filled} labels that someone filled in. Name another output.")
 
@@ -158,13 +159,14 @@ def _known_labels(model: Path) -> pd.DataFrame | None:
     """Return the labels that the model was fitted to, if its folder has them."""
     from deepsep.cli.outputs import LABELS
     from deepsep.table import read_table
-    from deepsep.table.batches import TableFile
+    from deepsep.table.opened import open_files
 
     file = model / LABELS
     if not file.exists():
         return None
-    id, label, *_ = TableFile(file).names
-    return read_table(file, label=label, id=id)
+    labels = open_files(file)
+    id, label, *_ = labels.names
+    return read_table(labels, label=label, id=id)
 
 
 def _known_ids(known: pd.DataFrame | None, id: str | None, fitted: Any, n_rows: int) -> Any:

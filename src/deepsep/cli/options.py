@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepsep.errors import ParameterError
+from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 if TYPE_CHECKING:
+    from deepsep.scoring.settings import Decision
     from deepsep.table.locations import Place
+    from deepsep.table.opened import Opened, OpenFiles
     from deepsep.table.queries import Query
 
 COLUMNS = "separated by commas"
@@ -160,7 +163,13 @@ Encoding = Annotated[
     typer.Option("--encoding", metavar="NAME", help="Encoding of a text file, such as cp1251; detected by default."),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="Delimiter of a text file; detected by default.")
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="Delimiter of a text file; detected by default.",
+        callback=lambda value: "\t" if value == "\\t" else value,
+    ),
 ]
 Sheet = Annotated[
     str | None, typer.Option("--sheet", metavar="NAME", help="Sheet of an Excel file; by default the first.")
@@ -272,29 +281,35 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadingOptions:
-    """How to read the file of a table."""
-
-    encoding: Encoding = None
-    delimiter: Delimiter = None
-    sheet: Sheet = None
-    skip_rows: SkipRows = 0
-    dayfirst: DayFirst = None
-
-    def for_reader(self) -> dict[str, Any]:
-        """Return the options as ``read_table`` takes them."""
-        return {
-            "encoding": self.encoding,
-            "delimiter": "\t" if self.delimiter == "\\t" else self.delimiter,
-            "sheet": 0 if self.sheet is None else self.sheet,
-            "skip_rows": self.skip_rows,
-            "dayfirst": self.dayfirst,
-        }
+READING_OPTIONS = {
+    "encoding": Encoding,
+    "delimiter": Delimiter,
+    "sheet": Sheet,
+    "skip_rows": SkipRows,
+    "dayfirst": DayFirst,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingOptions(ReadingOptions):
+class DecisionOptions:
+    """Options for how labels follow from probabilities."""
+
+    sets: Sets = None
+    per_class: PerClass = False
+    abstain: Abstain = None
+    costs: CostsFile = None
+
+    def decision(self, classes: Any) -> Decision:
+        """Return the same for a scoring; costs are read from their file."""
+        from deepsep.scoring.costs import read_costs
+        from deepsep.scoring.settings import Decision
+
+        costs = None if self.costs is None else read_costs(self.costs, classes)
+        return Decision(sets=self.sets, per_class=self.per_class, abstain=self.abstain, costs=costs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
     """Which rows and labels to use for a fit, and how to read their files."""
 
     table: TableFiles
@@ -308,11 +323,32 @@ class TrainingOptions(ReadingOptions):
     id: Id = None
     drop: Drop = ""
     text: Text = ""
+    reading: Reading = AS_DETECTED
 
     @cached_property
     def source(self) -> Place | Query:
         """The rows."""
         return source_of(self.table, None, None)
+
+    def open(self) -> Opened:
+        """Open the files of the rows."""
+        from deepsep.table.opened import open_table
+
+        return open_table(self.source, self.reading)
+
+    @cached_property
+    def opened_labels(self) -> list[OpenFiles]:
+        """The tables of labels, opened; of a workbook of a fit, the sheet to fill in."""
+        from deepsep.scoring.to_label import SHEET
+        from deepsep.table.excel import sheet_names
+        from deepsep.table.opened import open_files
+
+        tables = []
+        for file in self.labels or ():
+            table = open_files(file)
+            to_fill_in = table.kind == "excel" and SHEET in sheet_names(file)
+            tables.append(open_files(file, Reading(sheet=SHEET)) if to_fill_in else table)
+        return tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,38 +402,23 @@ def source_of(table: Sequence[Path] | None, database: str | None, query: str | N
 
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+GROUPS_OF_OPTIONS = (Reading, DecisionOptions, TrainingOptions, FitOptions)
 
 
-def takes_training_options(*, without: Container[str] = ()) -> Decorator:
-    """Return a decorator that replaces a command's TrainingOptions parameter with one option per field."""
-    return _spread(TrainingOptions, without)
+def takes_options(*, without: Container[str] = ()) -> Decorator:
+    """Return a decorator that replaces a command's parameters of these classes with one option per field."""
 
-
-def takes_fit_options() -> Decorator:
-    """Return a decorator that replaces a command's FitOptions parameter with one option per field."""
-    return _spread(FitOptions, ())
-
-
-def takes_reading_options() -> Decorator:
-    """Return a decorator that replaces a command's ReadingOptions parameter with one option per field."""
-    return _spread(ReadingOptions, ())
-
-
-def _spread(kind: type[ReadingOptions], without: Container[str]) -> Decorator:
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        fields = inspect.signature(kind, eval_str=True).parameters.values()
-        inherited = inspect.signature(ReadingOptions).parameters
-        shared = [field for field in fields if field.name not in without]
-        shared.sort(key=lambda field: field.name in inherited)  # how files are read comes last in the help
-        own = inspect.signature(command, eval_str=True).parameters.values()
-        (place,) = (parameter.name for parameter in own if parameter.annotation is kind)
-        spread = [each for parameter in own for each in (shared if parameter.name == place else [parameter])]
-        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in spread]
+        own = inspect.signature(command, eval_str=True).parameters
+        groups = {name: each.annotation for name, each in own.items() if each.annotation in GROUPS_OF_OPTIONS}
+        options = {name: _options(kind, without) for name, kind in groups.items()}
+        parameters = [each for name, parameter in own.items() for each in options.get(name, [parameter])]
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
 
         @wraps(command)
         def with_fields(**given: Any) -> None:
-            options = kind(**{field.name: given.pop(field.name) for field in shared})
-            command(**{place: options}, **given)
+            fields = {name: {each.name: given.pop(each.name) for each in options[name]} for name in groups}
+            command(**{name: _from_options(kind, fields[name]) for name, kind in groups.items()}, **given)
 
         # typer reads these two:
         with_fields.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -405,6 +426,22 @@ def _spread(kind: type[ReadingOptions], without: Container[str]) -> Decorator:
         return with_fields
 
     return decorate
+
+
+def _options(kind: type, without: Container[str]) -> list[inspect.Parameter]:
+    """Return the options for the fields of a class; those about files come last in the help."""
+    fields = inspect.signature(kind, eval_str=True).parameters
+    if kind is Reading:
+        first_sheet = {"sheet": fields["sheet"].replace(default=None)}
+        return [(fields | first_sheet)[name].replace(annotation=option) for name, option in READING_OPTIONS.items()]
+    own = [field for name, field in fields.items() if name not in ("reading",) and name not in without]
+    return own + (_options(Reading, ()) if "reading" in fields else [])
+
+
+def _from_options(kind: type, given: dict[str, Any]) -> Any:
+    if kind is not Reading and given.keys() >= READING_OPTIONS.keys():
+        given["reading"] = _from_options(Reading, {name: given.pop(name) for name in READING_OPTIONS})
+    return kind(**{name: value for name, value in given.items() if value is not None})
 
 
 def split_names(names: str) -> list[str]:

@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from deepsep.cli.console import console
-from deepsep.cli.options import Debug, Json, Quiet, ReadingOptions, takes_reading_options
+from deepsep.cli.options import Debug, Json, Quiet, takes_options
+from deepsep.table.reading_settings import Reading
 
 OLD, NEW = "old", "new"
 
 
-@takes_reading_options()
+@takes_options()
 def rename(
     model: Annotated[
         Path,
@@ -28,7 +29,7 @@ def rename(
         typer.Argument(metavar="NAMES", help="Table with the columns old and new, CSV or Excel.", show_default=False),
     ],
     *,
-    reading: ReadingOptions,
+    reading: Reading,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -82,7 +83,7 @@ def rename(
         )
 
 
-def _read_names(file: Path, reading: ReadingOptions) -> dict[str, str]:
+def _read_names(file: Path, reading: Reading) -> dict[str, str]:
     """Return the old and new names in a table, as text: a class may be called "NA", or 1."""
     from deepsep.cli.answers import text_cells
     from deepsep.errors import DataError

@@ -9,30 +9,27 @@ import typer
 
 from deepsep.cli.console import DRIFT, PARTS, console
 from deepsep.cli.options import (
-    Abstain,
     Address,
-    CostsFile,
     Database,
     Debug,
+    DecisionOptions,
     Engine,
     Id,
     Json,
     MaybeTableFiles,
     ModelFolder,
-    PerClass,
     Quiet,
-    ReadingOptions,
     Replace,
-    Sets,
     Sql,
     Workers,
     check_engine,
     source_of,
-    takes_reading_options,
+    takes_options,
 )
+from deepsep.table.reading_settings import Reading
 
 
-@takes_reading_options()
+@takes_options()
 def score(
     model: ModelFolder,
     table: MaybeTableFiles = None,
@@ -76,10 +73,8 @@ def score(
     exact: Annotated[
         bool, typer.Option("--exact", help="Score with the committee itself, however many the rows.")
     ] = False,
-    sets: Sets = None,
-    per_class: PerClass = False,
-    abstain: Abstain = None,
-    costs: CostsFile = None,
+    *,
+    deciding: DecisionOptions,
     reasons: Annotated[
         int | None,
         typer.Option(
@@ -98,8 +93,7 @@ def score(
         bool,
         typer.Option("--fail-on-drift", help="End with exit code 3 if the rows differ from the training table."),
     ] = False,
-    *,
-    reading: ReadingOptions,
+    reading: Reading,
     json: Json = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -135,8 +129,7 @@ def score(
         from deepsep.cli.decisions import decision_lines
         from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
-        from deepsep.scoring import score_file, score_query, score_to_table
-        from deepsep.scoring.costs import read_costs
+        from deepsep.scoring import Resources, score_file, score_query, score_to_table
         from deepsep.scoring.remembered import profile_of, provenance_of
         from deepsep.table.queries import Query
 
@@ -171,24 +164,19 @@ def score(
         out.note(f"Scoring {source} ...")
         asked: dict[str, Any] = {
             "id": id,
-            "batch_rows": batch_size,
             "fast": True if fast else False if exact else None,
-            "sets": sets,
-            "per_class": per_class,
-            "abstain": abstain,
-            "costs": None if costs is None else read_costs(costs, fitted.classes_),
             "reasons": reasons,
+            "decision": deciding.decision(fitted.classes_),
+            "resources": Resources(engine=engine.value, address=address, workers=workers, batch_rows=batch_size),
         }
         began = time.perf_counter()
         with out.share("Scoring") as progress:
             if to is None:
-                how: dict[str, Any] = {"engine": engine.value, "address": address, "workers": workers}
-                how |= reading.for_reader()
-                done = score_file(fitted, source, output or "", **asked, **how, progress=progress)
+                done = score_file(fitted, source, output or "", **asked, reading=reading, progress=progress)
             elif isinstance(source, Query):
                 done = score_query(fitted, source, to, **asked, replace=replace, progress=progress)
             else:
-                where = {"database": target_database or "", "replace": replace, **reading.for_reader()}
+                where: dict[str, Any] = {"database": target_database or "", "replace": replace, "reading": reading}
                 done = score_to_table(fitted, source, to, **asked, **where, progress=progress)
         seconds = time.perf_counter() - began
         if done.get("already"):
@@ -204,7 +192,7 @@ def score(
             out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
         if done["student"]:
             other = "--exact takes the committee" if done["scored_by"] == "student" else "--fast takes the student"
-            choice = f"{other}." if sets is None else "Only the committee makes sets."
+            choice = f"{other}." if deciding.sets is None else "Only the committee makes sets."
             out.note(
                 f"Scored by the {done['scored_by']}. On rows held out, student and committee agree in "
                 f"{done['student']['agreement']:.1%}; the rest costs the student about "
@@ -215,7 +203,9 @@ def score(
         if done["rows"]:
             shares = {name: count / done["rows"] for name, count in done["labels"].items()}
             lines += [f"  {name!s:<{width}}  {shares[name]:6.1%}  {count:,}" for name, count in done["labels"].items()]
-        lines += decision_lines(done["decisions"], done["rows"], costs, by_student=done["scored_by"] == "student")
+        lines += decision_lines(
+            done["decisions"], done["rows"], deciding.costs, by_student=done["scored_by"] == "student"
+        )
         if done["reasons"]:
             lines.append(
                 f"Reasons: each column was left out in turn, by values of the training table in its place; "

@@ -17,18 +17,18 @@ from deepsep.cli.options import (
     Id,
     Json,
     Quiet,
-    ReadingOptions,
     Seed,
     Weight,
     split_names,
-    takes_reading_options,
+    takes_options,
 )
 from deepsep.errors import DataError, ParameterError
+from deepsep.table.reading_settings import Reading
 
 SHOWN = 4  # answers shown per segment
 
 
-@takes_reading_options()
+@takes_options()
 def segments(
     answers: Annotated[
         Path,
@@ -52,7 +52,7 @@ def segments(
     weight: Weight = None,
     drop: Drop = "",
     *,
-    reading: ReadingOptions,
+    reading: Reading,
     seed: Seed = 0,
     json: Json = False,
     quiet: Quiet = False,

@@ -7,35 +7,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.cli.options import FitOptions, ReadingOptions, TrainingOptions, split_names
+from deepsep.cli.options import FitOptions, TrainingOptions, split_names
 from deepsep.core.labels import Labels, as_labels, given_labels
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError
-from deepsep.scoring.to_label import SHEET
 from deepsep.table import add_labels, join_labels, read_table
-from deepsep.table.batches import TableFile
 from deepsep.table.columns import key_text
 from deepsep.table.drawn import DRAWN, read_drawn, word_or_column
-from deepsep.table.excel import sheet_names
 from deepsep.table.join import USUAL, is_label
-from deepsep.table.locations import Place, files_of, find_column, kind_of
+from deepsep.table.locations import find_column
+from deepsep.table.opened import Opened, OpenFiles
 from deepsep.table.queries import Query, QueryTable
-from deepsep.table.repeated_queries import RowsWithoutKeys
+from deepsep.table.repeated_queries import rows_without_keys
 from deepsep.table.sampling import (
     ENOUGH,
     ChosenRows,
-    OtherRows,
     choose_rows,
     has_more_rows,
     open_tables,
     other_rows,
     read_rows,
 )
+from deepsep.table.source import SomeRows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,33 +49,30 @@ class LargeTable:
 
     Attributes
     ----------
-    source : path, SeveralFiles or Query
+    source : OpenFiles or Query
         The rows.
     id : str or None
         The column by which they are known in the outputs.
     order : str or None
         The column by which those of a query are sorted.
-    reading : dict
-        How files are opened.
     chosen : ChosenRows
         Which rows are learned from: those in memory.
     """
 
-    source: Place | Query
+    source: Opened
     id: str | None
     order: str | None
-    reading: dict[str, Any]
     chosen: ChosenRows
 
     @contextmanager
-    def unlabelled(self) -> Iterator[list[OtherRows] | list[RowsWithoutKeys]]:
+    def unlabelled(self) -> Iterator[list[SomeRows]]:
         """Open the table, without the labelled rows; those of a query may have become more since."""
         chosen = self.chosen
-        with open_tables(self.source, self.order, **self.reading) as tables:
+        with open_tables(self.source, self.order) as tables:
             if chosen.keys is None or self.order is None or not isinstance(tables[0], QueryTable):
                 yield other_rows(tables, chosen.labelled)
             else:
-                yield [RowsWithoutKeys(tables[0], self.order, chosen.keys[chosen.labelled])]
+                yield [rows_without_keys(tables[0], self.order, chosen.keys[chosen.labelled])]
 
 
 @dataclass(frozen=True)
@@ -150,29 +144,30 @@ def read_weights(frame: pd.DataFrame, column: str) -> Any:
     return values
 
 
-def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Training:
+def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, source: Opened | None = None) -> Training:
     """Read a table with labels in one of its columns, or in another table that is joined to it.
 
     Of a table with more unlabelled rows than a fit is to learn from, all labelled rows and some of the others are read.
+    ``source`` is the table, if it is open already.
     """
     _check_together(options)
-    source = options.source
+    out.note(f"Reading {options.source} ...")
+    source = source or options.open()
     most = options.most_unlabelled(ENOUGH) if isinstance(options, FitOptions) else None
-    out.note(f"Reading {source} ...")
-    how: dict[str, Any] = {"types": dict.fromkeys(split_names(options.text), "text"), **options.for_reader()}
+    types = dict.fromkeys(split_names(options.text), "text")
     label, id, on = options.label, options.id, _joined_on(options)
     order = on if options.labels else id
-    if most is not None and not has_more_rows(source, most, **_files(how)):
+    if most is not None and not has_more_rows(source, most):
         most = None
     if isinstance(options, FitOptions) and isinstance(source, Query) and order in (None, ROW):
         most = most if options.unlabelled is not None else None  # its rows may come in another order each time
     if not options.labels:
-        chosen = None if most is None else _choose(source, id, label, None, most, seed, how)
-        frame = _read(source, chosen, label=label, id=id, **how)
+        chosen = None if most is None else _choose(source, id, label, None, most, seed)
+        frame = _read(source, chosen, label=label, id=id, types=types)
         word, column = _drawn(options, list(frame.columns))
         frame = _with_origins(frame, label, str(source), column)
     else:
-        frame, label, chosen, word = _with_labels(out, options, on, how, most, seed)
+        frame, label, chosen, word = _with_labels(out, options, source, on, types, most, seed)
         id = id or (on if on != ROW or on in frame.columns else None)
     if isinstance(source, Query):
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
@@ -198,7 +193,7 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0) -> Trai
         weight=weight,
         ids=number_rows(len(frame), chosen) if id is None else frame[find_column(frame.columns, id, "id column")],
         label=str(label),
-        large=None if chosen is None else LargeTable(source, id, order, _files(how), chosen),
+        large=None if chosen is None else LargeTable(source, id, order, chosen),
         labels_drawn=_origins(frame, word),
     )
 
@@ -227,26 +222,15 @@ def _origins(frame: pd.DataFrame, word: str | None) -> Any:
     return words.where(words.notna(), word).to_numpy()
 
 
-def _files(how: dict[str, Any]) -> dict[str, Any]:
-    """Return how files are opened, without the types of their columns."""
-    return {name: value for name, value in how.items() if name != "types"}
-
-
 def _choose(
-    source: Place | Query,
-    id: str | None,
-    label: str | None,
-    is_known: Any,
-    most: int,
-    seed: int,
-    how: dict[str, Any],
+    source: Opened, id: str | None, label: str | None, is_known: Any, most: int, seed: int
 ) -> ChosenRows | None:
     """Choose the rows of a large table to learn from; None: all of them."""
-    with open_tables(source, id, **_files(how)) as tables:
+    with open_tables(source, id) as tables:
         return choose_rows(tables, label=label, is_known=is_known, n=most, seed=seed)
 
 
-def _read(source: Place | Query, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
+def _read(source: Opened, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
     return read_table(source, **how) if chosen is None else read_rows(source, chosen.read, keys=chosen.keys, **how)
 
 
@@ -268,8 +252,9 @@ def _joined_on(options: TrainingOptions) -> str:
 def _with_labels(
     out: Console,
     options: TrainingOptions,
+    source: Opened,
     on: str,
-    how: dict[str, Any],
+    types: dict[str, Any],
     most: int | None,
     seed: int,
 ) -> tuple[pd.DataFrame, str, ChosenRows | None, str | None]:
@@ -278,24 +263,22 @@ def _with_labels(
     It reads at most so many unlabelled rows; None: all. It also returns the rows that were chosen of a large table, and
     the origin of labels that have no other.
     """
-    files, weight = options.labels or [], options.label_weight
+    files, weight = options.opened_labels, options.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
     apart = (on, weight, DRAWN, options.labels_drawn)
-    label, own = options.label or _only_label(files[0], apart), column_names(options.source, options)
+    label, own = options.label or _only_label(files[0].names, apart), column_names(source)
     by_number = on == ROW and ROW not in own
     own_label, chosen, tables = label if label in own else None, None, []
     for file in files:
-        sheet = _sheet(file)
-        names = TableFile(file, sheet=sheet).names
-        tables.append(read_table(file, label=label, id=find_column(names, on, f"{file}: id column"), sheet=sheet))
+        tables.append(read_table(file, label=label, id=find_column(file.names, on, f"{file}: id column")))
     word, column = _drawn(options, [*own, *(name for known in tables for name in known.columns)])
     if most is not None:
         is_known = (None if by_number else on, _in_any([known[on] for known in tables]))
-        chosen = _choose(options.source, None if by_number else on, own_label, is_known, most, seed, how)
-    frame = _read(options.source, chosen, label=own_label, id=None if by_number else on, **how)
+        chosen = _choose(source, None if by_number else on, own_label, is_known, most, seed)
+    frame = _read(source, chosen, label=own_label, id=None if by_number else on, types=types)
     if by_number:
         frame = frame.assign(**{ROW: number_rows(len(frame), chosen).to_numpy()})
-    frame = _with_origins(frame, own_label, str(options.source), column)
+    frame = _with_origins(frame, own_label, str(source), column)
     for file, known in zip(files, tables, strict=True):
         known = _with_origins(known, label, str(file), column)
         if label is not None and label in frame.columns:
@@ -325,22 +308,22 @@ def _in_any(columns: list[pd.Series[Any]]) -> Any:
     return mask
 
 
-def _only_label(file: Path, apart: Container[str | None]) -> str | None:
+def _only_label(names: list[str], apart: Container[str | None]) -> str | None:
     """Return the column of labels of a table, if there is no doubt."""
-    others = [name for name in TableFile(file, sheet=_sheet(file)).names if name not in apart]
+    others = [name for name in names if name not in apart]
     usual = [name for name in USUAL if name in others]
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
 
-def column_names(table: Place | Query, reading: ReadingOptions) -> list[str]:
+def column_names(source: Opened) -> list[str]:
     """Return the names of the columns of a table."""
-    if isinstance(table, Query):
-        with open_reader(table.database) as connection:
-            return QueryTable(connection, table.sql).names
-    return list(TableFile(files_of(table)[0], **reading.for_reader()).names)
+    if isinstance(source, Query):
+        with open_reader(source.database) as connection:
+            return QueryTable(connection, source.sql).names
+    return source.names
 
 
-def _what_was_added(file: Path, summary: dict[str, Any], options: TrainingOptions) -> str:
+def _what_was_added(file: OpenFiles, summary: dict[str, Any], options: TrainingOptions) -> str:
     parts = [f"{summary['new']:,} new", f"{summary['same']:,} known and the same"]
     if summary["contradictory"]:
         parts.append(f"{summary['contradictory']:,} contradictory, of which the {options.prefer} ones are used")
@@ -370,15 +353,5 @@ def _check_together(options: TrainingOptions) -> None:
         ):
             if value is not None:
                 raise ParameterError(f"{name} belongs to --labels: name the table whose labels are to be joined.")
-    elif _joined_on(options) == ROW and not _has_row_numbers(options.labels[0]):
+    elif _joined_on(options) == ROW and not (options.labels[0].exists() and ROW in options.opened_labels[0].names):
         raise ParameterError(f"--labels {options.labels[0]} needs --on: the identifier that both tables have.")
-
-
-def _has_row_numbers(file: Path) -> bool:
-    return file.exists() and ROW in TableFile(file, sheet=_sheet(file)).names
-
-
-def _sheet(file: Path) -> str | int:
-    """Return the sheet of an Excel file that has the labels: the one to fill in, if it is a workbook of a fit."""
-    is_workbook = file.exists() and kind_of(file) == "excel" and SHEET in sheet_names(file)
-    return SHEET if is_workbook else 0

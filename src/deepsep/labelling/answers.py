@@ -13,10 +13,10 @@ import pandas as pd
 from deepsep.errors import DataError
 from deepsep.files.folder import replace_file
 from deepsep.files.leftovers import remove_leftovers
-from deepsep.table.batches import TableFile
 from deepsep.table.columns import key_text
 from deepsep.table.drawn import DRAWN, EARLIER, read_drawn
 from deepsep.table.locations import find_column
+from deepsep.table.opened import open_files
 from deepsep.table.reading import read_table
 
 ANSWER = "answer"  # name of a column beside the identifier, the label and its origin
@@ -87,7 +87,8 @@ class Answers:
         return text.getvalue()
 
     def _read(self) -> dict[str, Answer]:
-        names = list(TableFile(self.path).names)
+        table = open_files(self.path)
+        names = table.names
         for name, role in ((self.id, "id column"), (self.label, "label column")):
             find_column(names, name, f"{self.path}: {role}")
         others = [name for name in names if name not in (self.id, self.label, ANSWER, DRAWN, EARLIER)]
@@ -99,7 +100,7 @@ class Answers:
         if not self.path.read_bytes().strip().count(b"\n"):  # all answers were taken back
             return {}
         texts: Any = dict.fromkeys({ANSWER, DRAWN, EARLIER} & {*names}, "text")
-        frame = read_table(self.path, label=self.label, id=self.id, types=texts)
+        frame = read_table(table, label=self.label, id=self.id, types=texts)
         return _answers(frame, self.id, self.label, self.path)
 
     def _stamped(self) -> tuple[int, int, int] | None:

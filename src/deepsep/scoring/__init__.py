@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from deepsep.scoring.frame import score_frame
     from deepsep.scoring.leaving_out import reasons
     from deepsep.scoring.query_scores import score_query
+    from deepsep.scoring.settings import Decision, Resources
     from deepsep.scoring.to_label import rows_to_label
     from deepsep.scoring.training_profile import compare_with_training, remember_training
 
 __all__ = [
+    "Decision",
+    "Resources",
     "compare_with_training",
     "reasons",
     "remember_training",
@@ -27,6 +30,8 @@ __all__ = [
 ]
 
 _HOME = {
+    "Decision": "deepsep.scoring.settings",
+    "Resources": "deepsep.scoring.settings",
     "compare_with_training": "deepsep.scoring.training_profile",
     "reasons": "deepsep.scoring.leaving_out",
     "remember_training": "deepsep.scoring.training_profile",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import read_table
-from deepsep.table.batches import TableFile
+from deepsep.table.opened import open_files
 
 Array = NDArray[Any]
 Costs = Mapping[Any, Mapping[Any, float]]
@@ -76,14 +76,15 @@ def read_costs(file: Path, classes: Array) -> dict[Any, dict[Any, float]]:
     The table has a line for each true class and a column for each called one, with the true class in the first column;
     or the columns true, called and cost.
     """
-    names = TableFile(file).names
+    table = open_files(file)
+    names = table.names
     long = sorted(name.lower() for name in names) == sorted(LONG)
     by_text = {str(name): name for name in classes.tolist()}
     costs: dict[Any, dict[Any, float]] = {}
     cells: Iterable[tuple[Any, Any, Any]]
     if long:
         true, called, cost = (next(name for name in names if name.lower() == wanted) for wanted in LONG)
-        frame = read_table(file, label=true, types={called: "text"})
+        frame = read_table(table, label=true, types={called: "text"})
         cells = zip(frame[true].tolist(), frame[called].tolist(), frame[cost].tolist(), strict=True)
     elif len(names) < 3:
         raise DataError(
@@ -91,7 +92,7 @@ def read_costs(file: Path, classes: Array) -> dict[Any, dict[Any, float]]:
             "the true class in the first column; or the columns true, called and cost."
         )
     else:
-        lines = read_table(file, label=names[0])[names].itertuples(index=False, name=None)
+        lines = read_table(table, label=names[0])[names].itertuples(index=False, name=None)
         cells = ((line[0], name, value) for line in lines for name, value in zip(names[1:], line[1:], strict=True))
     for one, other, value in cells:
         pair = by_text.get(str(one), one), by_text.get(str(other), other)

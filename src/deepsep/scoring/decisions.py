@@ -16,8 +16,8 @@ from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.frames import prediction_columns
 from deepsep.evaluation.out_of_fold import split_model
-from deepsep.scoring.asked import Asked
 from deepsep.scoring.costs import check_costs
+from deepsep.scoring.settings import Decision
 from deepsep.survey import SurveySegments
 
 Array = NDArray[Any]
@@ -86,19 +86,19 @@ class Decisions:
     costs: Array | None = None
 
     @classmethod
-    def of(cls, model: Any, asked: Asked) -> Decisions:
-        """Return how a fitted model decides what was asked, or raise if it cannot."""
+    def of(cls, model: Any, decision: Decision) -> Decisions:
+        """Return how labels follow from what a fitted model says, or raise if they cannot."""
         if isinstance(model, SurveySegments):
             raise ParameterError(
                 "the model holds segments of a survey. deepsep.survey.assign_segments gives respondents their segment."
             )
         classes, estimator = np.asarray(model.classes_), split_model(model)[1]
-        asked.check(estimator)
+        decision.check(estimator)
         return cls(
             classes,
-            None if asked.sets is None else estimator.conformal_sets(asked.sets, asked.per_class),
-            asked.abstain,
-            None if asked.costs is None else check_costs(asked.costs, classes),
+            None if decision.sets is None else estimator.conformal_sets(decision.sets, decision.per_class),
+            decision.abstain,
+            None if decision.costs is None else check_costs(decision.costs, classes),
         )
 
     def __call__(self, p: Array) -> tuple[Array, Array]:

@@ -13,20 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from deepsep.core.fields import with_fields
 from deepsep.databases.connections import Connection
 from deepsep.databases.opening import open_writer
 from deepsep.errors import DataError, Setting
-from deepsep.scoring.asked import Asked
-from deepsep.scoring.costs import Costs
 from deepsep.scoring.files import plan_parts, warn_of_failed
 from deepsep.scoring.into_tables import check_key_given, score_into
 from deepsep.scoring.local import id_type
-from deepsep.scoring.new_rows import NewRows, keys_of
 from deepsep.scoring.parts import Part
-from deepsep.scoring.run import BATCH, Progress, Scoring
+from deepsep.scoring.run import Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable
-from deepsep.table.arrow_frames import key_hashes
+from deepsep.scoring.settings import LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.table.arrow_frames import cells_of, key_hashes
 from deepsep.table.locations import Named, files_of, table_at
+from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.source import SomeRows
+
+Array = NDArray[Any]
 
 PIECE = 100_000  # keys examined at a time
 
@@ -39,19 +42,13 @@ def score_to_table(
     database: str,
     id: str,
     replace: bool = False,
-    batch_rows: int = BATCH,
     fast: bool | None = None,
-    sets: float | None = None,
-    per_class: bool = False,
-    abstain: float | None = None,
-    costs: Costs | None = None,
     reasons: int | None = None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    sheet: str | int = 0,
-    skip_rows: int = 0,
-    dayfirst: bool | None = None,
+    reading: Reading = AS_DETECTED,
+    decision: Decision = LIKELIEST_CLASS,
+    resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Score a file, or several of them, into a table of a database, batch by batch.
 
@@ -73,10 +70,10 @@ def score_to_table(
         It must exist.
     id : str
         The column that tells the rows apart: integers, text, or dates (not in SQLite), without gaps and duplicates.
-    replace, batch_rows, fast
+    replace, fast
         As in :func:`score_query`.
-    sets, per_class, abstain, costs, reasons, encoding, delimiter, sheet, skip_rows, dayfirst, progress
-        As in :func:`score_file`.
+    reasons, reading, decision, resources, progress, **fields
+        As in :func:`score_file`. A cluster does not score into a database.
 
     Returns
     -------
@@ -91,17 +88,11 @@ def score_to_table(
         If the database cannot be reached or written. Both messages say what is in the table.
     """
     check_key_given(id)
-    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-    scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
+    reading, decision, resources = with_fields("score_to_table", fields, reading, decision, resources)
+    resources.check_local()
+    scoring = Scoring(model, decision, id=id, resources=resources, fast=fast, reasons=reasons)
     place = table_at(source)
     files = files_of(place)
-    reading = {
-        "encoding": encoding,
-        "delimiter": delimiter,
-        "sheet": sheet,
-        "skip_rows": skip_rows,
-        "dayfirst": dayfirst,
-    }
     with open_writer(database) as connection:
         table = ScoresTable(connection, to, id)
         parts, failed = plan_parts(scoring, place, files, Path(to), reading)
@@ -109,8 +100,11 @@ def score_to_table(
         parts, unreadable = _check_keys(parts, id)
         table.begin(connection.types[kind], replace=replace)
         kind = _same_type(table, kind)
-        are_known = table.are_known if table.goes_on else None
-        parts = [with_changes(part, source=NewRows(part.source, id, kind, are_known)) for part in parts]
+
+        def is_new(batch: Any, first: int) -> Array:
+            return ~table.are_known(cells_of(batch, id).to_pylist()) if table.goes_on else np.ones(len(batch), bool)
+
+        parts = [with_changes(part, source=SomeRows(part.source, is_new, key=id, key_type=kind)) for part in parts]
         done = score_into(scoring, table, parts, progress)
     done["failed"] = failed | unreadable | done["failed"]
     warn_of_failed(done["failed"], len(files))
@@ -177,7 +171,7 @@ def _check_keys(parts: Sequence[Part], id: str) -> tuple[list[Part], dict[str, s
     return readable, failed
 
 
-def _refuse_repeated(parts: Sequence[Part], id: str, hashes: NDArray[np.uint64]) -> None:
+def _refuse_repeated(parts: Sequence[Part], id: str, hashes: Array) -> None:
     """Raise if keys with these hashes are the same; two may share a hash by chance."""
     seen: Counter[Any] = Counter()
     for part in parts:
@@ -194,7 +188,7 @@ def _refuse_repeated(parts: Sequence[Part], id: str, hashes: NDArray[np.uint64])
 
 def _pieces(part: Part, id: str) -> Iterator[Any]:
     for batch, _ in part.source.tables(PIECE, [id], {}, id):
-        keys = keys_of(batch, id)
+        keys = cells_of(batch, id)
         if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
             blank = pc.equal(pc.utf8_trim_whitespace(keys), "")
             keys = pc.if_else(blank, pa.scalar(None, keys.type), keys)

@@ -11,25 +11,26 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from deepsep.core.fields import with_fields
 from deepsep.core.notices import warn
 from deepsep.databases.opening import open_reader
-from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.errors import DataError
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.scoring import local, ray_engine
-from deepsep.scoring.asked import Asked
-from deepsep.scoring.costs import Costs
 from deepsep.scoring.journal import Journal
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
+from deepsep.scoring.settings import LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.scoring.student import describe
 from deepsep.scoring.writing import INSTEAD
 from deepsep.table.batches import TableFile
-from deepsep.table.excel_cells import ROWS, check_fits
-from deepsep.table.locations import Named, Place, SeveralFiles, files_of, kind_of, table_at
+from deepsep.table.excel_cells import check_fits
+from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.queries import Query, QueryTable
+from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 OTHERS = 50  # columns of a result beside the probabilities, at most
@@ -41,22 +42,13 @@ def score_file(
     target: str | os.PathLike[str],
     *,
     id: str | None = None,
-    engine: Literal["local", "ray"] = "local",
-    address: str | None = None,
-    workers: int | None = None,
-    batch_rows: int = 20_000,
     fast: bool | None = None,
-    sets: float | None = None,
-    per_class: bool = False,
-    abstain: float | None = None,
-    costs: Costs | None = None,
     reasons: int | None = None,
-    encoding: str | None = None,
-    delimiter: str | None = None,
-    sheet: str | int = 0,
-    skip_rows: int = 0,
-    dayfirst: bool | None = None,
+    reading: Reading = AS_DETECTED,
+    decision: Decision = LIKELIEST_CLASS,
+    resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Score a file of any size, or several of them, batch by batch.
 
@@ -86,39 +78,26 @@ def score_file(
         are replaced, and it must hold nothing else. Source and target must not contain each other.
     id : str, optional
         The column of identifiers, kept in the result. None: the row number.
-    engine : {"local", "ray"}, default="local"
-        "ray" scores several files to a folder on a Ray cluster, one model per worker, for when one machine is not
-        enough. All machines must reach source and target by the same paths. A worker that dies is replaced, and the
-        rows are the same.
-    address : str, optional
-        Address of the Ray cluster. None: that of the variable RAY_ADDRESS. "local", or neither: one is started on this
-        machine.
-    workers : int, optional
-        With "ray": how many workers score, with a CPU each. None: one for each CPU of the cluster.
-    batch_rows : int, default=20_000
-        Number of rows in memory at a time.
     fast : bool, optional
         Whether the student of a :class:`deepsep.Committee` scores, or the committee itself. None: the student if there
         is one, it is expected to cost at most two points of accuracy, and there are more than 100,000 rows. One of the
         two scores the whole source. With ``sets`` or ``abstain``, None means the committee: what they promise rests on
         its own predictions out of fold.
-    sets, per_class, abstain, costs
-        As in :func:`score_frame`. The student makes no sets.
     reasons : int, optional
         Adds so many columns that spoke most for the label of each row; see :func:`deepsep.scoring.reasons`. Every row
         is predicted some eight times for each column; a warning says how long that takes, and a committee refuses what
         would take hours.
-    encoding, delimiter : str, optional
-        Encoding and delimiter of a text file. None: detected.
-    sheet : str or int, default=0
-        Sheet of an Excel file.
-    skip_rows : int, default=0
-        Lines above the header of a text or Excel file, such as a title.
-    dayfirst : bool, optional
-        Whether the day comes first in dates such as 05/03/2025. None: as the column shows.
+    reading : Reading, optional
+        How the files are read, such as ``skip_rows``; see :class:`deepsep.table.Reading`.
+    decision : Decision, optional
+        How labels follow from probabilities, such as ``abstain``; see :class:`deepsep.scoring.Decision`.
+    resources : Resources, optional
+        What scores, such as ``batch_rows`` at a time; see :class:`deepsep.scoring.Resources`.
     progress : callable, optional
         Called as ``progress(rows, share)`` after each batch (Ray: each part): rows scored so far, and the share
         of the source read so far, from 0 to 1.
+    **fields
+        Fields of ``reading``, ``decision`` and ``resources`` by name, such as ``skip_rows=2, abstain=0.8``.
 
     Returns
     -------
@@ -145,35 +124,19 @@ def score_file(
     DataError
         If the source cannot be read, or its columns differ from those of the training table.
     """
-    if engine not in ("local", "ray"):
-        raise ParameterError("{engine}; pass 'local' or 'ray'.", engine=Setting("engine", engine))
-    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-    scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
+    reading, decision, resources = with_fields("score_file", fields, reading, decision, resources)
+    scoring = Scoring(model, decision, id=id, resources=resources, fast=fast, reasons=reasons)
     place, goal = source if isinstance(source, Query) else table_at(source), Path(target)
-    several = not isinstance(place, Query) and kind_of(place) == "parts"
+    files = [] if isinstance(place, Query) else files_of(place)
+    several = not isinstance(place, Query) and is_several(place)
     to_folder = several and goal.suffix.lower() not in FORMATS
     if not to_folder and goal.suffix.lower() not in FORMATS:
         raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if several else ''}.")
-    if engine == "ray" and not to_folder:
-        raise ParameterError(
-            "{ray} scores several files, such as a folder of Parquet parts, to a folder; use {local} for a file.",
-            ray=Setting("engine", "ray"),
-            local=Setting("engine", "local"),
-        )
-    if workers is not None and engine != "ray":
-        raise ParameterError(
-            "{workers} belongs to {ray}.", workers=Setting("workers", workers), ray=Setting("engine", "ray")
-        )
+    if not to_folder:
+        resources.check_local()
     _check_target(place, goal, to_folder)
     beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_beside(beside)
-    reading = {
-        "encoding": encoding,
-        "delimiter": delimiter,
-        "sheet": sheet,
-        "skip_rows": skip_rows,
-        "dayfirst": dayfirst,
-    }
     goal.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(beside)
     with ExitStack() as stack:
@@ -182,7 +145,6 @@ def score_file(
             rows = QueryTable(stack.enter_context(open_reader(place.database)), place.sql, id=id)
             n_files, parts = 1, [scoring.part(rows, "the query", target=Path(goal.name))]
         else:
-            files = files_of(place)
             n_files = len(files)
             parts, failed = plan_parts(scoring, place, files, None if to_folder else Path(goal.name), reading)
         if goal.suffix.lower() == ".xlsx" and not to_folder:
@@ -191,20 +153,18 @@ def score_file(
         key = {
             "model": scoring.provenance,
             "scored_by": describe(scoring.model, scoring.scorer)["scored_by"],
-            "options": repr([id, batch_rows, sets, per_class, abstain, costs, reasons, reading]),
+            "options": repr([id, resources.batch_rows, decision, reasons, reading]),
         }
         resume = scoring.provenance["sha256"] is not None and not isinstance(place, Query)  # it may give other rows
         journal = Journal.open(goal, key, resume=resume)
         scoring.options["journal"] = journal.folder
         parts = [replace(part, target=journal.folder / "out" / part.target) for part in parts]
         try:
-            if engine == "ray":
+            engine: Any = local.score_parts
+            if resources.engine == "ray":
                 scoring.options["workers"] = 1
-                tallies = scoring.score(
-                    partial(ray_engine.score_parts, address=address, workers=workers), parts, progress
-                )
-            else:
-                tallies = scoring.score(local.score_parts, parts, progress)
+                engine = partial(ray_engine.score_parts, address=resources.address, workers=resources.workers)
+            tallies = scoring.score(engine, parts, progress)
             failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
             if len(failed) == n_files:
                 raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
@@ -272,7 +232,7 @@ def _name(file: Path, first_row: int | None) -> str:
 
 
 def plan_parts(
-    scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: dict[str, Any]
+    scoring: Scoring, place: Place, files: list[Path], target: Path | None, reading: Reading
 ) -> tuple[list[Part], dict[str, str]]:
     """Return the parts to score and those that cannot be read; ``target`` is None if each goes to a file of its own."""
     id, alone = scoring.id, len(files) == 1
@@ -287,7 +247,7 @@ def plan_parts(
                 f"{file} and {goals[goal]} would both become {goal}. Rename one, or name a file as the target."
             )
         try:
-            table = TableFile(file, id=id, **reading)
+            table = TableFile(file, reading)
             if not alone:
                 table.count_rows()
         except DataError as error:
@@ -328,7 +288,7 @@ def _as_parquet(name: Path) -> Path:
 
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
     """Raise if the rows do not fit on an Excel sheet, before they are scored."""
-    sizes = [part.n_rows or (ROWS + 1) * part.source.has_more_rows(ROWS) for part in parts]
+    sizes = [part.source.rows_at_most for part in parts]
     check_fits(sum(sizes), n_classes + OTHERS, "the result", INSTEAD)
 
 

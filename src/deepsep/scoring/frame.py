@@ -14,14 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from deepsep.core.fields import with_fields
 from deepsep.core.labels import codes_of
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
-from deepsep.scoring.asked import Asked
 from deepsep.scoring.blocks import BLOCK, encoded, in_blocks, rows_of
-from deepsep.scoring.costs import Costs
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
+from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
 from deepsep.scoring.student import check_fast, choose
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.column_types import ColumnType
@@ -38,12 +38,10 @@ def score_frame(
     *,
     id: str | None = None,
     first_row: int = 0,
-    sets: float | None = None,
-    per_class: bool = False,
-    abstain: float | None = None,
-    costs: Costs | None = None,
     reasons: int | None = None,
     fast: bool = False,
+    decision: Decision = LIKELIEST_CLASS,
+    **fields: Any,
 ) -> pd.DataFrame:
     """Return the label, the probability of each class and the confidence of every row.
 
@@ -61,20 +59,15 @@ def score_frame(
         The column of identifiers, kept in the result. None: ``row``, the row number.
     first_row : int, default=0
         Number of the first row.
-    sets : float, optional
-        Adds the column ``set``: classes that hold the right one with this probability, or more; see
-        :meth:`deepsep.Committee.predict_set`.
-    per_class : bool, default=False
-        Whether the sets hold the right one equally often in all classes.
-    abstain : float, optional
-        The confidence below which a row gets no label; its probabilities stay.
-    costs : dict {true class: {called class: cost}}, optional
-        What mistakes cost: the label is the class with the lowest expected cost, and no longer the likeliest one.
     reasons : int, optional
         Adds so many columns that spoke most for the row's label; see :func:`deepsep.scoring.reasons`. The model must
         have a profile of its training table.
     fast : bool, default=False
         Whether the student of a committee answers in its place; see docs/how-to/millions.md.
+    decision : Decision, optional
+        How labels follow from probabilities.
+    **fields
+        Fields of ``decision`` by name: ``sets``, ``per_class``, ``abstain`` and ``costs``.
 
     Returns
     -------
@@ -96,8 +89,9 @@ def score_frame(
     2     9    old             0.65               0.35        0.65
     3    10    old             0.75               0.25        0.75
     """
-    decisions = Decisions.of(model, Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs))
-    check_fast(fast, sets)
+    (decision,) = with_fields("score_frame", fields, decision)
+    decisions = Decisions.of(model, decision)
+    check_fast(fast, decision.sets)
     scorer = choose(model, (), fast)
     leaving_out = None if reasons is None else LeavingOut(scorer, reasons, values_in_training(model))
     return score_rows(scorer, frame, decisions, id=id, first_row=first_row, leaving_out=leaving_out)[0]

@@ -134,7 +134,7 @@ class LeavingOut:
         p = in_blocks(estimator.predict_proba, some, pairs, keep=lambda q, at: q[np.arange(len(q)), label[at // T]])
         return np.asarray(np.add.reduceat(p.reshape(-1, T) * self._weight, self._starts, axis=1))
 
-    def check_cost(self, model: Any, rows: int | None, has_more_rows: Any) -> None:
+    def check_cost(self, model: Any, rows: int | None, rows_at_most: int) -> None:
         """Raise if it would take too long, and say beforehand how long it takes if that is more than a minute.
 
         Parameters
@@ -143,12 +143,12 @@ class LeavingOut:
             Which scores.
         rows : int or None
             Number of rows; None if that is not known.
-        has_more_rows : callable
-            Whether there are more rows than a number.
+        rows_at_most : int
+            The same, or an upper bound.
         """
         estimator = model[-1] if isinstance(model, Pipeline) else model
         most = DEAR // self.passes
-        if isinstance(estimator, Committee | InContext) and has_more_rows(most):
+        if isinstance(estimator, Committee | InContext) and rows_at_most > most:
             cure = (
                 " {fast} takes the student, which is much faster."
                 if getattr(estimator, "student_", None) is not None
@@ -163,7 +163,7 @@ class LeavingOut:
         began = time.perf_counter()
         estimator.predict_proba(rows_of(self._points, np.arange(BLOCK) % self.passes))
         each = (time.perf_counter() - began) * self.passes / BLOCK  # seconds for a row
-        if has_more_rows(int(LONG / each)):
+        if rows_at_most > int(LONG / each):
             minutes = max(round((1_000 if rows is None else rows) * each / 60), 1)
             how_many = "the rows" if rows is None else f"{rows:,} rows"
             warn(

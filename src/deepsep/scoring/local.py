@@ -27,10 +27,10 @@ from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.frame import Scored, label_name, score_batch, score_rows
 from deepsep.scoring.journal import Journal, assemble, total
 from deepsep.scoring.leaving_out import LeavingOut
-from deepsep.scoring.new_rows import keys_of
 from deepsep.scoring.parts import Part, Report, UnreadablePart
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
 from deepsep.scoring.writing import MARK, Writer
+from deepsep.table.arrow_frames import cells_of
 from deepsep.table.batches import TableFile, same_identifiers
 from deepsep.table.compiled import CompiledEncoding
 
@@ -211,7 +211,7 @@ def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int
         except DataError as error:
             if id is None:
                 raise
-            keys = keys_of(_failing(score, batch), id).to_pylist()
+            keys = cells_of(_failing(score, batch), id).to_pylist()
             rows = (
                 f"row with the key {keys[0]!r}" if len(keys) == 1 else f"rows from the key {keys[0]!r} to {keys[-1]!r}"
             )

@@ -9,20 +9,19 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from deepsep.scoring.asked import Asked
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import id_type, label_type, scored_batches
-from deepsep.scoring.run import BATCH, Progress, Scoring
+from deepsep.scoring.run import Progress, Scoring
+from deepsep.scoring.settings import BATCH, Decision
 from deepsep.scoring.writing import Writer
-from deepsep.table.repeated_queries import RowsWithoutKeys
-from deepsep.table.sampling import NUMBER, OtherRows
+from deepsep.table.source import NUMBER, Source
 
 
 def score_others(
     model: Any,
-    rows: Sequence[OtherRows | RowsWithoutKeys],
+    rows: Sequence[Source],
     target: Path,
-    asked: Asked,
+    decision: Decision,
     *,
     id: str | None,
     number: str,
@@ -33,7 +32,7 @@ def score_others(
     Who scores follows from their number, as in ``score_file``, which says what the result holds; ``number`` is the name
     of the column of row numbers, where there is no ``id``.
     """
-    scoring = Scoring(model, asked, id=id or NUMBER)
+    scoring = Scoring(model, decision, id=id or NUMBER)
     scoring.profile = None  # the model was made for this table
     parts = [scoring.part(part, "the table") for part in rows]
     scoring.choose(parts)

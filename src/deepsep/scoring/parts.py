@@ -6,14 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from deepsep.scoring.new_rows import NewRows
-from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
-from deepsep.table.queries import QueryTable
-from deepsep.table.repeated_queries import RowsWithoutKeys
-from deepsep.table.sampling import OtherRows
-
-Source = TableFile | QueryTable | OtherRows | RowsWithoutKeys | NewRows
+from deepsep.table.source import Source
 
 Report = Callable[[int, float], None]  # rows just scored, and the share of the source read so far
 

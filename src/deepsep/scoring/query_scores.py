@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 
+from deepsep.core.fields import with_fields
 from deepsep.databases.opening import open_reader, open_writer
-from deepsep.scoring.asked import Asked
-from deepsep.scoring.costs import Costs
 from deepsep.scoring.into_tables import check_key_given, saying_what_is_written, score_into, settings_of
 from deepsep.scoring.local import label_type
-from deepsep.scoring.run import BATCH, Progress, Scoring
+from deepsep.scoring.run import Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
+from deepsep.scoring.settings import BATCH, LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.table.queries import Query, QueryTable
 
 
@@ -24,14 +24,12 @@ def score_query(
     *,
     id: str,
     replace: bool = False,
-    batch_rows: int = BATCH,
     fast: bool | None = None,
-    sets: float | None = None,
-    per_class: bool = False,
-    abstain: float | None = None,
-    costs: Costs | None = None,
     reasons: int | None = None,
+    decision: Decision = LIKELIEST_CLASS,
+    resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
+    **fields: Any,
 ) -> dict[str, Any]:
     """Score the rows of a query into a table of the same database, batch by batch.
 
@@ -58,12 +56,10 @@ def score_query(
     replace : bool, default=False
         Whether to begin anew if there is a table of predictions of that name, by whatever model; the first batch takes
         its place. Other tables are never replaced.
-    batch_rows : int, default=20_000
-        Number of rows in memory at a time, and in a transaction.
     fast : bool, optional
         As in :func:`score_file`. None: where the table has rows, by whom these were scored.
-    sets, per_class, abstain, costs, reasons, progress
-        As in :func:`score_file`.
+    reasons, decision, resources, progress, **fields
+        As in :func:`score_file`. A cluster does not score queries.
 
     Returns
     -------
@@ -79,8 +75,9 @@ def score_query(
         If the database cannot be reached or written. Both messages say what is in the table.
     """
     check_key_given(id)
-    asked = Asked(sets=sets, per_class=per_class, abstain=abstain, costs=costs)
-    scoring = Scoring(model, asked, id=id, batch_rows=batch_rows, fast=fast, reasons=reasons)
+    decision, resources = with_fields("score_query", fields, decision, resources)
+    resources.check_local()
+    scoring = Scoring(model, decision, id=id, resources=resources, fast=fast, reasons=reasons)
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
         goes_on = table.record is not None and not replace
@@ -95,7 +92,7 @@ def write_scores(
     query: Query,
     to: str,
     frames: Iterable[pd.DataFrame],
-    asked: Asked,
+    decision: Decision,
     *,
     id: str,
     fast: bool,
@@ -106,7 +103,7 @@ def write_scores(
 
     ``fast``: they are the student's. ``go_on`` says after a failure how to write the others.
     """
-    scoring = Scoring(model, asked, id=id, fast=fast)
+    scoring = Scoring(model, decision, id=id, fast=fast)
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
         with open_reader(query.database, beside_writer=True) as reader:

@@ -17,17 +17,17 @@ from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.sentences import notice
 from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
 from deepsep.models import load
-from deepsep.scoring.asked import Asked
 from deepsep.scoring.decisions import Decisions, Tally, evidence_of
 from deepsep.scoring.frame import schema_of
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
-from deepsep.scoring.parts import Part, Source
+from deepsep.scoring.parts import Part
 from deepsep.scoring.remembered import profile_of, provenance_of
-from deepsep.scoring.student import check_fast, choose, describe, have_more_rows
+from deepsep.scoring.settings import THIS_MACHINE, Decision, Resources
+from deepsep.scoring.student import check_fast, choose, describe, rows_at_most
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
+from deepsep.table.source import Source
 
-BATCH = 20_000  # rows in memory at a time
 MOST_WORKERS = 16  # threads that score batches
 Progress = Callable[[int, float], None]
 
@@ -38,8 +38,8 @@ class Scoring:
     Parameters
     ----------
     model : fitted classifier, or path
-    asked : Asked
-    id, batch_rows, fast, reasons
+    decision : Decision
+    id, resources, fast, reasons
         As in ``score_file``.
 
     Attributes
@@ -57,27 +57,25 @@ class Scoring:
     def __init__(
         self,
         model: Any,
-        asked: Asked,
+        decision: Decision,
         *,
         id: str | None,
-        batch_rows: int = BATCH,
+        resources: Resources = THIS_MACHINE,
         fast: bool | None = None,
         reasons: int | None = None,
     ) -> None:
-        if not (isinstance(batch_rows, int) and batch_rows >= 1):
-            raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("batch_rows", batch_rows))
         if fast not in (None, True, False):
             raise ParameterError("{fast}; pass True, False or None.", fast=Setting("fast", fast))
         self.model = load(model) if isinstance(model, str | os.PathLike) else model
-        self.id, self.batch_rows, self.reasons = id, batch_rows, reasons
-        self.decisions = Decisions.of(self.model, asked)
-        check_fast(fast, asked.sets)
-        self.fast = False if fast is None and (asked.sets is not None or asked.abstain is not None) else fast
+        self.id, self.reasons = id, reasons
+        self.decisions = Decisions.of(self.model, decision)
+        check_fast(fast, decision.sets)
+        self.fast = False if fast is None and (decision.sets is not None or decision.abstain is not None) else fast
         self.profile, self.provenance = profile_of(self.model), provenance_of(self.model)
         self.ignored: list[str] = []
         self.options: dict[str, Any] = {
             "id": id,
-            "batch_rows": batch_rows,
+            "batch_rows": resources.batch_rows,
             "decisions": self.decisions,
             "profile": self.profile,
             "provenance": self.provenance,
@@ -116,7 +114,7 @@ class Scoring:
         self.options["every"], self._leaving_out = one_in(n_rows), None
         if self.reasons is not None:
             self._leaving_out = LeavingOut(self.scorer, self.reasons, values_in_training(self.model))
-            self._leaving_out.check_cost(self.scorer, n_rows, lambda most: have_more_rows(parts, most))
+            self._leaving_out.check_cost(self.scorer, n_rows, rows_at_most(parts))
         self.options["leaving_out"] = self._leaving_out
 
     def score(self, engine: Callable[..., list[Tally]], parts: list[Part], progress: Progress | None) -> list[Tally]:

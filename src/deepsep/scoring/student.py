@@ -48,16 +48,13 @@ def choose(model: Any, parts: Sequence[Part], fast: bool | None) -> Any:
             fast=Setting("fast", True),
         )
     if fast is None:
-        fast = student is not None and student.accuracy_loss_ <= MOST_LOSS and have_more_rows(parts, MANY_ROWS)
+        fast = student is not None and student.accuracy_loss_ <= MOST_LOSS and rows_at_most(parts) > MANY_ROWS
     return with_student(model) if fast else model
 
 
-def have_more_rows(parts: Sequence[Part], most: int) -> bool:
-    """Whether the parts have more rows together than a number."""
-    known = [part.n_rows for part in parts if part.n_rows is not None]
-    if len(known) == len(parts):
-        return sum(known) > most
-    return any(part.source.has_more_rows(most) for part in parts)
+def rows_at_most(parts: Sequence[Part]) -> int:
+    """Return the number of rows of all parts, or that of their lines where rows have not been counted."""
+    return sum(part.source.rows_at_most for part in parts)
 
 
 def describe(model: Any, scored_by: Any) -> dict[str, Any]:

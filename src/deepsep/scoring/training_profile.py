@@ -15,10 +15,10 @@ from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.profile import profile_table
 from deepsep.errors import DataError, ParameterError
-from deepsep.scoring.asked import Asked
 from deepsep.scoring.decisions import Decisions
 from deepsep.scoring.frame import score_rows
 from deepsep.scoring.remembered import fingerprint_of, profile_of
+from deepsep.scoring.settings import Decision
 from deepsep.table.columns import UsefulColumns, as_frame
 
 BATCH = 20_000  # rows that are compared together
@@ -118,5 +118,5 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     frame = as_frame(table)
     counts = Counts(profile, one_in(len(frame)))
     for start in range(0, len(frame), BATCH):
-        score_rows(model, frame[start : start + BATCH], Decisions.of(model, Asked()), first_row=start, counts=counts)
+        score_rows(model, frame[start : start + BATCH], Decisions.of(model, Decision()), first_row=start, counts=counts)
     return compare(profile, counts, np.asarray(model.classes_).tolist())

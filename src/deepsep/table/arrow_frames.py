@@ -32,6 +32,11 @@ def without_dictionary(column: Any) -> Any:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
+def cells_of(batch: Any, name: str) -> Any:
+    """Return a column of a table or DataFrame in Arrow's form."""
+    return without_dictionary(batch[name]) if isinstance(batch, pa.Table) else pa.chunked_array([pa.array(batch[name])])
+
+
 def key_hashes(keys: Any) -> NDArray[np.uint64]:
     """Return a hash of each key of an Arrow column: integers are their own, and a gap is that of 0 or of a text."""
     if pa.types.is_integer(keys.type):

@@ -11,13 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from deepsep.errors import DataError
 from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.column_types import WHOLE, ColumnType, trimmed
 from deepsep.table.dates import DateColumn
-from deepsep.table.locations import Kind, check_columns, kind_of, readable, same_kind
+from deepsep.table.excel import read_cells
+from deepsep.table.locations import GROWTH, FileType, check_memory, damaged, file_type, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
-from deepsep.table.reading import damaged, read_table, text_frame, typed_table
-from deepsep.table.text import TextFormat, check_delimiters, check_unique, count_lines, stream_text
+from deepsep.table.reading_settings import AS_DETECTED, Reading
+from deepsep.table.spss import read_spss
+from deepsep.table.text import TextFormat, check_unique, stream_text
+from deepsep.table.typed_cells import sheet_frame, text_frame, tidied, typed_table
 
 PIECE = 100_000  # most rows examined at a time
 CELLS = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
@@ -26,53 +30,83 @@ CELLS = 1_000_000  # most cells examined at a time, so that a wide table takes n
 class TableFile:
     """A file of rows: its columns are read at once, its rows on request.
 
+    Parameters
+    ----------
+    path : Path
+    reading : Reading, optional
+    type : FileType, optional
+        What the file is, if that is known.
+    max_bytes : int, optional
+        Most memory that reading an Excel or SPSS file may use.
+
     Attributes
     ----------
     names : list of str
         The columns.
     n_rows : int or None
         None for a text file, whose rows cannot be counted without reading it: see ``count_rows``.
+    form : TextFormat or None
+        Of a text file.
+    cells : DataFrame
+        Of an Excel or SPSS file, which cannot be read in part: all its cells.
+    bytes_needed : float
+        Memory needed to read a Parquet or Feather file.
     """
 
     def __init__(
         self,
         path: Path,
+        reading: Reading = AS_DETECTED,
         *,
-        id: str | None = None,
-        encoding: str | None = None,
-        delimiter: str | None = None,
-        sheet: str | int = 0,
-        skip_rows: int = 0,
-        dayfirst: bool | None = None,
+        type: FileType | None = None,
+        max_bytes: int | None = None,
     ) -> None:
-        self.path = path
-        self.dayfirst = dayfirst
-        self.kind: Kind = kind_of(path)
+        type = type or file_type(path)
+        self.path, self.reading, self.kind = path, reading, type.kind
         self.n_rows: int | None = None
         self.form: TextFormat | None = None
-        self._frame: pd.DataFrame | None = None
+        self.cells = pd.DataFrame()
+        self.bytes_needed = 0.0
         self._schema: Any = None
         self._integers: dict[str, bool] = {}
+        self._frames: dict[str | None, pd.DataFrame] = {}
         self._counted = 0  # rows of a text file, once they have been examined
         with readable(path):
             try:
                 if self.kind == "text":
-                    self.form = TextFormat.of(path, encoding, delimiter, skip_rows)
+                    self.form = TextFormat.of(path, type, reading)
                     self.names = self.form.names
                 elif self.kind == "parquet":
                     with pq.ParquetFile(path) as file:
-                        self._schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
-                        self.names = self._schema.names
+                        self._schema, about = file.schema_arrow, file.metadata
+                        self.names, self.n_rows = self._schema.names, about.num_rows
+                    groups = range(about.num_row_groups)
+                    self.bytes_needed = 3.0 * sum(about.row_group(i).total_byte_size for i in groups)
                 elif self.kind == "feather":
                     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
                         self._schema, self.names = file.schema, file.schema.names
                         self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
-                else:  # an Excel sheet has at most a million rows; neither it nor an SPSS file is read in part
-                    self._frame = read_table(path, id=id, sheet=sheet, skip_rows=skip_rows, dayfirst=dayfirst)
-                    self.names, self.n_rows = self._frame.columns.tolist(), len(self._frame)
+                    self.bytes_needed = path.stat().st_size * GROWTH["feather"]
+                elif self.kind == "excel":
+                    self.cells = read_cells(path, reading.sheet, reading.skip_rows, max_bytes)
+                else:
+                    check_memory(path, path.stat().st_size * GROWTH["spss"], max_bytes)
+                    self.cells = read_spss(path)
             except pa.ArrowException as error:
                 raise damaged(path, error) from error
+        if self.kind in ("excel", "spss"):
+            self.names, self.n_rows = self.cells.columns.astype(str).tolist(), len(self.cells)
         check_unique(path, self.names)
+
+    def _frame(self, id: str | None) -> pd.DataFrame:
+        """Return the rows of an Excel or SPSS file, typed; text among the identifiers stays text."""
+        if id not in self._frames:
+            if not len(self.cells):
+                raise DataError(f"{self.path} has {len(self.names)} columns but no rows. Write the table again.")
+            excel = self.kind == "excel"
+            frame = sheet_frame(self.cells, None, id, {}, self.reading.dayfirst) if excel else self.cells.copy()
+            self._frames = {id: tidied(frame, self.kind, None, id, {})}
+        return self._frames[id]
 
     def count_rows(self) -> None:
         """Count the rows, if they are not known: a pass over a text file."""
@@ -95,7 +129,7 @@ class TableFile:
         """Yield tables, the cells of a text file as text, or DataFrames of Excel and SPSS files."""
         with readable(self.path):
             try:
-                for table, _ in self._tables(rows, columns, ()):
+                for table, _ in self._tables(rows, columns):
                     yield table
             except pa.ArrowException as error:
                 raise damaged(self.path, error) from error
@@ -105,7 +139,7 @@ class TableFile:
     ) -> pd.DataFrame:
         """Return cells of a text file as a DataFrame of typed columns."""
         assert self.form is not None
-        return text_frame(cells, self.form.delimiter, types, unconverted, self.dayfirst)
+        return text_frame(cells, self.form.delimiter, types, unconverted, self.reading.dayfirst)
 
     def tables(
         self,
@@ -123,9 +157,11 @@ class TableFile:
             try:
                 known = self._examine({name: types[name] for name in columns if name in types and name != id})
                 done = 0
-                for table, share in self._tables(rows, columns, dictionaries):
+                for table, share in self._tables(rows, columns, dictionaries, id):
                     if self.form is not None:
-                        table = typed_table(table, self.form.delimiter, types, (id,), self.dayfirst, known=known)
+                        table = typed_table(
+                            table, self.form.delimiter, types, (id,), self.reading.dayfirst, known=known
+                        )
                         if id is not None:
                             table = self._with_identifiers(table, id)
                     done += len(table)
@@ -140,20 +176,17 @@ class TableFile:
         integers = pc.cast(pc.utf8_trim_whitespace(table[id]), pa.int64())
         return table.set_column(table.column_names.index(id), id, integers)
 
-    def has_more_rows(self, rows: int) -> bool:
-        """Whether there are more rows than this; of a text file, the lines below the header are counted so far."""
-        return self.rows_up_to(rows) > rows
-
-    def rows_up_to(self, most: int) -> int:
-        """Return the number of rows; some number above ``most`` if there are more, and lines of a text file."""
-        return self.n_rows if self.n_rows is not None else count_lines(self.path, most + 1) - 1
+    @property
+    def rows_at_most(self) -> int:
+        """The number of rows; of a text file, that of the lines below the header, until its rows are counted."""
+        return self.form.n_lines - 1 if self.form is not None and self.n_rows is None else self.n_rows or 0
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers, which holds for the whole file, not only its first rows."""
         if self.form is not None:
             return pa.int64() if self.plain_integers(name) else pa.string()
-        if self._frame is not None:
-            return pa.Schema.from_pandas(self._frame[[name]]).field(name).type
+        if self.kind in ("excel", "spss"):
+            return pa.Schema.from_pandas(self._frame(name)[[name]]).field(name).type
         return without_dictionary(self._schema.empty_table()[name]).type
 
     def keep_text(self, name: str) -> None:
@@ -174,7 +207,7 @@ class TableFile:
         if self.form is None:
             return {}
         numbers = {name: NumberStyle(name, self.form.delimiter) for name in types if types[name] == "number"}
-        dates = {name: DateColumn(name, self.dayfirst) for name in types if types[name] == "date"}
+        dates = {name: DateColumn(name, self.reading.dayfirst) for name in types if types[name] == "date"}
         doubtful: list[str] = []
         self._counted = 0
         for table in self._pieces([*numbers, *dates]):
@@ -198,7 +231,9 @@ class TableFile:
             rows = max(min(PIECE, CELLS // len(columns)), 1)
             yield from stream_text(self.form, rows, columns, lambda done: None)
 
-    def _tables(self, rows: int, columns: Sequence[str], dictionaries: Sequence[str]) -> Iterator[tuple[Any, float]]:
+    def _tables(
+        self, rows: int, columns: Sequence[str], dictionaries: Sequence[str] = (), id: str | None = None
+    ) -> Iterator[tuple[Any, float]]:
         if self.form is not None:
             size, read = max(self.path.stat().st_size, 1), [0]
             for table in stream_text(self.form, rows, columns, lambda done: read.append(done)):
@@ -206,14 +241,15 @@ class TableFile:
                 del read[:-1]
             return
         done, total = 0, max(self.n_rows or 0, 1)
-        for table in self._slices(rows, list(columns), dictionaries):
+        for table in self._slices(rows, list(columns), dictionaries, id):
             done += len(table)
             yield table, done / total
 
-    def _slices(self, rows: int, columns: list[str], dictionaries: Sequence[str]) -> Iterator[Any]:
-        if self._frame is not None:
-            for start in range(0, len(self._frame), rows):
-                yield self._frame.iloc[start : start + rows][columns].reset_index(drop=True)
+    def _slices(self, rows: int, columns: list[str], dictionaries: Sequence[str], id: str | None) -> Iterator[Any]:
+        if self.kind in ("excel", "spss"):
+            frame = self._frame(id)
+            for start in range(0, len(frame), rows):
+                yield frame.iloc[start : start + rows][columns].reset_index(drop=True)
         elif self.kind == "parquet":
             texts = [name for name in dictionaries if _is_text(self._schema.field(name).type)]
             # Buffers read ahead would stay until the end of the file.
@@ -226,15 +262,6 @@ class TableFile:
                     table = pa.Table.from_batches([file.get_batch(i)]).select(columns)
                     for start in range(0, len(table), rows):
                         yield table.slice(start, rows)
-
-
-def open_files(files: Sequence[Path], **how: Any) -> list[TableFile]:
-    """Open the files of one table, or raise unless they have the same format and columns."""
-    same_kind(files)
-    tables = [TableFile(file, **how) for file in files]
-    check_columns(files, [table.names for table in tables])
-    check_delimiters([table.form for table in tables if table.form is not None])
-    return tables
 
 
 def same_identifiers(tables: Sequence[TableFile], id: str) -> None:

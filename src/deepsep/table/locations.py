@@ -1,4 +1,4 @@
-"""Inspect a path: which kind of table it holds, its compression and size, or why it cannot be read."""
+"""Inspect a path: the kind of table that it holds, its compression and size, or why it cannot be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from deepsep.errors import DataError, DeepSepError, Setting
 
-Kind = Literal["text", "parquet", "feather", "excel", "spss", "parts"]
+Kind = Literal["text", "parquet", "feather", "excel", "spss"]
 
 PARTS = "*.parquet"
 NAMED = {
@@ -111,19 +111,47 @@ def files_of(place: Place) -> list[Path]:
     """Return the files of a table, in the order of their rows."""
     if isinstance(place, SeveralFiles):
         return list(place.files)
-    return part_files(place) if kind_of(place) == "parts" else [place]
+    if not place.exists():
+        raise DataError(f"{place} does not exist{_similar(place)}")
+    with readable(place):
+        return part_files(place) if place.is_dir() else [place]
 
 
-def same_kind(files: Sequence[Path]) -> Kind:
-    """Return the kind of all files of a table, or raise if it is not the same; Parquet and Feather go together."""
-    kind = kind_of(files[0])
+def is_several(place: Place) -> bool:
+    """Whether a table is in several files, or in a folder of them, even if that has only one."""
+    return isinstance(place, SeveralFiles) or place.is_dir()
+
+
+@dataclass(frozen=True)
+class FileType:
+    """The kind of table that a file holds, and how it is compressed.
+
+    Parameters
+    ----------
+    kind : str
+        "text", "parquet", "feather", "excel" or "spss".
+    compression : str or None
+        Of a text file: "gzip", "bz2", "xz", "zstd" or "zip".
+    member : str or None
+        The name of the only file in a zip archive.
+    """
+
+    kind: Kind
+    compression: str | None = None
+    member: str | None = None
+
+
+def file_types(files: Sequence[Path]) -> list[FileType]:
+    """Return the types of the files of a table, or raise if they differ; Parquet and Feather go together."""
+    types: list[FileType] = []
     for file in files:
-        if FORMATS[other := kind_of(file)] != FORMATS[kind]:
+        types.append(file_type(file))
+        if FORMATS[other := types[-1].kind] != FORMATS[kind := types[0].kind]:
             raise DataError(
                 f"{file} is {FORMATS[other]}, and {files[0].name} is {FORMATS[kind]}. All files of a table need the "
                 "same format."
             )
-    return kind
+    return types
 
 
 def check_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None:
@@ -135,33 +163,29 @@ def check_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None
             )
 
 
-def kind_of(path: Place) -> Kind:
-    """Return the kind of table at a path, or raise an error that says what is there instead."""
-    if isinstance(path, SeveralFiles):
-        return "parts"
+def file_type(path: Path) -> FileType:
+    """Return the type of a file, or raise an error that says what is there instead."""
     if not path.exists():
         raise DataError(f"{path} does not exist{_similar(path)}")
-    with readable(path):
-        if path.is_dir():
-            part_files(path)
-            return "parts"
-        with open(path, "rb") as file:
-            head = file.read(16)
+    with readable(path), open(path, "rb") as file:
+        head = file.read(16)
     if not head:
         raise DataError(f"{path} is empty (0 bytes). Write the table again.")
     for magic, what in FOREIGN.items():
         if head.lower().startswith(magic.lower()):
             raise DataError(f"{path} is {what}. {READABLE}.")
     kind: Kind = next((kind for magic, kind in TABLES.items() if head.startswith(magic)), "text")
-    if kind == "excel" and _only_member(path) is not None:
-        kind = "text"
+    compression = next((name for magic, name in COMPRESSED.items() if head.startswith(magic)), None)
+    member = _only_member(path) if kind == "excel" else None
+    if member is not None:
+        kind, compression = "text", "zip"
     named = NAMED.get(path.suffix.lower(), kind)
     if named != kind and kind == "text":
         raise DataError(
             f"{path} is not a {named.title()} file, despite its name: it starts with {head[:8]!r}. Write it again, or "
             "rename it if it is a text file."
         )
-    return kind
+    return FileType(kind, compression, member)
 
 
 def part_files(folder: Path) -> list[Path]:
@@ -181,30 +205,20 @@ def part_files(folder: Path) -> list[Path]:
     )
 
 
-def compression_of(path: Path) -> str | None:
-    """Return how a text file is compressed: "gzip", "bz2", "xz", "zstd", "zip" or None."""
-    with readable(path), open(path, "rb") as file:
-        head = file.read(8)
-    if head.startswith(b"PK\x03\x04"):
-        return "zip"
-    return next((name for magic, name in COMPRESSED.items() if head.startswith(magic)), None)
-
-
 @contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: Path, type: FileType) -> Iterator[BinaryIO]:
     """Open a text file as bytes, decompressed."""
-    compression = compression_of(path)
     with readable(path):
-        if compression == "zip":
-            with zipfile.ZipFile(path) as archive, archive.open(str(_only_member(path))) as member:
+        if type.compression == "zip":
+            with zipfile.ZipFile(path) as archive, archive.open(str(type.member)) as member:
                 yield cast(BinaryIO, member)
-        elif compression == "zstd":
+        elif type.compression == "zstd":
             import pyarrow as pa
 
             with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
                 yield stream
         else:
-            opener: Any = {"gzip": gzip.open, "bz2": bz2.open, "xz": lzma.open, None: open}[compression]
+            opener: Any = {"gzip": gzip.open, "bz2": bz2.open, "xz": lzma.open, None: open}[type.compression]
             with opener(path, "rb") as file:
                 yield file
 
@@ -232,6 +246,12 @@ def readable(path: object) -> Iterator[None]:
             f"{path} cannot be read: it is damaged or unusual ({reason}). Open it in the program that wrote it, and "
             "save it again, for example as CSV in UTF-8."
         ) from error
+
+
+def damaged(path: Path, error: Exception) -> DataError:
+    """Return the error for a Parquet or Feather file that Arrow cannot read."""
+    reason = str(error).splitlines()[0][:200]
+    return DataError(f"{path} is damaged or incomplete ({reason}). Write it again.")
 
 
 def check_memory(path: object, needed: float, limit: int | None) -> float:

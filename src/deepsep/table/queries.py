@@ -127,12 +127,9 @@ class QueryTable:
         chosen = ", ".join(self.connection.readable(name, self.kinds[name]) for name in columns)
         yield from self.connection.stream(f"select {chosen} {self._source}", rows)
 
-    def has_more_rows(self, rows: int) -> bool:
-        """Whether there are more rows than this."""
-        return self.n_rows > rows
-
-    def rows_up_to(self, most: int) -> int:
-        """Return the number of rows, like that of a ``TableFile``."""
+    @property
+    def rows_at_most(self) -> int:
+        """The number of rows."""
         return self.n_rows
 
     def id_type(self, name: str) -> Any:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from deepsep.databases.connections import Connection
 from deepsep.errors import DataError
 from deepsep.table.arrow_frames import key_hashes
-from deepsep.table.column_types import ColumnType
 from deepsep.table.queries import QueryTable
+from deepsep.table.source import SomeRows
 
 Array = NDArray[Any]
 
@@ -65,39 +64,8 @@ class RepeatedQuery(QueryTable):
         )
 
 
-class RowsWithoutKeys:
-    """The rows of a query without those of some keys, read like those of a ``TableFile``: others may have come since.
-
-    Parameters
-    ----------
-    table : QueryTable
-    id : str
-        The column of keys.
-    without : array of uint64
-        Hashes of the keys of rows to leave out.
-    """
-
-    def __init__(self, table: QueryTable, id: str, without: Array) -> None:
-        self.table, self.id, self.without = table, id, without
-        self.names, self.n_rows = table.names, max(table.n_rows - len(without), 0)
-
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
-        """Yield what the query does, without the rows that are left out."""
-        for batch, share in self.table.tables(rows, list(dict.fromkeys([*columns, self.id])), types, id, dictionaries):
-            kept = ~np.isin(key_hashes(batch[self.id]), self.without)
-            yield batch.select(columns).filter(pa.array(kept)), share
-
-    def has_more_rows(self, rows: int) -> bool:
-        """Whether there are more rows than this."""
-        return self.n_rows > rows
-
-    def id_type(self, name: str) -> Any:
-        """Return the Arrow type of a column of identifiers."""
-        return self.table.id_type(name)
+def rows_without_keys(table: QueryTable, id: str, without: Array) -> SomeRows:
+    """Return the rows of a query without those whose keys have these hashes: others may have come since."""
+    return SomeRows(
+        table, lambda batch, first: ~np.isin(key_hashes(batch[id]), without), n_without=len(without), key=id
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from deepsep.core.checks import is_integer
+from deepsep.core.fields import with_fields
 from deepsep.core.labels import given_labels
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
-from deepsep.table.batches import TableFile, open_files
+from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType, labels_of
-from deepsep.table.locations import Named, Place, check_memory, files_of, find_column, same_kind, table_at
-from deepsep.table.queries import Query, QueryTable
-from deepsep.table.reading import check_types, read_table, tidied
+from deepsep.table.locations import Named, check_memory, find_column
+from deepsep.table.opened import Opened, OpenFiles, open_table
+from deepsep.table.queries import QueryTable
+from deepsep.table.reading import check_types, read_table
+from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.repeated_queries import RepeatedQuery
+from deepsep.table.source import SomeRows
+from deepsep.table.typed_cells import tidied
 
 Array = NDArray[Any]
 Table = TableFile | QueryTable
@@ -31,7 +37,6 @@ IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of t
 ENOUGH = 20_000  # unlabelled rows beyond which more did not help: docs/how-to/many-rows.md
 BATCH = 20_000
 GROWTH = 4.0  # bytes of memory needed, per byte of the chosen rows as Arrow
-NUMBER = "deepsep row number"  # the column in which OtherRows has the number of a row
 
 
 @dataclass(frozen=True)
@@ -67,40 +72,33 @@ class ChosenRows:
 
 
 @contextmanager
-def open_tables(
-    source: Place | Query, id: str | None = None, keys: Array | None = None, **reading: Any
-) -> Iterator[Sequence[Table]]:
-    """Open a file, several files in their order, or a query; rows are read on request.
+def open_tables(source: Named | Opened, id: str | None = None, keys: Array | None = None) -> Iterator[Sequence[Table]]:
+    """Open the files of a table in their order, or a query; rows are read on request.
 
     The rows of a query are read several times, and must come in the same order each time: it needs an ``id`` by which
     they are sorted. If ``keys`` are given, as ``ChosenRows`` has them, others are an error.
     """
-    if isinstance(source, Query):
-        with open_reader(source.database) as connection:
-            if id is None:
-                raise DataError(
-                    f"{source} has too many rows to be read at once, and they must come in the same order each time. "
-                    "Name the column that tells them apart with {id}.",
-                    id=Setting("id"),
-                )
-            yield [RepeatedQuery(connection, source.sql, id=id, keys=keys)]
+    opened = open_table(source)
+    if isinstance(opened, OpenFiles):
+        yield opened.tables
         return
-    yield open_files(files_of(source), id=id, **reading)
+    with open_reader(opened.database) as connection:
+        if id is None:
+            raise DataError(
+                f"{source} has too many rows to be read at once, and they must come in the same order each time. "
+                "Name the column that tells them apart with {id}.",
+                id=Setting("id"),
+            )
+        yield [RepeatedQuery(connection, opened.sql, id=id, keys=keys)]
 
 
-def has_more_rows(source: Place | Query, rows: int, **reading: Any) -> bool:
+def has_more_rows(source: Named | Opened, rows: int) -> bool:
     """Whether a table has more rows than this, and can be read batch by batch: Excel and SPSS files cannot."""
-    if isinstance(source, Query):
-        with open_reader(source.database) as connection:
-            return QueryTable(connection, source.sql).n_rows > rows
-    if same_kind(files_of(source)) in ("excel", "spss"):
-        return False
-    with open_tables(source, **reading) as tables:
-        for table in tables:
-            rows -= table.rows_up_to(rows)
-            if rows < 0:
-                return True
-    return False
+    opened = open_table(source)
+    if isinstance(opened, OpenFiles):
+        return opened.in_parts and sum(table.rows_at_most for table in opened.tables) > rows
+    with open_reader(opened.database) as connection:
+        return QueryTable(connection, opened.sql).n_rows > rows
 
 
 def choose_rows(
@@ -172,7 +170,7 @@ def _have_label(name: str, cells: list[Any], *, typed: bool) -> Array:
 
 
 def read_rows(
-    source: Place | Query,
+    source: Named | Opened,
     rows: Array,
     *,
     keys: Array | None = None,
@@ -180,7 +178,6 @@ def read_rows(
     id: str | None = None,
     types: Mapping[str, ColumnType] | None = None,
     max_bytes: int | None = None,
-    **reading: Any,
 ) -> pd.DataFrame:
     """Return some rows of a table, by their numbers, ascending, as ``read_table`` returns all.
 
@@ -188,7 +185,7 @@ def read_rows(
     are those that the rows of a query must have.
     """
     types = check_types(types)
-    with open_tables(source, id, keys, **reading) as tables:
+    with open_tables(source, id, keys) as tables:
         taken = [piece.take(at).select(tables[0].names) for piece, at in _pieces_of(tables, rows)]
         whole = pa.concat_tables(taken, promote_options="permissive")
         check_memory(source, GROWTH * whole.nbytes, max_bytes)
@@ -199,13 +196,16 @@ def read_rows(
 
 
 def read_sample(
-    source: Named | Query,
+    source: Named | Opened,
     *,
     label: str,
     unlabelled: int = ENOUGH,
     id: str | None = None,
     seed: int = 0,
-    **reading: Any,
+    types: Mapping[str, ColumnType] | None = None,
+    max_bytes: int | None = None,
+    reading: Reading = AS_DETECTED,
+    **fields: Any,
 ) -> pd.DataFrame:
     """Read a table of any size in bounded memory: all rows with a label, and some of the others, drawn at random.
 
@@ -225,8 +225,8 @@ def read_sample(
         The column of identifiers; a query needs one, by which its rows are sorted.
     seed : int, default=0
         Of the draw.
-    **reading
-        As in :func:`read_table`: ``types``, ``encoding``, ``delimiter``, ``skip_rows``, ``dayfirst``, ``max_bytes``.
+    types, max_bytes, reading, **fields
+        As in :func:`read_table`.
 
     Returns
     -------
@@ -246,16 +246,16 @@ def read_sample(
     """
     if not is_integer(unlabelled, 1):
         raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("unlabelled", unlabelled))
-    place = source if isinstance(source, Query) else table_at(source)
-    files = {name: value for name, value in reading.items() if name not in ("types", "max_bytes")}
-    if not isinstance(place, Query) and same_kind(files_of(place)) in ("excel", "spss"):
-        raise DataError(f"{place} is no file that can be read in part. Read it with read_table.")
-    with open_tables(place, id, **files) as tables:
+    (reading,) = with_fields("read_sample", fields, reading)
+    opened = open_table(source, reading, max_bytes)
+    if isinstance(opened, OpenFiles) and not opened.in_parts:
+        raise DataError(f"{opened} is no file that can be read in part. Read it with read_table.")
+    with open_tables(opened, id) as tables:
         chosen = choose_rows(tables, label=label, n=unlabelled, seed=seed)
+    how: dict[str, Any] = {"label": label, "id": id, "types": types, "max_bytes": max_bytes}
     if chosen is None:
-        return read_table(place, label=label, id=id, **reading)
-    frame = read_rows(place, chosen.read, keys=chosen.keys, label=label, id=id, **reading)
-    return frame.set_index(chosen.read)
+        return read_table(opened, **how)
+    return read_rows(opened, chosen.read, keys=chosen.keys, **how).set_index(chosen.read)
 
 
 def _pieces_of(tables: Sequence[Table], rows: Array) -> Iterator[tuple[Any, Array]]:
@@ -269,61 +269,20 @@ def _pieces_of(tables: Sequence[Table], rows: Array) -> Iterator[tuple[Any, Arra
             first += len(piece)
 
 
-class OtherRows:
-    """The rows of a table without some of them, read like those of a ``TableFile``, with their numbers if asked for.
-
-    Parameters
-    ----------
-    table : TableFile or QueryTable
-    first_row : int
-        The number of its first row.
-    without : array of int
-        Rows to leave out, by number, ascending.
-    """
-
-    def __init__(self, table: Table, first_row: int, without: Array) -> None:
-        self.table, self.first_row, self.without = table, first_row, without
-        self.names = [*table.names, NUMBER]
-        n = table.n_rows
-        low, high = np.searchsorted(without, (first_row, np.inf if n is None else first_row + n))
-        self.n_rows = None if n is None else int(n - (high - low))
-        self._n_without = int(high - low)
-
-    def tables(
-        self,
-        rows: int,
-        columns: Sequence[str],
-        types: Mapping[str, ColumnType],
-        id: str | None = None,
-        dictionaries: Sequence[str] = (),
-    ) -> Iterator[tuple[Any, float]]:
-        """Yield what the table does, without the rows that are left out."""
-        first = self.first_row
-        own = [name for name in columns if name != NUMBER]
-        for batch, share in self.table.tables(rows, own, types, None if id == NUMBER else id, dictionaries):
-            kept = np.ones(len(batch), bool)
-            low, high = np.searchsorted(self.without, (first, first + len(batch)))
-            kept[self.without[low:high] - first] = False
-            numbers = first + np.flatnonzero(kept)
-            first += len(batch)
-            batch = batch if kept.all() else batch.filter(pa.array(kept))
-            yield batch.append_column(NUMBER, pa.array(numbers)) if NUMBER in columns else batch, share
-
-    def has_more_rows(self, rows: int) -> bool:
-        """Whether there are more rows than this."""
-        return self.table.has_more_rows(rows + self._n_without)
-
-    def id_type(self, name: str) -> Any:
-        """Return the Arrow type of a column of identifiers."""
-        return pa.int64() if name == NUMBER else self.table.id_type(name)
-
-
-def other_rows(tables: Sequence[Table], without: Array) -> list[OtherRows]:
-    """Return the tables without some of their rows."""
-    others, first = [], 0
+def other_rows(tables: Sequence[Table], without: Array) -> list[SomeRows]:
+    """Return the tables without some of their rows, which are given by number, ascending."""
+    others, start = [], 0
     for table in tables:
         if len(tables) > 1 and isinstance(table, TableFile):
             table.count_rows()
-        others.append(OtherRows(table, first, without))
-        first += table.n_rows or 0
+        low, high = np.searchsorted(without, (start, np.inf if table.n_rows is None else start + table.n_rows))
+        others.append(SomeRows(table, partial(_not_in, without), first_row=start, n_without=int(high - low)))
+        start += table.n_rows or 0
     return others
+
+
+def _not_in(without: Array, batch: Any, first: int) -> Array:
+    kept = np.ones(len(batch), bool)
+    low, high = np.searchsorted(without, (first, first + len(batch)))
+    kept[without[low:high] - first] = False
+    return kept

@@ -5,12 +5,13 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +20,8 @@ import pyarrow.csv as pacsv
 
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.table.locations import NAMELESS, READABLE, compression_of, open_bytes, readable
+from deepsep.table.locations import NAMELESS, READABLE, FileType, open_bytes
+from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 UNUSUAL = "^~:#\x01 "  # delimiters suggested in messages but never assumed
@@ -48,16 +50,18 @@ class TextFormat:
     """Encoding, delimiter and header of a text file."""
 
     path: Path
+    type: FileType
     encoding: str
     delimiter: str
     names: list[str]
     skip: int  # lines before the header: Excel's "sep=;", or a title
+    n_lines: int  # in all; line breaks within quotes count
 
     @classmethod
-    def of(cls, path: Path, encoding: str | None = None, delimiter: str | None = None, skip_rows: int = 0) -> Self:
-        """Detect encoding and delimiter if they are not given, and read the header below ``skip_rows`` lines."""
-        encoding = _find_encoding(path) if encoding is None else _check_encoding(path, encoding)
-        text = _head(path, encoding)
+    def of(cls, path: Path, type: FileType, reading: Reading = AS_DETECTED) -> Self:
+        """Detect encoding and delimiter if they are not given, and read the header, in one pass over the file."""
+        encoding, text, n_lines = _examine(path, type, reading.encoding)
+        delimiter, skip_rows = reading.delimiter, reading.skip_rows
         if not text.strip("\ufeff \r\n\t"):
             raise DataError(f"{path} is empty: it has only blank lines. Write the table again.")
         skip = 0
@@ -76,7 +80,7 @@ class TextFormat:
                 f"{path}: the first line holds a value of more than {csv.field_size_limit():,} characters, which is "
                 "no name of a column. Does the file have line breaks, and a first line with names?"
             )
-        return cls(path, encoding, delimiter, _check_header(path, header), skip)
+        return cls(path, type, encoding, delimiter, _check_header(path, header), skip, n_lines)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -137,68 +141,95 @@ def stream_text(
     options = form.options
     options["convert_options"].include_columns = list(columns)
     bad: list[int] = []
-    with open(form.path, "rb") as raw:
-        compressed = compression_of(form.path) is not None
-        with open_bytes(form.path) if compressed else nullcontext(raw) as file:
-            try:
-                reader = pacsv.open_csv(pa.PythonFile(file, mode="r"), parse_options=form.parse(bad), **options)
-                pending: list[pa.Table] = []
-                first = True
-                for batch in reader:
-                    table = pa.Table.from_batches([batch])
-                    if first and len(table):
-                        table, first = table.slice(1), False
-                    if bad:
-                        raise _ragged(form, bad)
-                    progress(raw.tell() if not compressed else 0)
-                    pending.append(table)
-                    while sum(map(len, pending)) >= rows:
-                        whole = pa.concat_tables(pending)
-                        yield whole.slice(0, rows)
-                        pending = [whole.slice(rows)]
-            except (pa.ArrowException, UnicodeError) as error:
-                raise (_ragged(form, bad) if bad else _unparsed(form, error)) from error
-            if bad:
-                raise _ragged(form, bad)
-            if sum(map(len, pending)):
-                yield pa.concat_tables(pending)
+    with open_bytes(form.path, form.type) as file:
+        try:
+            reader = pacsv.open_csv(pa.PythonFile(file, mode="r"), parse_options=form.parse(bad), **options)
+            pending: list[pa.Table] = []
+            first = True
+            for batch in reader:
+                table = pa.Table.from_batches([batch])
+                if first and len(table):
+                    table, first = table.slice(1), False
+                if bad:
+                    raise _ragged(form, bad)
+                progress(0 if form.type.compression else file.tell())
+                pending.append(table)
+                while sum(map(len, pending)) >= rows:
+                    whole = pa.concat_tables(pending)
+                    yield whole.slice(0, rows)
+                    pending = [whole.slice(rows)]
+        except (pa.ArrowException, UnicodeError) as error:
+            raise (_ragged(form, bad) if bad else _unparsed(form, error)) from error
+        if bad:
+            raise _ragged(form, bad)
+        if sum(map(len, pending)):
+            yield pa.concat_tables(pending)
 
 
 # -- encoding --------------------------------------------------------------------------------------------------
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    with open_bytes(path) as file:
+def _chunks(path: Path, type: FileType) -> Iterator[bytes]:
+    with open_bytes(path, type) as file:
         while chunk := file.read(CHUNK):
             yield chunk
 
 
-def _find_encoding(path: Path) -> str:
-    """Return the encoding given by a byte order mark, else UTF-8 or cp1252; raise if none of them fits."""
-    with open_bytes(path) as file:
-        head = file.read(4096)
+def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, int]:
+    """Return the encoding of a text file, its first lines, and the number of its lines, in one pass.
+
+    The encoding is the given one, else that of a byte order mark, else UTF-8 or cp1252; an error if it does not fit.
+    """
+    chunks = _chunks(path, type)
+    first = next(chunks, b"")
+    name = _announced(path, first[:4096]) if given is None else given
+    decoder = _decoder("utf-8" if name is None else name)
+    head, done, n_lines = b"", 0, 0
+    try:
+        for chunk in chain([first], chunks):
+            decoder.decode(chunk)
+            if name is None and _strange(chunk):
+                raise _binary(path)
+            if done < BLOCK and not _has_line(head):  # the header may be very long
+                head += chunk
+            done += len(chunk)
+            n_lines += chunk.count(b"\n")
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        at, byte = f"byte {done + error.start:,}", f"0x{error.object[error.start]:02x}"
+        if name is None:
+            _check_western(path, type, f"{at}, {byte}")
+            return _examine(path, type, "cp1252")
+        raise _misread(path, name, f"{at} ({byte}) is not valid") from None
+    except UnicodeError as error:  # such as a missing byte order mark
+        raise _misread(path, name, str(error)) from None
+    head = head[:HEAD] if _has_line(head[:HEAD]) else head
+    decoder.reset()
+    text = decoder.decode(head)
+    return name or "utf-8", text if len(head) == done else text[: max(text.rfind("\n"), 0) or None], n_lines
+
+
+def _has_line(head: bytes) -> bool:
+    return re.search(rb"[\r\n]", head.strip()) is not None
+
+
+def _announced(path: Path, head: bytes) -> str | None:
+    """Return the encoding of a byte order mark, or of ASCII in UTF-16, which has a zero in every other byte."""
     for mark, name in BOMS.items():
         if head.startswith(mark):
-            return _check_encoding(path, name)
-    if b"\0" in head:  # ASCII in UTF-16 has a zero in every other byte
-        even, odd = head[::2].count(0) / len(head[::2]), head[1::2].count(0) / max(len(head[1::2]), 1)
-        if max(even, odd) > 0.3 and min(even, odd) < 0.05:
-            return _check_encoding(path, "utf-16-le" if odd > even else "utf-16-be")
-        raise _binary(path)
-    decoder = codecs.getincrementaldecoder("utf-8")("strict")
-    done, wrong = 0, None
-    try:
-        for chunk in _chunks(path):
-            decoder.decode(chunk)
-            if _strange(chunk):
-                raise _binary(path)
-            done += len(chunk)
-        decoder.decode(b"", final=True)
-        return "utf-8"
-    except UnicodeDecodeError as error:
-        wrong = (done + error.start, error.object[error.start])
+            return name
+    if b"\0" not in head:
+        return None
+    even, odd = head[::2].count(0) / len(head[::2]), head[1::2].count(0) / max(len(head[1::2]), 1)
+    if max(even, odd) > 0.3 and min(even, odd) < 0.05:
+        return "utf-16-le" if odd > even else "utf-16-be"
+    raise _binary(path)
+
+
+def _check_western(path: Path, type: FileType, wrong: str) -> None:
+    """Warn that a file is read as cp1252, or raise if it does not look like that; ``wrong``: why it is not UTF-8."""
     far, near, undefined = 0, 0, 0
-    for chunk in _chunks(path):
+    for chunk in _chunks(path, type):
         if _strange(chunk):
             raise _binary(path)
         far += len(chunk) - len(chunk.translate(None, NOT_ASCII))
@@ -206,61 +237,37 @@ def _find_encoding(path: Path) -> str:
         undefined += len(chunk) - len(chunk.translate(None, UNDEFINED))
     if undefined or far > WESTERN * (far + near):
         raise DataError(
-            f"cannot detect the encoding of {path}: it is not UTF-8 (see byte {wrong[0]:,}, 0x{wrong[1]:02x}) and does "
+            f"cannot detect the encoding of {path}: it is not UTF-8 (see {wrong}) and does "
             "not look like cp1252 (Western Windows). Name it, for example {encoding} (Cyrillic), "
             "'shift_jis' (Japanese) or 'gb18030' (Chinese), or save the file as UTF-8.",
             encoding=Setting("encoding", "cp1251"),
         )
     warn(
-        f"{path} is not UTF-8 (see byte {wrong[0]:,}, 0x{wrong[1]:02x}) and was read as cp1252 (Western Windows). If "
+        f"{path} is not UTF-8 (see {wrong}) and was read as cp1252 (Western Windows). If "
         "accented letters look wrong, name the encoding, for example {encoding}.",
         encoding=Setting("encoding", "cp1250"),
     )
-    return "cp1252"
 
 
-def _check_encoding(path: Path, name: str) -> str:
-    """Return the encoding if the whole file can be decoded with it."""
+def _decoder(name: str) -> codecs.IncrementalDecoder:
+    """Return a strict decoder, or raise if there is no such encoding of text."""
     try:
         b"a".decode(name, "ignore")  # raises for what is no encoding of text, such as "hex"
-        decoder = codecs.getincrementaldecoder(name)("strict")
-        known = codecs.lookup(name).name not in NOT_FOR_FILES
+        if codecs.lookup(name).name not in NOT_FOR_FILES:
+            return codecs.getincrementaldecoder(name)("strict")
     except (LookupError, ValueError, AssertionError):
-        known = False
-    if not known:
-        raise DataError(
-            "{encoding} is unknown, or is no encoding of text. Use a name that Python knows, such as 'utf-8' or "
-            "'cp1252', or leave it out to have it detected.",
-            encoding=Setting("encoding", name),
-        )
-    done = 0
-    try:
-        for chunk in _chunks(path):
-            decoder.decode(chunk)
-            done += len(chunk)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not {name}: byte {done + error.start:,} (0x{error.object[error.start]:02x}) is not valid. "
-            "Leave out the encoding to have it detected, or name the right one."
-        ) from None
-    except UnicodeError as error:  # such as a missing byte order mark
-        raise DataError(
-            f"{path} is not {name}: {error}. Leave out the encoding to have it detected, or name the right one."
-        ) from None
-    return name
+        pass
+    raise DataError(
+        "{encoding} is unknown, or is no encoding of text. Use a name that Python knows, such as 'utf-8' or "
+        "'cp1252', or leave it out to have it detected.",
+        encoding=Setting("encoding", name),
+    )
 
 
-def _head(path: Path, encoding: str) -> str:
-    """Return the first lines: enough to detect the delimiter, and at least one."""
-    decoder = codecs.getincrementaldecoder(encoding)("strict")
-    with open_bytes(path) as file:
-        text = decoder.decode(start := file.read(HEAD))
-        size = len(start)
-        while len(start) == HEAD and size < BLOCK and not re.search(r"[\r\n]", text.strip()):  # a very long header
-            text += decoder.decode(start := file.read(HEAD))
-            size += len(start)
-    return text[: max(text.rfind("\n"), 0) or None] if len(start) == HEAD else text
+def _misread(path: Path, encoding: str | None, why: str) -> DataError:
+    return DataError(
+        f"{path} is not {encoding}: {why}. Leave out the encoding to have it detected, or name the right one."
+    )
 
 
 def _strange(chunk: bytes) -> bool:
@@ -354,7 +361,7 @@ def _without_header(form: TextFormat, table: pa.Table) -> pa.Table:
 def _ragged(form: TextFormat, bad: list[int]) -> DataError:
     """Return an error that names the first line whose length differs from the header's."""
     width, wrong, rows = len(form.names), [], 0
-    with open_bytes(form.path) as file:
+    with open_bytes(form.path, form.type) as file:
         text = io.TextIOWrapper(file, form.encoding, newline="")
         reader = csv.reader(text, delimiter=form.delimiter)
         line = 1
@@ -393,24 +400,12 @@ def _unparsed(form: TextFormat, error: Exception) -> DataError:
     )
 
 
-def count_lines(path: Path, most: int) -> int:
-    """Return the lines of a text file; if there are more than ``most``, it is read no further. Quotes do not matter."""
-    lines = 0
-    with readable(path):
-        for chunk in _chunks(path):
-            lines += chunk.count(b"\n")
-            if lines > most:
-                break
-    return lines
-
-
-def load_bytes(path: Path, most: float) -> bytes | None:
+def load_bytes(form: TextFormat, most: float = math.inf) -> bytes | None:
     """Return the whole file, decompressed; None if that is more than ``most`` bytes."""
     parts, total = [], 0
-    with readable(path):
-        for chunk in _chunks(path):
-            parts.append(chunk)
-            total += len(chunk)
-            if total > most:
-                return None
+    for chunk in _chunks(form.path, form.type):
+        parts.append(chunk)
+        total += len(chunk)
+        if total > most:
+            return None
     return b"".join(parts)

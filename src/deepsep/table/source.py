@@ -1,0 +1,114 @@
+"""Rows that are read on request, batch by batch, and what all sources of them can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from deepsep.table.column_types import ColumnType
+
+Array = NDArray[Any]
+
+NUMBER = "deepsep row number"  # the column in which SomeRows has the number of a row
+
+
+class Source(Protocol):
+    """The rows of a file, of a query, or some of them."""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+
+    @property
+    def n_rows(self) -> int | None:
+        """The number of rows; None for a text file whose rows have not been counted."""
+
+    def tables(
+        self,
+        rows: int,
+        columns: Sequence[str],
+        types: Mapping[str, ColumnType],
+        id: str | None = None,
+        dictionaries: Sequence[str] = (),
+    ) -> Iterator[tuple[Any, float]]:
+        """Yield Arrow tables or DataFrames of at most so many rows, each with the share of the source read so far."""
+
+    @property
+    def rows_at_most(self) -> int:
+        """The number of rows; of a text file, that of the lines below the header, until its rows are counted."""
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
+
+
+class SomeRows:
+    """The rows of a source that are kept, with their numbers if asked for.
+
+    Parameters
+    ----------
+    table : Source
+    keep : callable
+        ``keep(batch, first)`` tells which rows of a batch are kept, whose first row has this number.
+    first_row : int, default=0
+        The number of the first row of the source.
+    n_without : int, default=0
+        How many rows are left out, as far as that is known.
+    key : str, optional
+        A column that ``keep`` needs.
+    key_type : Arrow type, optional
+        The type of identifiers in the result. None: that of the source.
+    """
+
+    def __init__(
+        self,
+        table: Source,
+        keep: Callable[[Any, int], Array],
+        *,
+        first_row: int = 0,
+        n_without: int = 0,
+        key: str | None = None,
+        key_type: Any = None,
+    ) -> None:
+        self.table, self.keep, self.first_row, self.n_without = table, keep, first_row, n_without
+        self.key, self.key_type = key, key_type
+        self.names = [*table.names, NUMBER]
+        self.n_rows = None if table.n_rows is None else max(table.n_rows - n_without, 0)
+
+    def tables(
+        self,
+        rows: int,
+        columns: Sequence[str],
+        types: Mapping[str, ColumnType],
+        id: str | None = None,
+        dictionaries: Sequence[str] = (),
+    ) -> Iterator[tuple[Any, float]]:
+        """Yield what the source does, without the rows that are left out."""
+        first, key = self.first_row, [] if self.key is None else [self.key]
+        own = [name for name in dict.fromkeys([*columns, *key]) if name != NUMBER]
+        for batch, share in self.table.tables(rows, own, types, None if id == NUMBER else id, dictionaries):
+            kept = self.keep(batch, first)
+            numbers = first + np.flatnonzero(kept)
+            first += len(batch)
+            if not len(numbers):
+                continue
+            if isinstance(batch, pa.Table):
+                batch = batch if kept.all() else batch.filter(pa.array(kept))
+                batch = batch.append_column(NUMBER, pa.array(numbers)) if NUMBER in columns else batch
+                yield batch.select(list(columns)), share
+            else:
+                yield batch[kept].reset_index(drop=True).assign(**{NUMBER: numbers})[list(columns)], share
+
+    @property
+    def rows_at_most(self) -> int:
+        """The number of rows, as far as the source knows its own."""
+        return max(self.table.rows_at_most - self.n_without, 0)
+
+    def id_type(self, name: str) -> Any:
+        """Return the Arrow type of a column of identifiers."""
+        if name == NUMBER:
+            return pa.int64()
+        return self.table.id_type(name) if self.key_type is None else self.key_type
