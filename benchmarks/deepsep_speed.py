@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -66,7 +67,8 @@ def fit_table(repeats):
     X, truth = survey(2500 + 4780, 100)
     y = np.where(np.arange(len(X)) < 2500, truth, -1)
     networks, tsvms = Stopwatch(NumpyNetwork, "train"), Stopwatch(low_density, "separate")
-    settings = {"published": DeepSep.as_published, "default": DeepSep}
+    bare = partial(DeepSep.as_published, pretrain=None)
+    settings = {"published without autoencoder": bare, "default": DeepSep}
     turns = []
     for _ in range(repeats):
         turn = {"lightgbm": timed(lambda: LGBMClassifier(verbose=-1, n_jobs=1).fit(X[:2500], truth[:2500]))[0]}

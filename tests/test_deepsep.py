@@ -177,7 +177,7 @@ def test_published_settings():
     expected = {"hidden": (128, 32), "dropout": 0.5, "rounds": 6, "propensity_epochs": 10, "label_epochs": 10}
     expected |= {"C": 0.1, "C_star": None, "n_unlabeled": 250, "decay": 0.8, "smoothing": 1e-3, "balance": True}
     expected |= {"propensity_rows": None}
-    expected |= {"random_state": 3, "algorithm": "cccp", "pretrain": None}
+    expected |= {"random_state": 3, "algorithm": "cccp", "pretrain": "autoencoder"}
     assert {name: settings[name] for name in expected} == expected
     assert list(settings["l2"]) == sorted(settings["l2"], reverse=True)
 
@@ -337,6 +337,21 @@ def test_autoencoder_starts_the_encoder():
     model = DeepSep(**QUICK, pretrain="autoencoder", pretrain_epochs=5, random_state=0).fit(X, y)
     assert model.history_[0]["phase"] == "autoencoder"
     assert (model.predict(X) == names).mean() > 0.75
+
+
+def test_the_published_network_starts_from_an_autoencoder():
+    """After one epoch on the labels, two units of f still say more about the six features than a random start does."""
+    X, y, _ = segments()
+
+    def unexplained(**changes):
+        model = DeepSep.as_published(hidden=(128, 2), rounds=0, initial_epochs=1, random_state=0, **changes).fit(X, y)
+        Z = np.column_stack([model.transform(X), np.ones(len(X))])
+        rest = X - Z @ np.linalg.lstsq(Z, X, rcond=None)[0]
+        return np.square(rest).mean() / X.var(axis=0).mean(), [row["phase"] for row in model.history_]
+
+    (started, phases), (at_random, without) = unexplained(), unexplained(pretrain=None)
+    assert (phases[0], without[0]) == ("autoencoder", "initial")
+    assert started < 0.7 * at_random
 
 
 def test_early_stopping_holds_rows_out():

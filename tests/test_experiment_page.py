@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from deepsep import DeepSep
-from deepsep.experiments.results import claims
+from deepsep.experiments.results import ablation, claims
 from deepsep.experiments.running import prepare, table_digest
 from deepsep.experiments.study_page import ablation_table, claims_table, spread_table
 
@@ -48,6 +48,8 @@ def test_claims_show_what_stands_out(results):
     assert "| DeepSep-Ensemble over Initial NN | **+2.00** (0.050) |" in claims_table(tested)
     tested["p_holm"] = 0.0501
     assert "| +2.00 (0.050) |" in claims_table(tested)
+    tested["p_corrected_holm"] = 0.2
+    assert "| +2.00 (0.050, 0.200) |" in claims_table(tested)
     tested["p_holm"] = np.nan
     assert "| +2.00 |" in claims_table(tested)
 
@@ -58,7 +60,7 @@ def test_the_page_of_the_study_agrees_with_its_rows(monkeypatch):
     pages = importlib.import_module("experiment_pages")
     page = (ROOT / "docs" / "results-experiment.md").read_text(encoding="utf-8")
     assert pages.remake(page) == page
-    assert re.search(r"TSVM \(raw features\) is ahead of DeepSep-Ensemble in \d+ of \d+ cells", page)
+    assert re.search(r"TSVM \(raw features, all rows\) is ahead of DeepSep-Ensemble in \d+ of \d+ cells", page)
 
 
 def test_ablation_has_a_column_for_each_size():
@@ -67,6 +69,15 @@ def test_ablation_has_a_column_for_each_size():
     lines = ablation_table(pd.DataFrame(rows, columns=columns)).splitlines()
     assert lines[2] == "| published | 60.00 | 70.00 |"
     assert lines[3] == "| hard | 59.00 (-1.00 ± 0.25) | – |"
+
+
+def test_an_unfinished_ablation_has_no_row_for_what_was_not_fitted(results):
+    half = results[results["method"] == "DeepSep-Ensemble"].query("labels == 35")
+    variants = [half.assign(method="hard: DeepSep-Ensemble"), results.assign(method="soft: DeepSep-Ensemble")]
+    table = ablation(pd.concat([results, *variants]).drop_duplicates(["method", "labels", "shuffle"]), ["hard", "soft"])
+    assert table[table["what"] == "hard"]["labels"].tolist() == [35]
+    assert table[table["what"] == "soft"]["labels"].tolist() == [35, 125]
+    assert table["accuracy"].notna().all()
 
 
 def test_table_is_known_by_its_content(tmp_path):

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.integrate import quad
 from scipy.optimize import minimize_scalar, root
 from scipy.special import log_softmax, softmax
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics import log_loss as sklearn_log_loss
+from sklearn.svm import SVC
 
 from deepsep import LabelledFold, for_table, method, out_of_fold
 from deepsep.core.labels import as_labels
@@ -22,8 +24,8 @@ from deepsep.evaluation.metrics import calibration_error, scores
 from deepsep.experiments import compare, published, results
 from deepsep.experiments.cells import Cell, is_done, read_report
 from deepsep.experiments.running import attempt, prepare, run
-from deepsep.experiments.splits import Plan, plan, split_rows
-from deepsep.experiments.study_models import ENSEMBLE, FIRST_EMBEDDING, INITIAL, LAST, RAW, build
+from deepsep.experiments.splits import Plan, plan, shared_test_rows, split_rows
+from deepsep.experiments.study_models import ALL_ROWS, ENSEMBLE, FIRST_EMBEDDING, INITIAL, LAST, build
 from deepsep.experiments.verdict import verdict
 
 # -- protocol ------------------------------------------------------------------------------------------------
@@ -57,6 +59,15 @@ def test_labels_then_validation_then_test(counts, sizes, shuffle):
     fits = {size for size in sizes if size >= c and min(counts) - math.ceil((size + 20) / c) >= 30}
     assert set(what.sizes) == fits
     assert len(what.notices) == len(sizes) - len(what.sizes)
+
+
+def test_how_many_test_rows_two_shuffles_share():
+    counts = np.array([300, 150, 200])
+    codes = np.repeat(np.arange(3), counts)
+    what = plan(counts, sizes=[30, 60], validation=12)
+    tests = [split_rows(codes, what, shuffle).test for shuffle in range(60)]
+    pairs = [len(np.intersect1d(a, b)) / len(a) for i, a in enumerate(tests) for b in tests[:i]]
+    assert shared_test_rows(counts, what) == pytest.approx(np.mean(pairs), abs=0.005)
 
 
 def test_shuffles_differ_and_repeat():
@@ -130,12 +141,48 @@ def test_claims_on_the_published_table():
     assert refined.index[refined["p_holm"] < 0.05].tolist() == [125, 250, 500]
     boosted = tested[tested["claim"] == f"{ENSEMBLE} over LightGBM"].set_index("labels")
     assert boosted.index[boosted["p_holm"] < 0.05].tolist() == [35]
-    renamed = published_results().replace({"method": {"TSVM": RAW}})
-    assert "better at 500, 1250, 2500 labels" in results.sentence(results.claims(renamed), f"{ENSEMBLE} over {RAW}")
+    renamed = published_results().replace({"method": {"TSVM": ALL_ROWS}})
+    claim = f"{ENSEMBLE} over {ALL_ROWS}"
+    assert "better at 500, 1250, 2500 labels" in results.sentence(results.claims(renamed), claim)
     words = results.sentence(tested, f"{ENSEMBLE} over {INITIAL}")
     assert "better at 125, 250, 500 labels" in words
     gains = np.array(published.TABLE[ENSEMBLE])[:, 2] - np.array(published.TABLE[INITIAL])[:, 2]
     assert refined.loc[125, "p"] == pytest.approx(stats.ttest_rel(gains, np.zeros(5)).pvalue)
+
+
+def test_the_corrected_resampled_t_is_nadeau_and_bengios():
+    """With all rows in training or test, their formula in numbers of rows, by an integral of the density of t."""
+    gains, n_train, n_test = np.array([1.2, 0.4, 2.2, -0.3, 0.9]), 300, 100
+    t = gains.mean() / np.sqrt((1 / 5 + n_test / n_train) * gains.var(ddof=1))
+    density = math.gamma(2.5) / math.sqrt(4 * math.pi) / math.gamma(2)
+    tail, _ = quad(lambda x: density * (1 + x * x / 4) ** -2.5, t, np.inf)
+    assert results.corrected_resampled_t(gains, n_test / (n_train + n_test)) == pytest.approx(2 * tail)
+    assert results.corrected_resampled_t(gains, 0.0) == pytest.approx(stats.ttest_1samp(gains, 0).pvalue)
+    assert results.corrected_resampled_t(-gains, 0.25) == results.corrected_resampled_t(gains, 0.25)
+
+
+def test_the_corrected_test_rejects_as_often_as_it_says():
+    """Differences of resampled test sets from one finite table, none of them real: about 5 % below .05, not 20 %."""
+    rng, n, n_test = np.random.default_rng(0), 400, 160
+    below = np.zeros(2)
+    for _ in range(1500):
+        table = rng.normal(size=n)  # what one model is ahead by on each row
+        gains = [rng.choice(table, n_test, replace=False).mean() for _ in range(5)]
+        below += [stats.ttest_1samp(gains, 0).pvalue < 0.05, results.corrected_resampled_t(gains, n_test / n) < 0.05]
+    plain, corrected = below / 1500
+    assert corrected == pytest.approx(0.05, abs=0.02)
+    assert plain > 0.1
+
+
+def test_both_tests_stand_beside_each_other():
+    frame = published_results()
+    assert results.claims(frame)["p_corrected"].isna().all()  # how many test rows its shuffles share is not known
+    tested = results.claims(frame.assign(shared_test_rows=0.2))
+    assert (tested["p_corrected"] > tested["p"]).all()
+    row = tested[(tested["claim"] == f"{ENSEMBLE} over {INITIAL}") & (tested["labels"] == 125)].iloc[0]
+    gains = np.array(published.TABLE[ENSEMBLE])[:, 2] - np.array(published.TABLE[INITIAL])[:, 2]
+    assert row["p_corrected"] == pytest.approx(results.corrected_resampled_t(gains, 0.2), rel=1e-6)
+    assert row["p_corrected_holm"] >= row["p_corrected"]
 
 
 def test_holm_by_hand():
@@ -147,7 +194,7 @@ def test_holm_by_hand():
 
 
 def test_table_1_has_one_block_per_shuffle_and_averages_last():
-    table = results.table_1(published_results().replace({"method": {"TSVM": "TSVM (raw features)"}}))
+    table = results.table_1(published_results().replace({"method": {"TSVM": ALL_ROWS}}))
     assert len(table) == 36
     assert table.index[0] == (1, "LightGBM")
     assert table.index[-1] == ("Average", "DeepSep-Ensemble")
@@ -242,12 +289,13 @@ def test_an_unfinished_cell_is_not_done(tmp_path):
     assert cell.plan == Plan((0,), 0, 0, ())
 
 
-def test_ablation_adds_variants_at_two_sizes(tmp_path):
+def test_ablation_adds_variants_where_the_paper_looks(tmp_path):
     table = pd.concat([small_table(1200)] * 2, ignore_index=True)
-    ablated = prepare("t", table, tmp_path, label="segment", labels=(35, 125, 500), shuffles=1, ablation=True, trials=0)
+    ablated = prepare("t", table, tmp_path, label="segment", labels=(35, 50, 250), shuffles=1, ablation=True, trials=0)
     variants = [cell for cell in ablated.cells if cell.variant]
-    assert {cell.labels for cell in variants} == {125, 500}
+    assert {cell.labels for cell in variants} == {35, 50}  # the paper's regime; of the others 125 and 500
     assert len(variants) == 16
+    assert [cell.parameters["pretrain"] for cell in variants if cell.variant == "without autoencoder"] == ["None"] * 2
     assert len({cell.key for cell in ablated.cells}) == len(ablated.cells)
 
 
@@ -268,6 +316,30 @@ def test_the_tsvms_of_the_study_are_solved_by_cccp():
     assert build("tsvm").algorithm == build("deepsep").algorithm == "cccp"
     assert build("tsvm", algorithm="single-loop").algorithm == "single-loop"
     assert build("deepsep-defaults").get_params() == method("deepsep").get_params()
+
+
+def test_the_linear_svm_is_that_of_libsvm():
+    """Without unlabelled rows, each class against the rest: the boundaries of another program, at the same cost."""
+    rng = np.random.default_rng(2)
+    codes = rng.integers(0, 3, 90)
+    X = rng.normal(size=(90, 4)) + codes[:, None] * [1.0, -0.5, 0, 0]
+    y = np.where(np.arange(90) < 45, codes, -1)
+    model = build("linear-svm").fit(X, y)
+    for k in range(3):
+        twin = SVC(kernel="linear", C=0.1, tol=1e-10).fit(X[:45], codes[:45] == k)
+        np.testing.assert_allclose(model.coef_[k], twin.coef_[0], atol=1e-5)
+    moved = build("linear-svm").fit(np.where(y[:, None] < 0, X + 3, X), y)
+    np.testing.assert_allclose(model.coef_, moved.coef_, atol=1e-9)  # wherever the unlabelled rows lie
+
+
+def test_the_tsvms_of_the_study_differ_in_their_unlabelled_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 3)), np.where(np.arange(400) < 40, np.arange(400) % 2, -1)
+    few, every = (build(name, random_state=0).fit(X, y) for name in ("tsvm-250", "tsvm"))
+    assert (few.n_unlabeled_, every.n_unlabeled_) == (250, 360)
+    assert build("deepsep").n_unlabeled == 250
+    same = few.get_params() | {"n_unlabeled": None}
+    assert same == every.get_params()
 
 
 def test_a_label_column_that_is_not_there(tmp_path):

@@ -447,6 +447,8 @@ class Errors(Results):
 class Study:
     """The pages of the paper's study, made by `deepsep experiment` and benchmarks/experiment_pages.py."""
 
+    ENSEMBLE = "DeepSep-Ensemble"
+
     @staticmethod
     def _table(page: str, corner: str) -> list[list[str]]:
         """Return the first table on a page whose first cell is this."""
@@ -454,17 +456,38 @@ class Study:
         table = re.search(rf"^\| {re.escape(corner)} \|.*?(?=\n\n|\Z)", text, re.M | re.S)
         if table is None:
             raise ValueError(f"docs/{page} has no table {corner!r}")
-        return [[cell.strip(" *") for cell in line.split("|")[1:-1]] for line in table[0].splitlines()]
+        return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[0].splitlines()]
 
     def accuracy(self, table: str, model: str, labels: int) -> float:
         head, _, *rows = self._table(f"experiment/{table}.md", "model")
         return first_number({row[0]: row for row in rows}[model][head.index(str(labels))])
 
-    def differences(self, better: str, worse: str) -> dict[tuple[str, int], float]:
-        """Return for each table and number of labels how many points one model is ahead of another."""
+    def _cells(self, better: str, worse: str) -> dict[tuple[str, int], str]:
         head, _, *rows = self._table("results-experiment.md", f"{better} minus {worse}")
         cells = [(row[0], int(size), cell) for row in rows for size, cell in zip(head[1:], row[1:], strict=True)]
-        return {(name, size): float(cell) for name, size, cell in cells if cell != "–"}
+        return {(name, size): cell for name, size, cell in cells if cell != "–"}
+
+    def differences(self, better: str, worse: str) -> dict[tuple[str, int], float]:
+        """Return for each table and number of labels how many points one model is ahead of another."""
+        return {place: float(cell.strip("*†")) for place, cell in self._cells(better, worse).items()}
+
+    def significant(self, better: str, worse: str, mark: str = "**") -> list[tuple[str, int]]:
+        """Return the cells with this mark: ** for the paired t-test, † for the corrected resampled one."""
+        return [place for place, cell in self._cells(better, worse).items() if mark in cell]
+
+    def behind(self, better: str, worse: str) -> list[int]:
+        """Return in how many cells the first model is behind the second, and the number of cells."""
+        gains = self.differences(better, worse).values()
+        return [sum(gain < 0 for gain in gains), len(gains)]
+
+    def gain(self, better: str, worse: str, labels: int, apart: Sequence[str] = ()) -> float:
+        """Return the mean difference of two models over the tables but for these."""
+        gains = self.differences(better, worse)
+        return mean(gain for (name, size), gain in gains.items() if size == labels and name not in apart)
+
+    def refinement(self, labels: int, apart: Sequence[str] = (), without: str = "") -> float:
+        """Return the mean gain of the moving average over the initial network."""
+        return self.gain(self.ENSEMBLE, "Initial NN" + without, labels, apart)
 
     def average_gains(self) -> dict[str, float]:
         """Return for each table the gain of the moving average over the last network, in % of its accuracy."""

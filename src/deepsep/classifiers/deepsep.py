@@ -227,8 +227,9 @@ class DeepSep(TransformerMixin, Classifier):
         """Return the estimator of the paper; later changes of the defaults do not affect it.
 
         From the paper: layers of 128 and 32 units with tanh, batch norm and dropout 0.5 between them, an L2 penalty
-        that falls from layer to layer, Glorot normal weights, ε = 1e-3, T = 6 rounds of 10 + 10 epochs of Adam at a
-        tenth of the initial learning rate, TSVMs by CCCP with C = 0.1, C* = (ℓ/u) C and 250 unlabelled rows, ρ = 0.8.
+        that falls from layer to layer, Glorot normal weights, a start from an autoencoder, ε = 1e-3, T = 6 rounds of
+        10 + 10 epochs of Adam at a tenth of the initial learning rate, TSVMs by CCCP with C = 0.1, C* = (ℓ/u) C and 250
+        unlabelled rows, ρ = 0.8.
 
         Parameters
         ----------
@@ -239,9 +240,10 @@ class DeepSep(TransformerMixin, Classifier):
         -----
         Where the paper leaves something open, or contradicts itself, this is our reading:
 
-        - **No autoencoder.** One sentence initialises "g" with the first layers of an autoencoder. g is a single layer
-          from the embedding to the classes, so this can only mean f; but the details and Algorithm 1 start from Glorot
-          normal weights alone. ``pretrain="autoencoder"`` is the other reading.
+        - **f starts from an autoencoder.** The paper initialises "g" with the first layers of an autoencoder of the
+          features. g is a single layer from the embedding to the classes, so this can only mean f. The autoencoder
+          itself starts from Glorot normal weights, and rebuilds all rows, labelled or not. How long it is trained is
+          our choice: 20 epochs in batches of 128, with a decoder of 128 units. ``pretrain=None`` leaves it out.
         - **h(y) is a probability vector**: 1 − (c − 1) ε for the given class. The paper's 1 − cε and ε sum to 1 − ε.
         - **The initial network is not part of the moving average**, whose weights are proportional to ρ^(T − t) for
           rounds 1 to T.
@@ -264,7 +266,7 @@ class DeepSep(TransformerMixin, Classifier):
             "noise": 0.0,
             "n_networks": 1,
             "encoder": None,
-            "pretrain": None,
+            "pretrain": "autoencoder",
             "pretrain_epochs": 20,
             "rounds": 6,
             "initial_epochs": 100,

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from deepsep._version import __version__
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.metrics import scores
-from deepsep.experiments.splits import Plan, split_rows
+from deepsep.experiments.splits import Plan, shared_test_rows, split_rows
 from deepsep.experiments.study_models import DEFAULTS, build, models_of
 from deepsep.experiments.tuning import tune
 from deepsep.table import for_table
@@ -107,8 +107,12 @@ def measure(cell: Cell, table: Path) -> dict[str, Any]:
         X_test, y_test = rows.test
         probabilities, rounds = models_of(cell.method, model, rows.X, rows.y, X_test)
     prefix = f"{cell.variant}: " if cell.variant else ""
+    shared = shared_test_rows(np.bincount(_read(table, cell.label)[1]), cell.plan)
     return {
-        "rows": [{"method": prefix + name, **scores(p, y_test)} for name, p in probabilities.items()],
+        "rows": [
+            {"method": prefix + name, **scores(p, y_test), "shared_test_rows": shared}
+            for name, p in probabilities.items()
+        ],
         "rounds": [{kind: float((p.argmax(1) == y_test).mean()) for kind, p in both.items()} for both in rounds],
         "seconds": seconds,
         "settings": settings,

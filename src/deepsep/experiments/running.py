@@ -29,16 +29,16 @@ STALE_AFTER = 24 * 3600  # seconds after which the unfinished folder of a killed
 
 # The ablation: settings that differ from the published ones. The published settings are the cell without a variant.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "without autoencoder": {"pretrain": None},
     "without propensity epochs": {"propensity_epochs": 0},
     "without label epochs": {"label_epochs": 0},
     "all unlabelled rows in the TSVMs": {"n_unlabeled": None},
     "without balancing": {"balance": False},
     "softmax propensities": {"propensity": "softmax"},
     "hard propensities": {"propensity": "hard"},
-    "with autoencoder": {"pretrain": "autoencoder"},
     "defaults of deepsep": changed_defaults(),
 }
-ABLATION_SIZES = (125, 500)
+ABLATION_SIZES = (35, 50, 125, 500)
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,9 @@ def prepare(
     folder : Path
         Folder of the results.
     labels, shuffles, methods
-        Sizes of the labelled sets, number of shuffles, and names from :func:`deepsep.methods`; "deepsep" has the
-        published settings, "deepsep-defaults" the defaults of this library.
+        Sizes of the labelled sets, number of shuffles, and names from :func:`deepsep.methods`; "deepsep" and
+        "tsvm" have the published settings, "tsvm-250" 250 unlabelled rows and "linear-svm" none, "deepsep-defaults" the
+        defaults of this library.
     settings : mapping, optional
         Method → settings to change.
     trials : int
@@ -91,7 +92,7 @@ def prepare(
     validation, test_per_class : int
         Number of validation rows, and of test rows per class.
     ablation : bool
-        Whether to add variants of DeepSep, at 125 and 500 labels.
+        Whether to add variants of DeepSep, at 35, 50, 125 and 500 labels.
     """
     if label not in frame:
         raise DataError(f"the table has no column {label!r}; it has {', '.join(map(repr, frame.columns[:10]))}.")

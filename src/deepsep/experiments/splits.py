@@ -81,6 +81,19 @@ def plan(
     return Plan(tuple(kept), validation, min(test_per_class, most), tuple(notices))
 
 
+def shared_test_rows(counts: Array, plan: Plan) -> float:
+    """Return the expected share of the test rows of a shuffle that are test rows of another one, too.
+
+    Parameters
+    ----------
+    counts : array (c,)
+        Number of rows per class.
+    plan : Plan
+        Of these rows.
+    """
+    return float(np.mean(plan.test_per_class / counts))
+
+
 def split_rows(codes: Array, plan: Plan, shuffle: int) -> Split:
     """Split the rows of a shuffle: labelled rows first, then validation, then test.
 

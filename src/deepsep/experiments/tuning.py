@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from deepsep.classifiers.catalogue import Range, find_method
 from deepsep.errors import missing_package
 from deepsep.evaluation.metrics import log_loss
-from deepsep.experiments.study_models import DEFAULTS, build
+from deepsep.experiments.study_models import build, method_of
 
 Array = NDArray[Any]
 
@@ -51,7 +51,7 @@ def tune(
     if not is_installed():
         raise missing_package("tuning", "optuna")
     optuna: Any = import_module("optuna")
-    record = find_method("deepsep" if name == DEFAULTS else name)
+    record = find_method(method_of(name))
     defaults = build(name, **settings).get_params()
     inner = "estimator__" if record.classifier else ""  # a supervised method wraps the classifier to tune
     ranges = {f"{inner}{setting}": r for setting, r in record.tuning.items() if setting not in settings}
