@@ -418,7 +418,9 @@ def test_better_baseline_comes_right_after_the_verdict(summary: dict[str, Any]) 
     forest["against_model"]["interval"] = [-0.45, 0.05]
     assert "may be chance (+20.0 points, 90 % interval −5.0 to +45.0)" in verdict(worse)[1]
     own["value"] = 0.95
-    assert verdict(worse)[0].startswith("Usable, if the labels were drawn at random: expect DeepSep to give about 95\u00a0%")
+    assert verdict(worse)[0].startswith(
+        "Usable, if the labels were drawn at random: expect DeepSep to give about 95\u00a0%"
+    )
     assert not any("a few more rows" in sentence for sentence in verdict(worse))
 
 
