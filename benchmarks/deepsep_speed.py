@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from deepsep import DeepSep
-from deepsep.classifiers import low_density
+from deepsep.classifiers.deep_separation import propensities as low_density
 from deepsep.networks import NumpyNetwork
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from deepsep.experiments import results
-from deepsep.experiments.study_models import ALL_ROWS, DEFAULTS_NAME, ENSEMBLE, FEW_ROWS, INITIAL, LAST, LINE
+from deepsep.study import results
+from deepsep.study.study_models import ALL_ROWS, DEFAULTS_NAME, ENSEMBLE, FEW_ROWS, INITIAL, LAST, LINE
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

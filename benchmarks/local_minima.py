@@ -31,9 +31,9 @@ from tables import load
 
 from deepsep import TSVM
 from deepsep.classifiers import S4VM, ExactTSVM, GradientTSVM, SwitchingTSVM
-from deepsep.solvers.fixed_signs import FixedSigns
 from deepsep.solvers.problem import Problem
 from deepsep.solvers.spaces import open_space
+from deepsep.zoo.transductive.fixed_signs import FixedSigns
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "local_minima.csv"

@@ -269,7 +269,7 @@ def stages(a):
 
     import deepsep.scoring.local as local
     from deepsep import load
-    from deepsep.classifiers.student import Student
+    from deepsep.classifiers.committee.student import Student
     from deepsep.scoring import files, frame, score_file
     from deepsep.scoring.decisions import Decisions
     from deepsep.table.batches import TableFile

@@ -29,7 +29,7 @@ from deepsep_speed import survey
 from tables import load, split, table_names
 
 from deepsep import Committee, for_table, method
-from deepsep.classifiers.student import Student
+from deepsep.classifiers.committee.student import Student
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.scoring import score_file

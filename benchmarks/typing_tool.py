@@ -34,11 +34,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from deepsep import SurveySegments
+from deepsep.apps.typing import ask_items, make_typing_tool, typing_sql, write_typing_workbook
+from deepsep.apps.typing.typing_items import encode_items, items_of
 from deepsep.datasets import load_nhanes
-from deepsep.survey import ask_items, make_typing_tool, typing_sql
-from deepsep.survey.typing_items import encode_items, items_of
 from deepsep.table.excel_cells import fill
-from deepsep.workbook import write_typing_workbook
 
 RESULTS = Path(__file__).parent / "results"
 RULES = (4, 8, 12)  # numbers of questions

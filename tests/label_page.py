@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from deepsep.labelling.answers import Answers
-from deepsep.labelling.background import Background
-from deepsep.labelling.server import Server
-from deepsep.labelling.session import Session
+from deepsep.apps.label.answers import Answers
+from deepsep.apps.label.background import Background
+from deepsep.apps.label.server import Server
+from deepsep.apps.label.session import Session
 
 
 def small_table(n: int = 60) -> tuple[pd.DataFrame, pd.Series, pd.Series]:

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.datasets import make_blobs, make_moons
 
-from deepsep.classifiers.graph import connect, local_scale, neighbours
+from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
 
 
 def segments(n, labelled, *, classes=3, n_features=5, cluster_std=3.0, seed=0):

@@ -20,8 +20,8 @@ from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli import app
 from deepsep.cli.experiment import METHODS, SIZES
 from deepsep.datasets import list_tables
-from deepsep.experiments import splits, study_models
-from deepsep.experiments.results import COLUMNS
+from deepsep.study import splits, study_models
+from deepsep.study.results import COLUMNS
 
 SHORT = ("rounds=1", "initial_epochs=2", "propensity_epochs=1", "label_epochs=1")
 QUICK = ("--validation", "12", "--no-tune", "--jobs", "1", *(f"--set=deepsep.{setting}" for setting in SHORT))

@@ -273,8 +273,8 @@ def test_a_committee_reports_what_it_has_measured(people: Path) -> None:
 def test_ctrl_c_keeps_a_committee_whose_members_are_all_fitted(
     people: Path, monkeypatch: pytest.MonkeyPatch, after: int, code: int
 ) -> None:
-    place = "deepsep.classifiers.committee_fits.in_parallel"
-    in_parallel = import_module("deepsep.classifiers.committee_fits").in_parallel
+    place = "deepsep.classifiers.committee.fits.in_parallel"
+    in_parallel = import_module("deepsep.classifiers.committee.fits").in_parallel
 
     def interrupted(*arguments: Any) -> Iterator[Any]:
         yield from islice(in_parallel(*arguments), after)

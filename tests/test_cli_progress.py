@@ -14,11 +14,11 @@ import pytest
 from command_line import open_terminal, read_terminal, run
 
 import deepsep
-from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.cli.console import Console
 from deepsep.cli.progress import watching, watching_committee
 from deepsep.core.context import Context
 from deepsep.survey import SurveySegments
+from deepsep.zoo.network_method import NetworkMethod
 
 BAR = re.compile(r"\d%\|")
 NETWORKS = [name for name in deepsep.methods() if isinstance(deepsep.method(name), NetworkMethod)]

@@ -12,8 +12,8 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 from deepsep import TSVM, Committee, load, method
 from deepsep.classifiers import Supervised
-from deepsep.classifiers.committee_fits import list_tasks, twin_of
-from deepsep.classifiers.committee_plan import MEMBERS
+from deepsep.classifiers.committee.fits import list_tasks, twin_of
+from deepsep.classifiers.committee.plan import MEMBERS
 from deepsep.core.context import Context
 from deepsep.core.labels import read_labels
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from deepsep import DeepSep
-from deepsep.experiments.results import ablation, claims
-from deepsep.experiments.running import prepare, table_digest
-from deepsep.experiments.study_page import ablation_table, claims_table, spread_table
+from deepsep.study.results import ablation, claims
+from deepsep.study.running import prepare, table_digest
+from deepsep.study.study_page import ablation_table, claims_table, spread_table
 
 ROOT = Path(__file__).parents[1]
 

@@ -21,12 +21,12 @@ from deepsep.core.labels import as_labels
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelError, ParameterError
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.metrics import calibration_error, scores
-from deepsep.experiments import compare, published, results
-from deepsep.experiments.cells import Cell, is_done, read_report
-from deepsep.experiments.running import attempt, prepare, run
-from deepsep.experiments.splits import Plan, plan, shared_test_rows, split_rows
-from deepsep.experiments.study_models import ALL_ROWS, ENSEMBLE, FIRST_EMBEDDING, INITIAL, LAST, build
-from deepsep.experiments.verdict import verdict
+from deepsep.study import compare, published, results
+from deepsep.study.cells import Cell, is_done, read_report
+from deepsep.study.running import attempt, prepare, run
+from deepsep.study.splits import Plan, plan, shared_test_rows, split_rows
+from deepsep.study.study_models import ALL_ROWS, ENSEMBLE, FIRST_EMBEDDING, INITIAL, LAST, build
+from deepsep.study.verdict import verdict
 
 # -- protocol ------------------------------------------------------------------------------------------------
 
@@ -464,7 +464,7 @@ def test_compare_counts_by_weight():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again(weighted, monkeypatch):
     """A committee of one method predicts its classes; a member's scores are those of the method by itself."""
-    monkeypatch.setattr("deepsep.experiments.comparison.MAX_UNLABELED", 200)
+    monkeypatch.setattr("deepsep.study.comparison.MAX_UNLABELED", 200)
     frame, y = partly_labelled()
     asked, costs = {"folds": 3, "repeats": 2, "seed": 4}, []
     if weighted:

@@ -8,9 +8,9 @@ from scipy.special import softmax
 from sklearn.datasets import make_blobs
 
 from deepsep import DeepSep, method, methods
-from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.networks import NetworkAverage, NumpyNetwork
 from deepsep.networks.frozen import FrozenNetwork, next_rows, on_grid
+from deepsep.zoo.network_method import NetworkMethod
 
 SHORT = {"steps": 20, "rounds": 1, "initial_epochs": 3, "propensity_epochs": 1, "label_epochs": 1, "folds": 2}
 NETWORK_METHODS = [name for name in methods() if isinstance(method(name), NetworkMethod)]

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from sklearn.datasets import make_blobs, make_moons
 
 from deepsep import InContext, load, save
-from deepsep.classifiers.context_draw import draw_context
+from deepsep.classifiers.in_context.context_draw import draw_context
 from deepsep.core.probability import mixture_weights
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DeepSepWarning, LabelWarning, ModelFileError, ParameterError, VersionError

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepsep.apps.label.answers import Answer, Answers
 from deepsep.errors import DataError
-from deepsep.labelling.answers import Answer, Answers
 from deepsep.table import add_labels, join_labels, read_table
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs fork and POSIX signals")

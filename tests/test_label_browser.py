@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from label_page import new_session, serving, small_table
 
-from deepsep.labelling.background import Background
-from deepsep.labelling.server import Server
-from deepsep.labelling.session import Session
+from deepsep.apps.label.background import Background
+from deepsep.apps.label.server import Server
+from deepsep.apps.label.session import Session
 
 pytestmark = [
     pytest.mark.infra,

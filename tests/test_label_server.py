@@ -20,8 +20,8 @@ import pytest
 from command_line import run
 from label_page import ask, new_session, serving, small_table
 
-from deepsep.labelling.server import Server
-from deepsep.labelling.session import Session
+from deepsep.apps.label.server import Server
+from deepsep.apps.label.session import Session
 
 PATIENCE = 600  # seconds: nothing waits so long but on a machine that is far too busy
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX signals")
@@ -195,7 +195,7 @@ def test_what_cannot_be_saved_is_said(server: Server, session: Session, monkeypa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("deepsep.labelling.answers.replace_file", full)
+        patch.setattr("deepsep.apps.label.answers.replace_file", full)
         status, content = ask(server, f"/{server.token}/answer", ANSWER)
     assert status == 500
     assert "No space left on device. The answer was not saved." in content["error"]
@@ -367,7 +367,7 @@ def test_the_browser_is_opened_by_a_private_file(people: Path, monkeypatch: pyte
         opened.append((file.read_text(), file.parent.stat().st_mode & 0o777))
 
     monkeypatch.setattr("webbrowser.open", look)
-    monkeypatch.setattr("deepsep.labelling.server.Server.run", lambda self: None)
+    monkeypatch.setattr("deepsep.apps.label.server.Server.run", lambda self: None)
     result = run("label", people, "--label", "segment", "--id", "customer", "-o", people.with_name("labels.csv"))
     assert result.exit_code == 0, result.output
     assert "No row was answered." in result.stdout

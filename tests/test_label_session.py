@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from label_page import new_session, small_table
 
+from deepsep.apps.label.answers import Answers
+from deepsep.apps.label.background import FAILURES, Background
+from deepsep.apps.label.refit import Job, Refit, refit
 from deepsep.errors import DataError, ParameterError
-from deepsep.labelling.answers import Answers
-from deepsep.labelling.background import FAILURES, Background
-from deepsep.labelling.refit import Job, Refit, refit
 from deepsep.scoring import rows_to_label
 
 PATIENCE = 600  # seconds: nothing waits so long but on a machine that is far too busy
@@ -113,7 +113,7 @@ def test_a_refit_is_told_how_the_labels_of_the_table_were_drawn(tmp_path: Path) 
 
 
 def test_of_a_large_table_some_rows_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deepsep.labelling.session.MOST", 50)
+    monkeypatch.setattr("deepsep.apps.label.session.MOST", 50)
     X, ids, truth = small_table(300)
     refits = AtOnce(lambda job: [int(np.flatnonzero(job.free)[-1])])
     session = new_session(tmp_path / "a.csv", X, ids, refits=refits)
@@ -241,7 +241,7 @@ def test_a_refit_chooses_free_rows_as_next_does() -> None:
     value, low, high = result.accuracy
     assert 0 <= low <= value <= high <= 1
     from deepsep import Committee, for_table
-    from deepsep.labelling.refit import MEMBERS
+    from deepsep.apps.label.refit import MEMBERS
 
     committee = Committee(members=list(MEMBERS), effort="fast", student=False, n_jobs=1, random_state=0)
     model = for_table(committee).fit(job.X, np.array(job.labels, object), committee__labels_drawn=job.labels_drawn)

@@ -9,8 +9,8 @@ import pytest
 from command_line import run
 
 import deepsep
+from deepsep.apps.label.answers import Answer, Answers
 from deepsep.errors import DataError, ParameterError
-from deepsep.labelling.answers import Answer, Answers
 from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.drawn import read_drawn, word_or_column
 

@@ -21,8 +21,8 @@ import deepsep
 from deepsep import Committee, LabelledFold, load, method, methods, save
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
-from deepsep.classifiers.network_method import NetworkMethod
 from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
+from deepsep.zoo.network_method import NetworkMethod
 
 # Short training for every setting of these names that a method has.
 SHORT = {

@@ -13,7 +13,10 @@ from sklearn.neighbors import KernelDensity
 from test_methods_networks import STEPS, STILL, reached_by, same_bits, scaled, train_twin, twin_of, watched
 
 from deepsep.classifiers import ComplementGAN, FeatureMatchingGAN, TripleGAN
-from deepsep.classifiers.generative_adversarial import (
+from deepsep.errors import ParameterError
+from deepsep.networks import TorchNetwork
+from deepsep.zoo.adversarial.density import Density
+from deepsep.zoo.adversarial.generative_adversarial import (
     entropy,
     made_loss,
     made_scores,
@@ -22,11 +25,8 @@ from deepsep.classifiers.generative_adversarial import (
     real_loss,
     undisturbed,
 )
-from deepsep.classifiers.triple_gan import judge_loss_of, mean_log_fake, mean_log_real
-from deepsep.errors import ParameterError
-from deepsep.networks import TorchNetwork
-from deepsep.networks.adversarial import Generator, PairJudge
-from deepsep.networks.density import Density
+from deepsep.zoo.adversarial.generators import Generator, PairJudge
+from deepsep.zoo.adversarial.triple_gan import judge_loss_of, mean_log_fake, mean_log_real
 
 METHODS = [FeatureMatchingGAN, ComplementGAN, TripleGAN]
 OFF = {

@@ -12,9 +12,9 @@ from sklearn.svm import LinearSVC
 
 from deepsep import load, method, save
 from deepsep.classifiers import CoTraining, Supervised, TriTraining
-from deepsep.classifiers.co_training import surest
-from deepsep.classifiers.tri_training import Taught, lesson_size
 from deepsep.errors import LabelWarning, ModelFileError, ParameterError
+from deepsep.zoo.wrappers.co_training import surest
+from deepsep.zoo.wrappers.tri_training import Taught, lesson_size
 
 X, Y, NAMES = make_segments(300, 30, cluster_std=2.0)
 CODES = np.where(np.arange(300) < 30, np.searchsorted(["amber", "blue", "cyan"], NAMES.astype(str)), -1)

@@ -17,15 +17,10 @@ from deepsep.classifiers import (  # noqa: E402
     VariationalM1,
     VariationalM2,
 )
-from deepsep.classifiers.deep_propagation import certainty, class_weights, labels_of, propagate  # noqa: E402
-from deepsep.classifiers.graph import one_hot  # noqa: E402
-from deepsep.classifiers.local_propagation import aggregation_loss, draw_bank, local_density, vote  # noqa: E402
-from deepsep.classifiers.propagation_rounds import shares, unit_rows  # noqa: E402
-from deepsep.classifiers.variational_autoencoder import mean_over_rows  # noqa: E402
 from deepsep.networks import NumpyNetwork  # noqa: E402
-from deepsep.networks.ladder_network import Combinator, Ladder, denoising_costs  # noqa: E402
 from deepsep.networks.mixed_batches import train_steps  # noqa: E402
-from deepsep.networks.variational import (  # noqa: E402
+from deepsep.zoo.consistency.ladder_network import Combinator, Ladder, denoising_costs  # noqa: E402
+from deepsep.zoo.generative.variational import (  # noqa: E402
     VAE,
     ConditionalVAE,
     kl_to_standard_normal,
@@ -33,6 +28,11 @@ from deepsep.networks.variational import (  # noqa: E402
     normal_log_density,
     reparametrise,
 )
+from deepsep.zoo.generative.variational_autoencoder import mean_over_rows  # noqa: E402
+from deepsep.zoo.graphs.graph import one_hot  # noqa: E402
+from deepsep.zoo.propagation.deep_propagation import certainty, class_weights, labels_of, propagate  # noqa: E402
+from deepsep.zoo.propagation.local_propagation import aggregation_loss, draw_bank, local_density, vote  # noqa: E402
+from deepsep.zoo.propagation.propagation_rounds import shares, unit_rows  # noqa: E402
 
 D, C = 6, 3
 

@@ -19,12 +19,12 @@ from torch import nn
 
 from deepsep import load, save
 from deepsep.classifiers import DeepKernel, NullCategoryGP
-from deepsep.classifiers.deep_kernel import centred_targets
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import KernelHead
-from deepsep.networks.frozen_kernel import FrozenKernel
-from deepsep.solvers.inducing import InducingFeatures
-from deepsep.solvers.null_category import (
+from deepsep.zoo.kernels.deep_kernel import centred_targets
+from deepsep.zoo.kernels.frozen_kernel import FrozenKernel
+from deepsep.zoo.kernels.kernel_head import KernelHead
+from deepsep.zoo.transductive.inducing import InducingFeatures
+from deepsep.zoo.transductive.null_category import (
     NullCategory,
     Plan,
     expected_log_likelihood,

@@ -22,7 +22,9 @@ from deepsep.classifiers import (
     MarkovRandomWalk,
     SemiBoost,
 )
-from deepsep.classifiers.graph import (
+from deepsep.core.scaling import Scaling
+from deepsep.errors import LabelWarning, ParameterError
+from deepsep.zoo.graphs.graph import (
     conjugate_gradients,
     connect,
     degrees,
@@ -33,11 +35,9 @@ from deepsep.classifiers.graph import (
     one_hot,
     reached,
 )
-from deepsep.classifiers.information import by_turns, pulled, regions
-from deepsep.classifiers.mincut import cheapest_cut, class_cuts
-from deepsep.classifiers.random_walk import em, transitions, walked
-from deepsep.core.scaling import Scaling
-from deepsep.errors import LabelWarning, ParameterError
+from deepsep.zoo.graphs.information import by_turns, pulled, regions
+from deepsep.zoo.graphs.mincut import cheapest_cut, class_cuts
+from deepsep.zoo.graphs.random_walk import em, transitions, walked
 
 GRAPH = [LabelSpreading, LabelPropagation, GraphMinCut, MarkovRandomWalk, InformationRegularization]
 

@@ -11,12 +11,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from deepsep import load, save
-from deepsep.classifiers import ClusterKernel, LaplacianSVM, SpectralTransform, graph_kernels
-from deepsep.classifiers.graph import normalised
-from deepsep.classifiers.graph_kernels import Machines, leading_eigenvectors, one_vs_rest
-from deepsep.classifiers.laplacian_svm import roughness
-from deepsep.classifiers.spectral_kernels import aligned_spectrum, cluster_features
+from deepsep.classifiers import ClusterKernel, LaplacianSVM, SpectralTransform
 from deepsep.core.probability import platt_probabilities
+from deepsep.zoo.graphs import graph_kernels
+from deepsep.zoo.graphs.graph import normalised
+from deepsep.zoo.graphs.graph_kernels import Machines, leading_eigenvectors, one_vs_rest
+from deepsep.zoo.graphs.laplacian_svm import roughness
+from deepsep.zoo.graphs.spectral_kernels import aligned_spectrum, cluster_features
 
 
 def scaled(X):

@@ -21,12 +21,12 @@ from deepsep.classifiers import (
     TemporalEnsembling,
     VirtualAdversarial,
 )
-from deepsep.classifiers.consistency import PastOutputs, ramp
-from deepsep.classifiers.entropy_logistic import objective
-from deepsep.classifiers.svm_network import fit_slope, squared_hinge
-from deepsep.classifiers.virtual_adversarial import divergence, unit, worst_direction
 from deepsep.errors import ParameterError
 from deepsep.networks.mixed_batches import Batch
+from deepsep.zoo.consistency.consistency import PastOutputs, ramp
+from deepsep.zoo.consistency.entropy_logistic import objective
+from deepsep.zoo.consistency.virtual_adversarial import divergence, unit, worst_direction
+from deepsep.zoo.kernels.svm_network import fit_slope, squared_hinge
 
 STEPS = 60
 QUICK = {"steps": STEPS, "hidden": (16, 8), "batch_size": 8, "unlabeled_batch": 16, "device": "cpu", "random_state": 0}

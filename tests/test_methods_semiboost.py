@@ -8,9 +8,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from deepsep.classifiers import SemiBoost
-from deepsep.classifiers import semiboost as boosting
 from deepsep.core.scaling import Scaling
 from deepsep.errors import ParameterError
+from deepsep.zoo.wrappers import semiboost as boosting
 
 
 def pairs(seed=0):

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from deepsep import TSVM, Committee, for_table, save
+from deepsep.apps.mlflow import load_model, log_model, save_model
 from deepsep.errors import DataError, ModelFileError, ParameterError
-from deepsep.mlflow import load_model, log_model, save_model
 from deepsep.scoring import remember_training, score_frame
 from deepsep.scoring.student import with_student
 

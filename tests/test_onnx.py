@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from deepsep import TSVM, Committee, DeepSep, for_table, load, save
+from deepsep.apps.onnx import export_onnx
 from deepsep.datasets import load_foods, load_nhanes
 from deepsep.errors import DataError, ParameterError
-from deepsep.export import export_onnx
 from deepsep.scoring.student import with_student
 
 pytest.importorskip("onnx", reason="run make again, which installs onnx")

@@ -49,7 +49,7 @@ def test_the_wheel_contains_the_weights_and_nothing_that_made_them() -> None:
     paths = {file.distribution_path for file in wheel.WheelBuilder(str(ROOT)).recurse_included_files()}
     assert "deepsep/networks/in_context.safetensors" in paths
     assert "deepsep/networks/in_context_network.py" in paths
-    assert {f"deepsep/labelling/page.{kind}" for kind in ("html", "css", "js")} <= paths
+    assert {f"deepsep/apps/label/page.{kind}" for kind in ("html", "css", "js")} <= paths
     assert {path.split("/")[0] for path in paths} == {"deepsep"}
     assert (ROOT / "src/deepsep/networks/in_context.safetensors").stat().st_size < 16e6
 

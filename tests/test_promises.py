@@ -278,7 +278,7 @@ def test_a_tsvm_is_silent_where_labels_have_the_shares_of_the_rows():
 
 
 def test_view_weights_of_a_model_are_its_own():
-    from deepsep.classifiers.in_context import USUAL_WEIGHTS, InContext
+    from deepsep.classifiers.in_context.in_context import USUAL_WEIGHTS, InContext
 
     rng = np.random.default_rng(0)
     model = InContext(view="both", random_state=0).fit(rng.normal(size=(30, 3)), [0, 1] + [-1] * 28)

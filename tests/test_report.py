@@ -451,7 +451,7 @@ def test_polars_tables_work(data: tuple[pd.DataFrame, np.ndarray]) -> None:
 
 @pytest.fixture(scope="module")
 def compared(data: tuple[pd.DataFrame, np.ndarray]) -> dict[str, Any]:
-    from deepsep.experiments import compare
+    from deepsep.study import compare
 
     return compare(*data, methods=["tsvm", "knn", "logistic-regression"], folds=2, repeats=1)
 

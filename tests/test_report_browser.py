@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from deepsep import TSVM, Committee
-from deepsep.experiments import compare
 from deepsep.report import render, render_comparison, summarize
+from deepsep.study import compare
 
 pytestmark = [
     pytest.mark.infra,

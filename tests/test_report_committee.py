@@ -8,7 +8,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 
 from deepsep import TSVM, Committee, for_table
-from deepsep.classifiers.committee_fits import twin_of
+from deepsep.classifiers.committee.fits import twin_of
 from deepsep.core.label_origins import looks_like_quotas
 from deepsep.core.labels import read_labels
 from deepsep.evaluation.evidence import Evidence

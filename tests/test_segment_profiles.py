@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from deepsep.workbook.crosstabs import profile_lines, read_column
-from deepsep.workbook.segment_tests import difference, holm
+from deepsep.apps.workbook.crosstabs import profile_lines, read_column
+from deepsep.apps.workbook.segment_tests import difference, holm
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from deepsep import TSVM
 from deepsep.classifiers import S4VM, ExactTSVM, GradientTSVM, SwitchingTSVM
 from deepsep.errors import ParameterError
-from deepsep.solvers.fixed_signs import FixedSigns
-from deepsep.solvers.label_switching import highest, switch_pairs
 from deepsep.solvers.problem import Problem
-from deepsep.solvers.safe_labels import diverse_boundaries, safest
-from deepsep.solvers.smooth_descent import smooth_objective
 from deepsep.solvers.supervised_svm import supervised_svm
+from deepsep.zoo.transductive.fixed_signs import FixedSigns
+from deepsep.zoo.transductive.label_switching import highest, switch_pairs
+from deepsep.zoo.transductive.safe_labels import diverse_boundaries, safest
+from deepsep.zoo.transductive.smooth_descent import smooth_objective
 
 
 def overlapping(u, seed, m=3, labelled=3, distance=1.5):

@@ -17,12 +17,11 @@ from openpyxl import Workbook, load_workbook
 from spreadsheet import Spreadsheet
 
 from deepsep import SurveySegments, load, save
+from deepsep.apps.typing import ask_items, make_typing_tool, typing_sql, write_typing_workbook
+from deepsep.apps.typing.typing_items import encode_items, items_of
 from deepsep.datasets import make_survey
 from deepsep.errors import DataError, ParameterError
-from deepsep.survey import ask_items, make_typing_tool, typing_sql
-from deepsep.survey.typing_items import encode_items, items_of
 from deepsep.table.excel_cells import fill
-from deepsep.workbook import write_typing_workbook
 
 NASTY = ["=1+1", "*", "yes", "Yes", ">5", 'say "no"', "it's", "two  spaces", "12.5 %", "é; ü", "-- x"]
 

@@ -17,8 +17,8 @@ sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import browser
 from label_page import new_session, serving
 
+from deepsep.apps.label.background import Background
 from deepsep.datasets import load_foods
-from deepsep.labelling.background import Background
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 FOODS, ANSWERS = 2_000, 126

@@ -13,10 +13,10 @@ from deepsep._version import __version__
 if TYPE_CHECKING:
     from deepsep import datasets, errors
     from deepsep.classifiers.catalogue import method, methods
-    from deepsep.classifiers.committee import Committee
-    from deepsep.classifiers.deepsep import DeepSep
-    from deepsep.classifiers.in_context import InContext
-    from deepsep.classifiers.tsvm import TSVM
+    from deepsep.classifiers.committee.committee import Committee
+    from deepsep.classifiers.deep_separation.deepsep import DeepSep
+    from deepsep.classifiers.in_context.in_context import InContext
+    from deepsep.classifiers.tsvm.tsvm import TSVM
     from deepsep.evaluation.folds import LabelledFold
     from deepsep.evaluation.out_of_fold import out_of_fold
     from deepsep.evaluation.suspicious import suspicious_labels
@@ -44,10 +44,10 @@ __all__ = [
 ]
 
 _HOME = {
-    "DeepSep": "deepsep.classifiers.deepsep",
-    "Committee": "deepsep.classifiers.committee",
-    "InContext": "deepsep.classifiers.in_context",
-    "TSVM": "deepsep.classifiers.tsvm",
+    "DeepSep": "deepsep.classifiers.deep_separation.deepsep",
+    "Committee": "deepsep.classifiers.committee.committee",
+    "InContext": "deepsep.classifiers.in_context.in_context",
+    "TSVM": "deepsep.classifiers.tsvm.tsvm",
     "LabelledFold": "deepsep.evaluation.folds",
     "for_table": "deepsep.table",
     "load": "deepsep.models",

@@ -62,6 +62,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     """
 
     method_name: str  # in the catalogue
+    labels_its_rows_apart: ClassVar[bool] = False  # whether new rows are predicted in another way than training rows
     _accept: ClassVar[dict[str, Any]] = {}  # for scikit-learn's validation, such as {"accept_sparse": "csr"}
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns

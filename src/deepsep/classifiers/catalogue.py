@@ -78,7 +78,7 @@ class Method:
     @property
     def home(self) -> str:
         """The module of its class."""
-        return f"deepsep.classifiers.{self.place.partition(':')[0]}"
+        return f"deepsep.{self.place.partition(':')[0]}"
 
     @property
     def is_installed(self) -> bool:
@@ -123,7 +123,7 @@ _METHODS = (
     Method(
         "committee",
         "committee",
-        "committee:Committee",
+        "classifiers.committee.committee:Committee",
         "forests, LightGBM, in-context networks and DeepSep, weighted by what they say about labels held out",
         "one of its members suits the table",
         "a minute or two for thousands of rows on two cores; linear",
@@ -132,7 +132,7 @@ _METHODS = (
     Method(
         "deepsep",
         "DeepSep",
-        "deepsep:DeepSep",
+        "classifiers.deep_separation.deepsep:DeepSep",
         "deep low-density separation: a network and transductive SVMs that teach each other",
         "boundaries between classes pass through few rows",
         "seconds; linear in the unlabelled rows",
@@ -144,7 +144,7 @@ _METHODS = (
     Method(
         "tsvm",
         "TSVM",
-        "tsvm:TSVM",
+        "classifiers.tsvm.tsvm:TSVM",
         "transductive SVMs, one against the rest, on the features as they are",
         "straight boundaries through few rows",
         "well below a second for thousands of rows; linear",
@@ -155,7 +155,7 @@ _METHODS = (
     Method(
         "in-context",
         "in-context network",
-        "in_context:InContext",
+        "classifiers.in_context.in_context:InContext",
         "a network trained beforehand on synthetic tables, which classifies a new table in one pass",
         "the table resembles some of the millions that it has seen",
         "about a minute for thousands of rows on two cores; linear; nothing is trained",
@@ -163,7 +163,7 @@ _METHODS = (
     Method(
         "mean-teacher",
         "Mean Teacher",
-        "consistency:MeanTeacher",
+        "zoo.consistency.consistency:MeanTeacher",
         "a network that agrees with the moving average of itself under noise",
         "a little noise does not change the class",
         "seconds, whatever the number of rows",
@@ -174,7 +174,7 @@ _METHODS = (
     Method(
         "pi-model",
         "Π-model",
-        "consistency:PiModel",
+        "zoo.consistency.consistency:PiModel",
         "a network that agrees with itself under two draws of noise",
         "a little noise does not change the class",
         "seconds, whatever the number of rows",
@@ -183,7 +183,7 @@ _METHODS = (
     Method(
         "temporal-ensembling",
         "temporal ensembling",
-        "consistency:TemporalEnsembling",
+        "zoo.consistency.consistency:TemporalEnsembling",
         "a network that agrees with the average of its own earlier answers",
         "a little noise does not change the class",
         "seconds, whatever the number of rows",
@@ -192,7 +192,7 @@ _METHODS = (
     Method(
         "pseudo-label",
         "pseudo-labels",
-        "pseudo_label:PseudoLabel",
+        "zoo.consistency.pseudo_label:PseudoLabel",
         "a network that takes its own best guesses for labels, more and more",
         "boundaries between classes pass through few rows",
         "seconds, whatever the number of rows",
@@ -201,7 +201,7 @@ _METHODS = (
     Method(
         "entropy-network",
         "entropy-regularised network",
-        "entropy_network:EntropyNetwork",
+        "zoo.consistency.entropy_network:EntropyNetwork",
         "a network that should also be sure about the unlabelled rows",
         "classes hardly overlap",
         "seconds, whatever the number of rows",
@@ -210,7 +210,7 @@ _METHODS = (
     Method(
         "entropy-logistic",
         "entropy-regularised logistic regression",
-        "entropy_logistic:EntropyLogistic",
+        "zoo.consistency.entropy_logistic:EntropyLogistic",
         "logistic regression that should also be sure about the unlabelled rows",
         "classes hardly overlap, with straight boundaries",
         "seconds; linear",
@@ -219,7 +219,7 @@ _METHODS = (
     Method(
         "svm-network",
         "SVM network",
-        "svm_network:SVMNetwork",
+        "zoo.kernels.svm_network:SVMNetwork",
         "a network with an SVM's loss; labelled rows alone",
         "nothing about the unlabelled rows",
         "seconds, whatever the number of rows",
@@ -229,7 +229,7 @@ _METHODS = (
     Method(
         "deep-label-propagation",
         "deep label propagation",
-        "deep_propagation:DeepLabelPropagation",
+        "zoo.propagation.deep_propagation:DeepLabelPropagation",
         "labels spread over neighbours in a network's embedding, and train it",
         "rows near each other in the embedding are of one class",
         "seconds to minutes; nearest neighbours of all rows in every round",
@@ -238,7 +238,7 @@ _METHODS = (
     Method(
         "local-label-propagation",
         "local label propagation",
-        "local_propagation:LocalLabelPropagation",
+        "zoo.propagation.local_propagation:LocalLabelPropagation",
         "each row takes the vote of the labelled rows nearest in a network's embedding, which trains it",
         "rows near each other in the embedding are of one class",
         "seconds to minutes; neighbours among the labelled rows in every round",
@@ -247,7 +247,7 @@ _METHODS = (
     Method(
         "label-propagation",
         "label propagation",
-        "spreading:LabelPropagation",
+        "zoo.graphs.spreading:LabelPropagation",
         "labels spread over a graph of nearest neighbours and stay as given",
         "neighbours are of one class, and labels are right",
         "seconds; nearest neighbours of all rows; memory linear",
@@ -256,7 +256,7 @@ _METHODS = (
     Method(
         "label-spreading",
         "label spreading",
-        "spreading:LabelSpreading",
+        "zoo.graphs.spreading:LabelSpreading",
         "labels spread over a graph of nearest neighbours and may be overruled",
         "neighbours are of one class",
         "seconds; nearest neighbours of all rows; memory linear",
@@ -266,7 +266,7 @@ _METHODS = (
     Method(
         "graph-mincut",
         "graph min-cut",
-        "mincut:GraphMinCut",
+        "zoo.graphs.mincut:GraphMinCut",
         "the cheapest cut of a graph of nearest neighbours that separates the labels",
         "neighbours are of one class",
         "seconds to minutes; a maximum flow for each class and draw",
@@ -275,7 +275,7 @@ _METHODS = (
     Method(
         "markov-random-walk",
         "Markov random walk",
-        "random_walk:MarkovRandomWalk",
+        "zoo.graphs.random_walk:MarkovRandomWalk",
         "the label of the row from which a random walk over neighbours came",
         "neighbours are of one class",
         "seconds; nearest neighbours of all rows; memory linear",
@@ -284,7 +284,7 @@ _METHODS = (
     Method(
         "semiboost",
         "SemiBoost",
-        "semiboost:SemiBoost",
+        "zoo.wrappers.semiboost:SemiBoost",
         "boosted trees that also agree between similar rows",
         "similar rows are of one class",
         "seconds to minutes; a tree for each class and round",
@@ -293,7 +293,7 @@ _METHODS = (
     Method(
         "vae-m1",
         "variational M1",
-        "variational_autoencoder:VariationalM1",
+        "zoo.generative.variational_autoencoder:VariationalM1",
         "logistic regression on the hidden variables of a variational autoencoder of all rows",
         "what describes the rows also tells the classes apart",
         "seconds, whatever the number of rows",
@@ -302,7 +302,7 @@ _METHODS = (
     Method(
         "vae-m2",
         "variational M2",
-        "variational_autoencoder:VariationalM2",
+        "zoo.generative.variational_autoencoder:VariationalM2",
         "a variational autoencoder with the class as a hidden variable",
         "the class is a main cause of what the rows look like",
         "seconds; grows with the number of classes",
@@ -311,7 +311,7 @@ _METHODS = (
     Method(
         "ladder",
         "ladder network",
-        "ladder:LadderNetwork",
+        "zoo.consistency.ladder:LadderNetwork",
         "a network whose every layer also learns to remove noise",
         "a little noise does not change the class",
         "seconds, whatever the number of rows",
@@ -320,7 +320,7 @@ _METHODS = (
     Method(
         "feature-matching-gan",
         "feature-matching GAN",
-        "feature_matching:FeatureMatchingGAN",
+        "zoo.adversarial.feature_matching:FeatureMatchingGAN",
         "a network that also tells rows from made-up ones, whose maker imitates the rows' mean features",
         "what sets rows apart from made-up ones also sets the classes apart",
         "seconds, whatever the number of rows",
@@ -329,7 +329,7 @@ _METHODS = (
     Method(
         "complement-gan",
         "complement GAN",
-        "feature_matching:ComplementGAN",
+        "zoo.adversarial.feature_matching:ComplementGAN",
         "the same, with made-up rows where rows are few: boundaries between classes go there",
         "boundaries between classes pass through few rows",
         "seconds, whatever the number of rows",
@@ -338,7 +338,7 @@ _METHODS = (
     Method(
         "triple-gan",
         "Triple-GAN",
-        "triple_gan:TripleGAN",
+        "zoo.adversarial.triple_gan:TripleGAN",
         "a classifier and a maker of rows of a class, whose pairs of row and class should pass for labelled ones",
         "the class is a main cause of what the rows look like",
         "seconds, whatever the number of rows",
@@ -347,7 +347,7 @@ _METHODS = (
     Method(
         "lightgbm",
         "LightGBM",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "gradient boosting with LightGBM's defaults; labelled rows alone",
         "at least some hundred labels: with 35 its default leaves hold too few rows to split",
         "below a second",
@@ -360,7 +360,7 @@ _METHODS = (
     Method(
         "lightgbm-few-labels",
         "LightGBM (few labels)",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "gradient boosting with settings that suit few rows; labelled rows alone",
         "nothing about the unlabelled rows",
         "below a second",
@@ -374,7 +374,7 @@ _METHODS = (
     Method(
         "random-forest",
         "random forest",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "500 trees on resampled rows; labelled rows alone",
         "nothing about the unlabelled rows",
         "a second",
@@ -387,7 +387,7 @@ _METHODS = (
     Method(
         "extra-trees",
         "extra trees",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "500 trees with random thresholds; labelled rows alone",
         "nothing about the unlabelled rows",
         "a second",
@@ -399,7 +399,7 @@ _METHODS = (
     Method(
         "logistic-regression",
         "logistic regression",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "logistic regression; labelled rows alone",
         "straight boundaries",
         "well below a second",
@@ -413,7 +413,7 @@ _METHODS = (
     Method(
         "knn",
         "k nearest neighbours",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "the vote of the nearest labelled rows",
         "few features, all of them telling",
         "well below a second",
@@ -426,7 +426,7 @@ _METHODS = (
     Method(
         "svm",
         "SVM",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "a support vector machine with an RBF kernel; labelled rows alone",
         "nothing about the unlabelled rows",
         "well below a second",
@@ -439,7 +439,7 @@ _METHODS = (
     Method(
         "xgboost",
         "XGBoost",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "gradient boosting with XGBoost's defaults; labelled rows alone",
         "nothing about the unlabelled rows",
         "below a second",
@@ -452,7 +452,7 @@ _METHODS = (
     Method(
         "self-training",
         "self-training",
-        "supervised:Supervised",
+        "classifiers.supervised:Supervised",
         "logistic regression that adds its surest guesses to its labels",
         "sure guesses are right",
         "a second",
@@ -464,7 +464,7 @@ _METHODS = (
     Method(
         "co-training",
         "co-training",
-        "co_training:CoTraining",
+        "zoo.wrappers.co_training:CoTraining",
         "two classifiers on different columns that label their surest rows for each other",
         "either half of the columns would do alone, and they err on different rows",
         "seconds to minutes; a fit of two classifiers in every round",
@@ -472,7 +472,7 @@ _METHODS = (
     Method(
         "tri-training",
         "tri-training",
-        "tri_training:TriTraining",
+        "zoo.wrappers.tri_training:TriTraining",
         "three forests, each taught the labels on which the other two agree",
         "where two of three agree, they are right",
         "seconds; some fits to all rows",
@@ -480,7 +480,7 @@ _METHODS = (
     Method(
         "virtual-adversarial",
         "virtual adversarial training",
-        "virtual_adversarial:VirtualAdversarial",
+        "zoo.consistency.virtual_adversarial:VirtualAdversarial",
         "a network that should not change its answer where it is easiest to change",
         "boundaries between classes pass through few rows",
         "seconds, whatever the number of rows",
@@ -489,7 +489,7 @@ _METHODS = (
     Method(
         "laplacian-svm",
         "Laplacian SVM",
-        "laplacian_svm:LaplacianSVM",
+        "zoo.graphs.laplacian_svm:LaplacianSVM",
         "a support vector machine whose scores also vary little between neighbours",
         "neighbours are of one class",
         "seconds; nearest neighbours of all rows; linear in the rows, cubic in the centres",
@@ -498,7 +498,7 @@ _METHODS = (
     Method(
         "cluster-kernel",
         "cluster kernel",
-        "spectral_kernels:ClusterKernel",
+        "zoo.graphs.spectral_kernels:ClusterKernel",
         "a support vector machine for which rows of one cluster are close",
         "classes are made of clusters",
         "seconds; nearest neighbours of all rows, and leading eigenvectors of their graph",
@@ -507,7 +507,7 @@ _METHODS = (
     Method(
         "spectral-transform",
         "spectral transform",
-        "spectral_kernels:SpectralTransform",
+        "zoo.graphs.spectral_kernels:SpectralTransform",
         "a support vector machine on the eigenvectors of a graph, weighted so that they agree with the labels",
         "neighbours are of one class",
         "seconds; nearest neighbours of all rows, and leading eigenvectors of their graph",
@@ -516,7 +516,7 @@ _METHODS = (
     Method(
         "information-regularization",
         "information regularisation",
-        "information:InformationRegularization",
+        "zoo.graphs.information:InformationRegularization",
         "distributions of all rows for which rows of a neighbourhood tell little about their labels",
         "neighbours are of one class",
         "seconds; nearest neighbours of all rows; memory linear",
@@ -525,7 +525,7 @@ _METHODS = (
     Method(
         "null-category-gp",
         "null-category Gaussian process",
-        "null_category_gp:NullCategoryGP",
+        "zoo.transductive.null_category_gp:NullCategoryGP",
         "a Gaussian process for each class against the rest, with a gap between both in which no row lies",
         "boundaries between classes pass through few rows, and known class shares",
         "seconds for thousands of rows; linear in the rows, cubic in the inducing points",
@@ -534,7 +534,7 @@ _METHODS = (
     Method(
         "deep-kernel",
         "deep kernel",
-        "deep_kernel:DeepKernel",
+        "zoo.kernels.deep_kernel:DeepKernel",
         "a Gaussian process on a network's embedding, which should also be sure about the unlabelled rows",
         "unlabelled rows resemble labelled ones",
         "seconds, whatever the number of unlabelled rows; cubic in up to 1,000 labelled ones",
@@ -543,7 +543,7 @@ _METHODS = (
     Method(
         "switching-tsvm",
         "label-switching TSVM",
-        "switching_tsvm:SwitchingTSVM",
+        "zoo.transductive.switching_tsvm:SwitchingTSVM",
         "transductive SVMs that label the unlabelled rows, a fixed share of them positive, and switch pairs of labels",
         "straight boundaries through few rows, and known class shares",
         "seconds for thousands of rows; dozens of SVMs for each class",
@@ -552,7 +552,7 @@ _METHODS = (
     Method(
         "gradient-tsvm",
         "∇TSVM",
-        "gradient_tsvm:GradientTSVM",
+        "zoo.transductive.gradient_tsvm:GradientTSVM",
         "transductive SVMs with smooth losses, by gradient descent",
         "straight boundaries through few rows",
         "a second for thousands of rows; linear",
@@ -561,7 +561,7 @@ _METHODS = (
     Method(
         "s4vm",
         "S4VM",
-        "s4vm:S4VM",
+        "zoo.transductive.s4vm:S4VM",
         "several boundaries through few rows, and the labels that risk least against the supervised SVM",
         "straight boundaries, one of several through few rows",
         "fifty TSVMs: seconds to minutes for thousands of rows; linear",
@@ -570,7 +570,7 @@ _METHODS = (
     Method(
         "exact-tsvm",
         "exact TSVM",
-        "exact_tsvm:ExactTSVM",
+        "zoo.transductive.exact_tsvm:ExactTSVM",
         "the TSVM at its global minimum, with a proof; for 50 unlabelled rows at most",
         "straight boundaries through few rows",
         "seconds to minutes for 50 unlabelled rows; may double with each",

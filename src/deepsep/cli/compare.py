@@ -25,7 +25,7 @@ from deepsep.cli.options import (
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from deepsep.experiments import Comparison
+    from deepsep.study import Comparison
 
 KINDS = (".csv", ".json", ".html")
 
@@ -91,8 +91,8 @@ def compare(
         from deepsep.cli.estimator import read_priors, settings_by_method
         from deepsep.cli.progress import duration
         from deepsep.cli.training import read_training
-        from deepsep.experiments import compare as compare_methods
-        from deepsep.experiments.comparison import METHODS
+        from deepsep.study import compare as compare_methods
+        from deepsep.study.comparison import METHODS
 
         names = split_names(methods) or list(available() if all_ else METHODS)
         names = [find_method(name).name for name in names]

@@ -105,9 +105,9 @@ def experiment(
         _check(names, ablation, engine, address, output)
         n_trials = _trials(out, no_tune, trials)
 
-        from deepsep.experiments import gather, prepare, write
-        from deepsep.experiments.results_folder import as_json
-        from deepsep.experiments.study_page import published_table
+        from deepsep.study import gather, prepare, write
+        from deepsep.study.results_folder import as_json
+        from deepsep.study.study_page import published_table
 
         name, frame, label, about = _read(out, table, label, split_names(drop))
         what = prepare(
@@ -135,7 +135,7 @@ def experiment(
         if failure is not None:
             out.note(f"{output} holds the finished fits. Run the same command to try the others again.")
             raise failure
-        from deepsep.experiments.results import as_text
+        from deepsep.study.results import as_text
 
         lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", as_text(results.table_1)]
         if published:
@@ -158,7 +158,7 @@ def experiment(
 
 def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
     """Raise if the options are inconsistent, before anything is read."""
-    from deepsep.experiments.study_models import build
+    from deepsep.study.study_models import build
 
     if not names:
         raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
@@ -177,8 +177,8 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
 
 def _trials(out: Console, no_tune: bool, trials: int | None) -> int:
     """Return the fits for tuning; without Optuna none, unless they were asked for."""
-    from deepsep.experiments.running import TRIALS
-    from deepsep.experiments.tuning import is_installed
+    from deepsep.study.running import TRIALS
+    from deepsep.study.tuning import is_installed
 
     if no_tune:
         return 0
@@ -200,7 +200,7 @@ def _numbers(text: str) -> list[int]:
 
 def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
     from deepsep.cli.estimator import parse_settings
-    from deepsep.experiments.study_models import build
+    from deepsep.study.study_models import build
 
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
@@ -253,7 +253,7 @@ def _run(
 
     from joblib import cpu_count
 
-    from deepsep.experiments import run
+    from deepsep.study import run
 
     pending, began = len(what.pending), time.perf_counter()
     done = len(what.cells) - pending

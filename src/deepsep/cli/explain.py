@@ -36,7 +36,7 @@ def explain(
     Example: deepsep explain model customers.csv
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.classifiers.committee import Committee
+        from deepsep.classifiers.committee.committee import Committee
         from deepsep.cli.opening import open_classifier
         from deepsep.cli.training import read_training
         from deepsep.report.explanation import as_text

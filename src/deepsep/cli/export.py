@@ -30,7 +30,7 @@ def export(
         if output.suffix.lower() != ".onnx":
             raise ParameterError(f"-o {output}: name a file that ends in .onnx.")
 
-        from deepsep.export import export_onnx
+        from deepsep.apps.onnx import export_onnx
         from deepsep.models import load
         from deepsep.scoring.student import student_of
 

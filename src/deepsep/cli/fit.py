@@ -181,7 +181,7 @@ def fit(
                 )
                 out.note(f"Wrote {written:,} rows to the table {to}.")
         if workbook is not None and fitted.workbook is not None:
-            from deepsep.workbook.book import save_workbook
+            from deepsep.apps.workbook.book import save_workbook
 
             save_workbook(fitted.workbook, workbook)
         seconds = time.perf_counter() - began

@@ -49,7 +49,7 @@ def check_table(source: Place | Query, to: str | None, id: str | None, replace: 
 
 def check_workbook(target: Path, report: bool) -> None:
     """Raise before a long fit if the workbook cannot be written, or would replace something else."""
-    from deepsep.workbook.book import GUIDE, check_target
+    from deepsep.apps.workbook.book import GUIDE, check_target
 
     if not report:
         raise ParameterError("--workbook shows what the report measures: leave out --no-report.")

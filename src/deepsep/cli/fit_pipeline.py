@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from deepsep.classifiers.catalogue import find_method
-from deepsep.classifiers.committee import Committee
+from deepsep.classifiers.committee.committee import Committee
 from deepsep.cli.options import Format
 from deepsep.cli.outputs import REPORT, SUMMARY, as_file, label_files
 from deepsep.cli.progress import duration, watching, watching_committee
@@ -155,7 +155,7 @@ def fit_and_measure(
     described = decisions.describe(tally, evidence_of(model)) if scored is None else scored["decisions"]
     book = None
     if workbook:
-        from deepsep.workbook import make_workbook
+        from deepsep.apps.workbook import make_workbook
 
         book = make_workbook(
             model,

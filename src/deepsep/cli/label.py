@@ -56,10 +56,10 @@ def label(
     Example: deepsep label customers.csv --label segment --id customer -o labels.csv
     """
     with console(debug=debug) as out:
-        from deepsep.labelling.answers import Answers
-        from deepsep.labelling.background import Background
-        from deepsep.labelling.server import Server
-        from deepsep.labelling.session import Session
+        from deepsep.apps.label.answers import Answers
+        from deepsep.apps.label.background import Background
+        from deepsep.apps.label.server import Server
+        from deepsep.apps.label.session import Session
         from deepsep.table.locations import files_of, table_at
 
         if output.exists() and any(output.samefile(file) for file in files_of(table_at(training.table))):

@@ -11,7 +11,7 @@ from deepsep.cli.console import console
 from deepsep.cli.options import Debug, Json, Quiet, Seed, SegmentsFolder
 
 if TYPE_CHECKING:
-    from deepsep.survey import TypingTool
+    from deepsep.apps.typing import TypingTool
 
 
 MADE = "Made by deepsep"  # how a query of this command begins
@@ -59,11 +59,10 @@ def typing(
     Example: deepsep typing segments/model -n 8 -o typing.xlsx
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
+        from deepsep.apps.typing import make_typing_tool, typing_sql, write_typing_workbook
         from deepsep.cli.opening import open_segments
         from deepsep.errors import DataError
         from deepsep.scoring.remembered import provenance_of
-        from deepsep.survey import make_typing_tool, typing_sql
-        from deepsep.workbook import write_typing_workbook
 
         if output.suffix.lower() != ".xlsx":
             raise DataError(f"the output {output} must end in .xlsx.")

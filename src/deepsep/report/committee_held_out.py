@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import method, record_of, title_of
-from deepsep.classifiers.committee import COMMITTEE, Committee
-from deepsep.classifiers.committee_fits import twin_of
+from deepsep.classifiers.committee.committee import COMMITTEE, Committee
+from deepsep.classifiers.committee.fits import twin_of
 from deepsep.core.labels import Labels
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import Folds, deal_folds

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.committee import Committee
+from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.labels import Labels, as_labels, codes_of
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns

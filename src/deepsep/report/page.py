@@ -57,7 +57,7 @@ def render_comparison(comparison: dict[str, Any], *, command: str | None = None)
     Parameters
     ----------
     comparison : dict
-        The result of :func:`deepsep.experiments.compare`.
+        The result of :func:`deepsep.study.compare`.
     command : str, optional
         The command that made it, shown at the end of the page.
 

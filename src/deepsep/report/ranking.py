@@ -24,7 +24,7 @@ def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> 
     Parameters
     ----------
     comparison : dict
-        The result of :func:`deepsep.experiments.compare`.
+        The result of :func:`deepsep.study.compare`.
     known : Labels
         Labels of the table.
     columns : sequence of str
@@ -34,7 +34,7 @@ def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> 
     if missing:
         raise DataError(
             f"this is not a comparison of methods: {missing[0]!r} is missing. Pass the result of "
-            "deepsep.experiments.compare, or a .json file written by deepsep compare."
+            "deepsep.study.compare, or a .json file written by deepsep compare."
         )
     classes = [str(name) for name in known.classes]
     if list(comparison["classes"]) != classes:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
-from deepsep.classifiers.committee import Committee
+from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
@@ -95,7 +95,7 @@ def summarize(
     command : str, optional
         The command that made it, shown at the end of the page.
     comparison : dict, optional
-        The result of :func:`deepsep.experiments.compare` for this table and these labels, shown in the report.
+        The result of :func:`deepsep.study.compare` for this table and these labels, shown in the report.
     findings : list of dict, optional
         Warnings about the table, shown at the top of the report. By default those of :func:`deepsep.check_table` that
         make a model or its accuracy misleading: columns given for labelled rows only, leaks, differences between

@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from deepsep.classifiers.committee import Committee
-from deepsep.classifiers.in_context import InContext
+from deepsep.classifiers.committee.committee import Committee
+from deepsep.classifiers.in_context.in_context import InContext
 from deepsep.core.notices import warn
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError, Setting

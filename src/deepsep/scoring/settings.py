@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from deepsep.classifiers.committee import Committee
+from deepsep.classifiers.committee.committee import Committee
 from deepsep.errors import ParameterError, Setting
 from deepsep.scoring.costs import Costs
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from deepsep.classifiers.graph_method import GraphMethod
 from deepsep.core.checks import row_weights
 from deepsep.core.labels import given_labels
 from deepsep.drift.comparison import compare
@@ -74,7 +73,7 @@ def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: A
     if len(columns) != len(labelled):
         raise DataError(f"X has {len(columns)} rows and y has {len(labelled)} entries; they must match.")
     proba = getattr(model[-1], "label_distributions_", None)
-    if isinstance(model[-1], GraphMethod):  # rows in its graph are labelled in another way than new ones
+    if getattr(model[-1], "labels_its_rows_apart", False):
         proba = None
     elif proba is None or len(proba) != len(columns):
         proba = np.asarray(model[1:].predict_proba(columns)) if hasattr(model, "predict_proba") else None

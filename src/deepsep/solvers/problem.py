@@ -9,8 +9,7 @@ mean of the unlabelled rows, so the balancing constraint "mean of f over the unl
 
 Two paths lead from the supervised SVM to a point that an exact convex step cannot leave:
 :func:`deepsep.solvers.cccp.cccp` and :func:`deepsep.solvers.single_loop.single_loop`. Other procedures of the
-literature are in :mod:`deepsep.solvers.label_switching`, :mod:`deepsep.solvers.smooth_descent`,
-:mod:`deepsep.solvers.safe_labels` and :mod:`deepsep.solvers.branch_and_bound`, which finds the minimum itself.
+literature are in :mod:`deepsep.zoo.transductive`.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     Notes
     -----
     The fitted model keeps the answers of its respondents, without identifiers, and :func:`deepsep.save` writes them:
-    :func:`deepsep.survey.make_typing_tool` needs them. ``forget_answers`` removes them.
+    :func:`deepsep.apps.typing.make_typing_tool` needs them. ``forget_answers`` removes them.
 
     The segments do not depend on the order of the answers' names, but they do depend on the seed; :meth:`compare_k`
     shows how much. The same seed gives the same segments on one machine; on others, sums may round differently, which

@@ -1,0 +1,329 @@
+"""One person's labelling of a table: which row comes next, what was answered, and what is known so far."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from deepsep.apps.label.answers import Answer, Answers
+from deepsep.apps.label.background import Background
+from deepsep.apps.label.cards import card, cell_text, first_order
+from deepsep.apps.label.refit import Job
+from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
+from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.scoring.to_label import MOST
+from deepsep.table.columns import key_text
+from deepsep.table.join import is_label
+
+RANDOM_EVERY = 4  # one answer in so many is for a row drawn at random, to measure the accuracy fairly
+FIRST_FIT = 20  # labels from which on there are refits
+LEAST_GROWTH, GROWTH = 10, 0.1  # labels by which they must have grown for the next one: so many, and such a share
+FOUND = 20  # rows that a search returns
+LONGEST_NAME = 100  # characters of a class
+MOST_CLASSES = 200
+
+
+class Step(NamedTuple):
+    """What an undo takes back: an answer, and what the row had before; or a row that was passed over."""
+
+    row: int
+    drawn: str | None
+    before: Answer | None = None
+    skipped: bool = False
+
+
+class Session:
+    """The state behind the page. All methods may be called from several threads.
+
+    Parameters
+    ----------
+    X : DataFrame
+        The rows, without identifiers and labels.
+    y : Series
+        The labels that are known already, by row number; missing for the others.
+    ids : Series
+        The identifiers, or the row numbers.
+    answers : Answers
+        The file of answers.
+    classes : sequence of str
+        Classes to offer, beside those that occur in the labels.
+    seed : int
+        Seed of the random rows and the refits.
+    refits : Background, optional
+        Where refits run; None: there are none, and rows come at random.
+    labels_drawn : array, optional
+        The origin of each label that is known already; see :meth:`deepsep.Committee.fit`.
+    """
+
+    def __init__(
+        self,
+        X: pd.DataFrame,
+        y: pd.Series[Any],
+        ids: pd.Series[Any],
+        answers: Answers,
+        *,
+        classes: Sequence[str] = (),
+        seed: int = 0,
+        refits: Background | None = None,
+        labels_drawn: Any = None,
+    ) -> None:
+        self._lock = threading.RLock()
+        self.X, self.answers, self.refits, self.seed = X, answers, refits, seed
+        labels = y.astype(object)[is_label(y).to_numpy()]
+        self._known = {int(row): str(key_text(label)) for row, label in labels.items()}
+        self._known_drawn = [None] * len(X) if labels_drawn is None else list(labels_drawn)
+        self._ids = _identifiers(ids)
+        self._row = {id: row for row, id in enumerate(self._ids)}
+        used = {*self._known.values(), *(answer.label for answer in answers.given.values() if answer.label)}
+        self.classes = list(dict.fromkeys([*map(check_class, classes), *sorted(used)]))
+        self._history = [Step(self._row[id], answer.drawn) for id, answer in answers.given.items() if id in self._row]
+        self._random = np.random.default_rng(seed).permutation(len(X)).tolist()  # the end comes first
+        self._queue: list[int] = []
+        self._skipped: dict[int, None] = {}
+        self._sent: list[int] = []
+        self._fitted_with = self._ordered_with = 0
+        self.order = first_order(X)
+        self.curve: list[dict[str, float]] = []
+        self._texts: list[str] | None = None
+        self._current: tuple[int, str | None] | None = None
+        self._go_on()
+
+    # -- what the page shows -------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Return the card to answer, and the progress."""
+        with self._lock:
+            return {**self.progress(), "card": None if self._current is None else self._card(self._current[0])}
+
+    def progress(self) -> dict[str, Any]:
+        """Return the classes with their labels so far, and the estimated accuracy."""
+        with self._lock:
+            self._take_refit()
+            counts = Counter(label for label in self._labels().values())
+            unsure = sum(answer.label is None for id, answer in self.answers.given.items() if id in self._row)
+            labelled = counts.total()
+            return {
+                "label": self.answers.label,
+                "file": self.answers.path.name,
+                "classes": [{"name": name, "count": counts[name]} for name in self.classes],
+                "labelled": labelled,
+                "unsure": unsure,
+                "rows": len(self.X),
+                "undo": bool(self._history),
+                "curve": self.curve,
+                "refitting": self.refits is not None and self.refits.running,
+                "refit_error": "" if self.refits is None else self.refits.error,
+                "labels_until_fit": self._labels_until_fit(),
+            }
+
+    def _card(self, row: int) -> dict[str, Any]:
+        answer = self.answers.given.get(self._ids[row])
+        return {
+            "row": row,
+            "id": self._ids[row],
+            "id_name": self.answers.id,
+            "cells": card(self.X, row, self.order),
+            "answer": None if answer is None else answer.label or "not sure",
+            "in_table": self._known.get(row),
+        }
+
+    def search(self, words: str) -> list[dict[str, Any]]:
+        """Return the first rows whose identifier or cells contain all of the words, in any case."""
+        parts = words.casefold().split()
+        if not parts:
+            return []
+        if self._texts is None:  # takes seconds for a large table, and answers need not wait
+            cells = [self._ids, *(map(cell_text, self.X[name]) for name in self.X.columns)]
+            self._texts = ["  ".join(texts).casefold() for texts in zip(*cells, strict=True)]
+        found = (row for row, text in enumerate(self._texts) if all(part in text for part in parts))
+        rows = list(islice(found, FOUND))
+        with self._lock:
+            return [self._found(row, parts) for row in rows]
+
+    def _found(self, row: int, parts: list[str]) -> dict[str, Any]:
+        answer, hits = self.answers.given.get(self._ids[row]), []
+        for cell in card(self.X, row, self.order):
+            if any(part in cell["text"].casefold() for part in parts):
+                at = min(cell["text"].casefold().find(part) for part in parts if part in cell["text"].casefold())
+                hits.append(f"{cell['name']}: {'…' if at > 30 else ''}{cell['text'][max(0, at - 30) : at + 60]}")
+        label = self._known.get(row) or (None if answer is None else answer.label or "not sure")
+        return {"row": row, "id": self._ids[row], "answer": label, "where": "; ".join(hits)[:200]}
+
+    # -- what a person does --------------------------------------------------------------------------------------
+
+    def answer(self, row: int, label: str | None) -> dict[str, Any]:
+        """Save the class of a row, or None for "not sure", and go on to the next row."""
+        with self._lock:
+            self._check_row(row)
+            if label is not None and label not in self.classes:
+                raise ParameterError(f"there is no class {label!r}. Add it first.")
+            if row in self._known:
+                raise ParameterError(f"the table has the label {self._known[row]!r} for this row. Correct it there.")
+            before = self.answers.given.get(self._ids[row])
+            asked = self._asked(row)
+            self.answers.give(self._ids[row], Answer(label, before.drawn if before else asked))
+            self._history.append(Step(row, asked, before))
+            self._skipped.pop(row, None)
+            self._go_on()
+            return self.state()
+
+    def skip(self, row: int) -> dict[str, Any]:
+        """Go on to the next row; this one comes again when no others are left."""
+        with self._lock:
+            self._check_row(row)
+            self._history.append(Step(row, self._asked(row), skipped=True))
+            if self._is_free(row):
+                self._skipped[row] = None
+            self._go_on()
+            return self.state()
+
+    def undo(self) -> dict[str, Any]:
+        """Take the last answer back, or the last skip, and show its row again."""
+        with self._lock:
+            if not self._history:
+                raise ParameterError("there is nothing to undo.")
+            step = self._history[-1]
+            if step.skipped:
+                self._skipped.pop(step.row, None)
+            else:
+                self.answers.give(self._ids[step.row], step.before)
+            self._history.pop()
+            self._current = step.row, step.drawn
+            return self.state()
+
+    def show(self, row: int) -> dict[str, Any]:
+        """Show a row that was searched for."""
+        with self._lock:
+            self._check_row(row)
+            self._current = row, ORIGINS[CHOSEN]
+            return self.state()
+
+    def add_class(self, name: str) -> dict[str, Any]:
+        """Offer one more class."""
+        with self._lock:
+            name = check_class(name)
+            if name in self.classes:
+                raise ParameterError(f"there is a class {name!r} already.")
+            if len(self.classes) >= MOST_CLASSES:
+                raise ParameterError(f"there are {MOST_CLASSES} classes already, which is as many as the page offers.")
+            self.classes.append(name)
+            return self.state()
+
+    def _asked(self, row: int) -> str | None:
+        """Return how a row that is answered came to be asked about."""
+        return self._current[1] if self._current is not None and self._current[0] == row else ORIGINS[CHOSEN]
+
+    def _check_row(self, row: int) -> None:
+        if not 0 <= row < len(self.X):
+            raise ParameterError(f"there is no row {row}.")
+
+    # -- which row comes next ------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        self._take_refit()
+        self._start_refit()
+        self._current = self._next()
+
+    def _next(self) -> tuple[int, str] | None:
+        self._queue = [row for row in self._queue if self._is_free(row) and row not in self._skipped]
+        if self._queue and len(self.answers.given) % RANDOM_EVERY:
+            return self._queue[0], ORIGINS[CHOSEN]
+        while self._random and not self._is_free(self._random[-1]):
+            self._random.pop()
+        row = next((row for row in reversed(self._random) if self._is_free(row) and row not in self._skipped), None)
+        if row is None:
+            row = next(iter(self._skipped), None)
+            if row is not None:
+                del self._skipped[row]
+        return None if row is None else (row, ORIGINS[RANDOM])
+
+    def _is_free(self, row: int) -> bool:
+        return row not in self._known and self._ids[row] not in self.answers.given
+
+    def _labels(self) -> dict[int, str]:
+        """Return all labels, of the table and the answers, by row."""
+        answers = self.answers.given.items()
+        own = {self._row[id]: answer.label for id, answer in answers if answer.label is not None and id in self._row}
+        return {**own, **self._known}
+
+    # -- refits --------------------------------------------------------------------------------------------------
+
+    def _labels_until_fit(self) -> int:
+        """Return how many more labels the next refit takes."""
+        if not self._fitted_with:
+            return max(0, FIRST_FIT - len(self._labels()))
+        return max(0, self._fitted_with + self._growth() - len(self._labels()))
+
+    def _growth(self) -> int:
+        return max(LEAST_GROWTH, int(GROWTH * self._fitted_with))
+
+    def _start_refit(self) -> None:
+        if self.refits is None or self.refits.running or self._labels_until_fit():
+            return
+        labels = self._labels()
+        if sum(count > 1 for count in Counter(labels.values()).values()) < 2:
+            return
+        rows, free = np.fromiter(labels, int), np.array([self._is_free(row) for row in range(len(self.X))])
+        pool = np.flatnonzero(free)
+        if len(pool) > MOST:
+            pool = np.random.default_rng([self.seed, len(rows)]).choice(pool, MOST, replace=False)
+        sent = np.sort(np.concatenate([rows, pool]))
+        job = Job(
+            X=self.X.iloc[sent].reset_index(drop=True),
+            labels=[labels.get(row) for row in sent.tolist()],
+            labels_drawn=[self._drawn(row) for row in sent.tolist()],
+            free=free[sent],
+            n=2 * self._growth(),
+            label=self.answers.label,
+            seed=self.seed,
+        )
+        if self.refits.start(job):
+            self._sent, self._fitted_with = sent.tolist(), len(labels)
+
+    def _drawn(self, row: int) -> str | None:
+        answer = self.answers.given.get(self._ids[row])
+        return self._known_drawn[row] if answer is None or row in self._known else answer.drawn
+
+    def _take_refit(self) -> None:
+        result = None if self.refits is None else self.refits.take()
+        if result is None:
+            return
+        self._queue = [self._sent[place] for place in result.rows]
+        if result.accuracy is not None:
+            value, low, high = result.accuracy
+            self.curve.append({"labels": self._fitted_with, "value": value, "low": low, "high": high})
+        if self._fitted_with >= 2 * self._ordered_with:  # seldom, so that cards keep their look
+            self._ordered_with = self._fitted_with
+            self.order = [*result.columns, *(name for name in self.order if name not in result.columns)]
+
+
+def check_class(name: str) -> str:
+    """Return the name of a class without spaces around it, or raise if a file of labels cannot hold it."""
+    name = name.strip()
+    if not name or len(name) > LONGEST_NAME or not name.isprintable() or name == "-1":
+        raise ParameterError(
+            f"{name[:LONGEST_NAME]!r} cannot be the name of a class. It has 1 to {LONGEST_NAME} characters, all on one "
+            "line, and is not -1, which means unlabelled."
+        )
+    return name
+
+
+def _identifiers(ids: pd.Series[Any]) -> list[str]:
+    """Return identifiers as text, or raise if they do not tell the rows apart."""
+    keys = [(key_text(value) or "").strip() or None for value in ids]
+    texts = pd.Series(keys, dtype=object)
+    for bad, what in ((texts.isna(), "is empty"), (texts.duplicated(), "repeats an identifier")):
+        if bad.any():
+            raise DataError(
+                f"the id column {ids.name!r} {what} in {int(bad.sum())} rows, the first of them row "
+                f"{int(bad.to_numpy().argmax()) + 1}. Answers need one identifier per row: name another column, or "
+                "leave out {id} to use row numbers.",
+                id=Setting("id"),
+            )
+    return [str(key) for key in keys]

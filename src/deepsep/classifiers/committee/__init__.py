@@ -1,0 +1,1 @@
+"""Several methods that decide together."""

@@ -1,0 +1,666 @@
+"""Several methods that decide together, weighted and calibrated by what they say about labels held out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from deepsep.classifiers.base import Array, Classifier, settings
+from deepsep.classifiers.catalogue import method, record_of
+from deepsep.classifiers.committee.fits import fit_everything, list_tasks, twin_of
+from deepsep.classifiers.committee.plan import EFFORTS, MEMBERS, Plan, why_absent
+from deepsep.classifiers.committee.student import Student
+from deepsep.classifiers.restoring import needs_code, put_together
+from deepsep.core.arrays import below, checked_array
+from deepsep.core.checks import check_priors, is_integer, require
+from deepsep.core.label_origins import ORIGINS, QUOTA, RANDOM, LabelOrigins, contradict_shares, read_origins
+from deepsep.core.labels import Labels, codes_of
+from deepsep.core.mixture import Mixture
+from deepsep.core.notices import warn
+from deepsep.core.probability import prior_shift, shifted
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import (
+    DeepSepWarning,
+    InterruptWarning,
+    LabelError,
+    LabelWarning,
+    ModelFileError,
+    ParameterError,
+    Setting,
+)
+from deepsep.evaluation.conformal import ConformalSets, conformal_sets
+from deepsep.evaluation.evidence import Evidence, UnseenClasses
+from deepsep.evaluation.expected_accuracy import (
+    ExpectedAccuracy,
+    expected_accuracy,
+    jackknife_error,
+    unseen_classes,
+)
+from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
+from deepsep.evaluation.learning_curve import LearningCurve, fit_subsets, learning_curve
+from deepsep.evaluation.out_of_fold import OutOfFold
+from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
+from deepsep.evaluation.saved_predictions import from_parts, to_parts
+from deepsep.files.saving import take_apart
+
+GIVEN = "estimators"  # stands in a saved model for members that were not given by name
+MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
+COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
+TREES = 100  # of the forests behind the learning curve
+
+
+@settings
+class Committee(Classifier):
+    r"""Several methods that decide together.
+
+    No method is best on every table. The labelled rows are dealt into folds, and each member predicts the rows of a
+    fold after a fit to all others, labelled and unlabelled. These predictions decide the members' weights and a
+    temperature: those with which the geometric mean of their probabilities has the lowest log loss. Both are shrunk
+    towards what was best on other tables, so that few labels cannot decide much. All members are then fitted to all
+    rows.
+
+    The predictions out of fold also tell the accuracy to expect: ``expected_accuracy_``. Only labels that were drawn at
+    random, or to fill quotas, can tell it: say with ``labels_drawn`` of :meth:`fit` which are. Labels that fill quotas
+    do not have the shares of the population, so they are weighted to ``priors`` or, without them, to the shares that
+    the committee finds among the unlabelled rows.
+
+    Parameters
+    ----------
+    members : list or dict, optional
+        Names of methods, estimators, or a dict of name to either. None: forests (random forest and extra trees),
+        DeepSep and LightGBM with settings for few labels; unless the effort is "fast", the in-context network in its
+        two views as well.
+    effort : {"fast", "normal", "best"}, default="normal"
+        How much is computed: "fast" leaves out the in-context network and deals three folds, "normal" deals five,
+        "best" ten, three times over where labels are few.
+    priors : dict {class: share}, optional
+        How frequent the classes are in the population of which the unlabelled rows are a sample. They reach the members
+        that have this setting, the probabilities of the others, and the weighting.
+    twins : bool, default=False
+        Whether to also fit each member that learns from unlabelled rows to the labelled ones alone, in the same folds,
+        to tell what the unlabelled rows are worth. ``out_of_fold_`` has the predictions of these twins, and of the
+        committee with them.
+    student : bool, default=True
+        Whether to train one network on the probabilities of the unlabelled rows, from 100 such rows on: ``student_``,
+        for when millions of rows are to be predicted. It takes a second or two, and changes nothing else.
+    learning_curve : bool, default=False
+        Whether to also fit small forests to parts of the labels, in the same folds, to tell what more labels would buy:
+        ``learning_curve_``. It takes about as long as three or four fits of one forest.
+    n_jobs : int, optional
+        Fits at the same time; None: one for each core.
+    random_state : int, RandomState or None, default=None
+        The same seed gives the same bits, whatever ``n_jobs`` is.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The classes.
+    transduction_ : array (n,)
+        Labels of the training rows: those given, and predictions for the others.
+    label_distributions_ : array (n, c)
+        Class probabilities of the training rows.
+    members_ : dict of str to estimator
+        The members, fitted to all rows.
+    failures_ : dict of str to str
+        Why a member was left out.
+    weights_ : dict of str to float
+        The weight of each member.
+    temperature_ : float
+        The geometric mean p becomes p^(1/T), normalised: above one it is less sure, below one surer.
+    shares_ : array (c,) or None
+        Shares of the classes in the population: ``priors``, or the mean probabilities of the unlabelled rows.
+    expected_accuracy_ : ExpectedAccuracy or None
+        The share of the unlabelled rows that should be right, as ``value``, ``low`` and ``high``, an interval of 90 %.
+        It holds for labels drawn at random and, with ``priors``, for quotas. None without ``out_of_fold_``, and if all
+        labels were chosen.
+    label_origins_ : LabelOrigins
+        The origin of every label, given or guessed; ``basis`` is that of the labels on which the accuracy rests.
+    learning_curve_ : LearningCurve or None
+        What more labels would buy: ``learning_curve_.gain(50)`` has ``value``, ``low`` and ``high``. None unless
+        ``learning_curve`` is set, and without ``expected_accuracy_``.
+    out_of_fold_ : OutOfFold
+        The probabilities of the labelled rows by each member and, as "committee", by all together, with weights and a
+        temperature from other rows. None if too few labels can be held out; the weights are then the usual ones.
+    prior_shift_ : array (c,)
+        Logarithms of the factors of the classes; only with ``priors``.
+    student_ : Student or None
+        A network that predicts much faster, and nearly the same, with its own ``predict`` and ``predict_proba``.
+    student_agreement_ : float or None
+        How often the student predicts the committee's class, on unlabelled rows that it has not seen. What the
+        differences cost is ``student_.accuracy_loss_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep import Committee
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:10], y[-10:] = "near", "far"
+    >>> model = Committee(members=["tsvm", "logistic-regression"], n_jobs=1, random_state=0).fit(X, y)
+    >>> sorted(model.weights_)
+    ['logistic-regression', 'tsvm']
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = COMMITTEE
+
+    members: Any = None
+    effort: Literal["fast", "normal", "best"] = "normal"
+    priors: Mapping[Any, float] | None = None
+    twins: bool = False
+    student: bool = True
+    learning_curve: bool = False
+    n_jobs: int | None = None
+    random_state: Any = None
+
+    # -- fitting ---------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, labels_drawn: Any = None) -> Self:
+        """Fit to partly labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+        y : array-like of shape (n,)
+            Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
+            integers.
+        sample_weight : array-like of shape (n,), optional
+            How much each row counts: a weight of k as k copies of it, 0 as its absence.
+        labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
+            How the labels were drawn, one word for all or one for each row: at random from all rows, to fill a quota of
+            each class, or chosen for any other reason, such as being hard. Accuracies and weights rest on random labels
+            or, if there are none, on quotas; chosen ones only train the members. Without it, labels that are spread
+            evenly over the classes are taken for quotas, and others for random ones.
+
+        Returns
+        -------
+        self
+        """
+        return self.fit_rows(self.training_rows(X, y, sample_weight, labels_drawn))
+
+    def _check_parameters(self) -> None:
+        require(self, "effort", self.effort in EFFORTS, '"fast", "normal" or "best"')
+        require(self, "n_jobs", self.n_jobs is None or is_integer(self.n_jobs, 1), "None or an integer of at least 1")
+        self._named_members()
+
+    def _check_with_classes(self) -> None:
+        self._shares()
+
+    def _shares(self) -> Array | None:
+        return None if self.priors is None else check_priors(self.priors, self.classes_)
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        self._forget("prior_shift_")
+        shares, seed = self._shares(), int(rng.integers(2**31 - 1))
+        known_shares = self.priors is not None
+        self.label_origins_ = rows.labels_drawn or read_origins(None, rows.labels, known_shares=known_shares)
+        self.unseen_ = self._unseen_classes(rows)
+        self._check_origins(rows, shares)
+        members = self._named_members()
+        for member in members.values():
+            _adopt(member, seed, self.priors)
+        self._fit_everything(members, rows, seed)
+        distributions = {name: each.label_distributions_ for name, each in self.members_.items()}
+        self._set_shifts(distributions, rows, shares)
+        without_folds = self._weigh(distributions, rows)
+        mixed = self._mix(distributions)
+        if shares is not None:
+            self.prior_shift_ = _shift_to(shares, mixed, rows)
+            mixed = shifted(mixed, self.prior_shift_)
+            self._shift_held_out()
+        self._expect(mixed, distributions, without_folds, rows)
+        self.learning_curve_ = self._draw_curve(rows) if self.learning_curve else None
+        self.student_ = Student.of(self, rows, mixed, rng) if self.student else None
+        return mixed
+
+    @property
+    def student_agreement_(self) -> float | None:
+        """How often the student predicts the committee's class, on unlabelled rows that it has not seen."""
+        return None if self.student_ is None else self.student_.agreement_
+
+    def plan(self, n_rows: int, y: Labels, folds: Folds | None = None) -> Plan:
+        """Return what a fit to so many rows with these labels will do: its members, its folds and its cost.
+
+        ``folds`` are those of the fit's context, in place of the committee's own.
+        """
+        self._check_parameters()
+        n_labelled = int(y.labelled.sum())
+        members = self._named_members()
+        folds = folds or self._deal(y, seed=0, weight=None, stratified=True)
+        n_folds = 0 if folds is None else len(folds.tests)
+        tasks = list_tasks(members, self.twins and n_rows > n_labelled, n_rows, n_labelled, n_folds)
+        seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
+        return Plan(
+            {name: seats[name].why if name in seats else _what(each) for name, each in members.items()},
+            {name: why_absent(seat) for name, seat in seats.items() if name not in members},
+            n_folds,
+            len(tasks),
+            sum(task.seconds for task in tasks),
+        )
+
+    def _named_members(self) -> dict[str, Any]:
+        """Return copies of the members by name."""
+        if self.members is None:
+            return {seat.name: method(seat.method, **seat.settings) for seat in MEMBERS if self.effort in seat.efforts}
+        listed = isinstance(self.members, Iterable) and not isinstance(self.members, str)
+        require(self, "members", listed, "a list of methods' names or estimators, or a dict of name to either")
+        named = dict(self.members) if isinstance(self.members, Mapping) else _by_name(self.members)
+        if not named or COMMITTEE in named:
+            raise ParameterError("Committee: members: name at least one method, and not the committee itself.")
+        for name, member in named.items():
+            if not isinstance(name, str) or not (isinstance(member, str) or hasattr(member, "get_params")):
+                raise ParameterError(f"Committee: members: {member!r} is neither a method's name nor an estimator.")
+        return {name: method(each) if isinstance(each, str) else clone(each) for name, each in named.items()}
+
+    @property
+    def _jobs(self) -> int:
+        return int(self.n_jobs or os.cpu_count() or 1)
+
+    def _check_origins(self, rows: TrainingRows, shares: Array | None) -> None:
+        """Warn if the labels cannot tell the accuracy, or contradict known shares."""
+        origins = self.label_origins_
+        if origins.basis is None:
+            warn(
+                "no accuracy can be stated: it takes ten labels of two classes, drawn at random or for quotas; there "
+                f"are {origins.counts[RANDOM]} random and {origins.counts[QUOTA]} quota labels. Label 50 rows drawn at "
+                "random.",
+                LabelWarning,
+            )
+        at = (origins.codes == RANDOM) & (rows.codes >= 0)
+        if shares is not None and origins.given and at.any() and not rows.weighted:
+            counts = np.bincount(rows.codes[at], minlength=len(shares))
+            if contradict_shares(counts, shares):
+                warn(
+                    "the labels are said to be drawn at random, but their classes have other shares than {priors}. One "
+                    "of the two is wrong.",
+                    LabelWarning,
+                    priors=Setting("priors"),
+                )
+
+    def _deal(self, labels: Labels, seed: int, weight: Array | None, stratified: bool) -> Folds | None:
+        """Return the folds, or None if there are too few labels."""
+        effort = EFFORTS[self.effort]
+        try:
+            return deal_folds(
+                labels,
+                n_splits=effort.n_splits,
+                n_repeats=effort.repeats(int(labels.labelled.sum())),
+                seed=seed,
+                weight=weight,
+                max_unlabeled=MAX_UNLABELED,
+                stratified=stratified,
+            )
+        except LabelError:
+            return None
+
+    def _fit_everything(self, members: Mapping[str, Any], rows: TrainingRows, seed: int) -> None:
+        """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
+        weight, context = rows.weight if rows.weighted else None, rows.context
+        folds = context.folds or self._deal(rows.labels, seed, weight, stratified=self.label_origins_.stratified)
+        twins = self.twins and bool(rows.unlabelled.size)
+        fits = fit_everything(members, rows, folds, twins=twins, n_jobs=self._jobs)
+        if fits.interrupted and context.is_part:
+            raise KeyboardInterrupt
+        self.members_, self.failures_, self.out_of_fold_ = fits.members, fits.failures, fits.held_out
+        if not self.members_:
+            raise LabelError(f"Committee: no member could be fitted. {_reasons(self.failures_)}")
+        if self.failures_:
+            warn(f"left out of the committee: {_reasons(self.failures_)}", DeepSepWarning)
+        if folds is None:
+            warn(
+                "too few labels to hold any out: the members have their usual weights, and nothing is known of the "
+                "accuracy. Label at least two rows of two classes.",
+                LabelWarning,
+            )
+        elif fits.interrupted:
+            self._warn_of_interruption(len(folds.tests))
+
+    def _warn_of_interruption(self, n_folds: int) -> None:
+        held_out = self.out_of_fold_
+        warn(
+            "interrupted: all members are fitted, but no fold was complete. They have their usual weights, and nothing "
+            "is known of the accuracy."
+            if held_out is None
+            else "interrupted: all members are fitted, but their weights and the accuracy rest on "
+            f"{len(held_out.folds.tests)} of {n_folds} folds: {len(held_out.rows)} predictions of held-out labels.",
+            InterruptWarning,
+        )
+
+    def _set_shifts(self, p: Mapping[str, Array], rows: TrainingRows, shares: Array | None) -> None:
+        """Set the factors that adjust to known shares the members that have no setting for them."""
+        self._shifts = {}
+        if shares is not None:
+            for name, member in self.members_.items():
+                if "priors" not in member.get_params(deep=False):
+                    self._shifts[name] = _shift_to(shares, p[name], rows)
+
+    def _usual_weights(self) -> Array:
+        """Return the weights of the members without evidence."""
+        seats = {seat.name: seat.weight for seat in MEMBERS} if self.members is None else {}
+        weights = np.array([seats.get(name, 1.0) for name in self.members_])
+        return np.asarray(weights / weights.sum()) if weights.any() else np.full(len(weights), 1 / len(weights))
+
+    def _weigh(self, p: Mapping[str, Array], rows: TrainingRows) -> list[Mixture]:
+        """Set weights, temperature and shares, and add to the predictions out of fold those by all together.
+
+        Return the mixtures without each fold.
+        """
+        usual, held_out, mixtures = self._usual_weights(), self.out_of_fold_, []
+        self._set_mixture(Mixture(usual))
+        self.shares_ = self._shares()
+        if held_out is not None:
+            unseen, labels = self._stack(held_out.p), self._held_out_labels(held_out)
+            held_out.p.update(zip(self.members_, unseen, strict=True))
+            held_out.p[COMMITTEE] = Mixture(usual)(unseen)
+            if labels.fair.any():
+                pool = fit_pool(
+                    unseen, labels, usual=usual, shares=self.shares_, estimate_shares=self._share_estimator(p, rows)
+                )
+                self._set_mixture(pool.mixture)
+                self.shares_, mixtures = pool.shares, pool.without_folds
+                held_out.p[COMMITTEE] = pool.held_out
+                self._weigh_twins(held_out, labels, usual, pool.shares)
+        if self.shares_ is None:
+            self.shares_ = _mean(self._mix(p), rows)
+        return mixtures
+
+    def _share_estimator(self, p: Mapping[str, Array], rows: TrainingRows) -> Callable[[Mixture], Array | None] | None:
+        """Return a function of a mixture to the shares of the population; None if the labels have these themselves."""
+        if self.label_origins_.basis != "quota":
+            return None
+        everyone = self._stack(p)
+        return lambda mixture: _mean(mixture(everyone), rows)
+
+    def _held_out_labels(self, held_out: OutOfFold) -> HeldOutLabels:
+        """Return the labels that were held out, and which of them are fair."""
+        weight = np.ones(len(held_out.rows)) if held_out.weight is None else held_out.weight
+        fair = self.label_origins_.fair[held_out.rows]
+        return HeldOutLabels(held_out.codes, held_out.rows, held_out.fold, weight, fair, held_out.folds.n_repeats)
+
+    def _weigh_twins(self, held_out: OutOfFold, labels: HeldOutLabels, usual: Array, shares: Array | None) -> None:
+        """Add to the predictions out of fold those by all members that saw the labelled rows alone."""
+        twins = {name: twin_of(name) for name in self.members_}
+        fitted = any(twin in held_out.p for twin in twins.values())
+        if fitted and not any(twin in held_out.failures for twin in twins.values()):
+            alone = np.stack([held_out.p.get(twin, held_out.p[name]) for name, twin in twins.items()])
+            held_out.p[twin_of(COMMITTEE)] = fit_pool(alone, labels, usual=usual, shares=shares).held_out
+
+    def _set_mixture(self, mixture: Mixture) -> None:
+        self.weights_ = dict(zip(self.members_, mixture.weights.tolist(), strict=True))
+        self.temperature_ = mixture.temperature
+
+    def _expect(
+        self, mixed: Array, p: Mapping[str, Array], without_folds: Sequence[Mixture], rows: TrainingRows
+    ) -> None:
+        """Set how many of the unlabelled rows should be right."""
+        evidence, pool = self.evidence_, rows.unlabelled
+        self.expected_accuracy_ = None
+        if evidence is not None and len(pool):
+            some = pool[:: -(-len(pool) // MOST_CONFIDENCES)]
+            by_member = self._stack({name: each[some] for name, each in p.items()})
+            shift = getattr(self, "prior_shift_", np.zeros(len(self.classes_)))
+            sure = [shifted(mixture(by_member), shift).max(axis=1) for mixture in without_folds]
+            confidences = [float(np.average(each, weights=rows.weight[some])) for each in sure]
+            self.expected_accuracy_ = expected_accuracy(
+                mixed[pool],
+                rows.weight[pool],
+                evidence,
+                confidence_error=jackknife_error(confidences, evidence.repeats),
+            )
+
+    def _unseen_classes(self, rows: TrainingRows) -> UnseenClasses:
+        """Return how many rows are of classes without a label: none, where shares are given or labels fill quotas."""
+        fair = self.label_origins_.fair & (rows.weight > 0)
+        if self.priors is not None or self.label_origins_.basis != "random" or not fair.any():
+            return UnseenClasses()
+        c, others = len(self.classes_), ~fair & (rows.codes >= 0)
+        known = np.bincount(rows.codes[others], minlength=c) > 0
+        return unseen_classes(np.bincount(rows.codes[fair], minlength=c), known)
+
+    def _draw_curve(self, rows: TrainingRows) -> LearningCurve | None:
+        """Return what more labels would buy, from a forest that is fitted to parts of them in the same folds."""
+        held_out, weight, today = self.out_of_fold_, self.held_out_weight_, self.expected_accuracy_
+        if held_out is None or weight is None or today is None:
+            return None
+        try:
+            forest = method("random-forest", n_estimators=TREES)
+            subsets = fit_subsets(forest, rows, held_out.folds, n_jobs=self._jobs)
+        except KeyboardInterrupt:
+            if rows.context.is_part:
+                raise
+            warn("interrupted: the committee is complete, but what more labels would buy is unknown.", InterruptWarning)
+            return None
+        return learning_curve(subsets, weight, len(rows.labelled), today, repeats=held_out.folds.n_repeats)
+
+    def _shift_held_out(self) -> None:
+        """Adjust the predictions out of fold to known shares as those of other rows."""
+        if self.out_of_fold_ is not None:
+            p = self.out_of_fold_.p
+            both = [name for name in (COMMITTEE, twin_of(COMMITTEE)) if name in p]
+            p.update((name, shifted(p[name], self.prior_shift_)) for name in both)
+
+    # -- predicting ------------------------------------------------------------------------------------------
+
+    @property
+    def evidence_(self) -> Evidence | None:
+        """The committee's predictions of held-out labels that are fair, weighted to be like the population.
+
+        None without ``out_of_fold_``, and if no label that was held out is fair.
+        """
+        weight = self.held_out_weight_
+        if self.out_of_fold_ is None or weight is None:
+            return None
+        at, held_out = weight > 0, self.out_of_fold_
+        p, codes = held_out.p[COMMITTEE][at], held_out.codes[at]
+        return Evidence(p, codes, weight[at], held_out.folds.n_repeats, self.unseen_)
+
+    @property
+    def held_out_weight_(self) -> Array | None:
+        """The weights of all rows of ``out_of_fold_``, which make the fair ones like the population; others have 0."""
+        if self.out_of_fold_ is None:
+            return None
+        labels = self._held_out_labels(self.out_of_fold_)
+        return labels.weigh(self.population_shares_) if labels.fair.any() else None
+
+    @property
+    def population_shares_(self) -> Array | None:
+        """The shares to which held-out labels are weighted; None if they have those of the population themselves."""
+        return self.shares_ if self.priors is not None or self.label_origins_.basis == "quota" else None
+
+    def predict_set(self, X: Any, coverage: float = 0.9, per_class: bool = False) -> Array:
+        """Return sets of classes that hold the right one of a row with the probability ``coverage``, or more.
+
+        Sure rows get one class, others several. The likeliest class is always in the set: where the committee is right
+        more often than ``coverage``, so are the sets. The thresholds come from ``out_of_fold_``; they hold for labels
+        drawn at random and, with ``priors``, for quotas.
+
+        Parameters
+        ----------
+        X : matrix (n, d)
+            The rows.
+        coverage : float, default=0.9
+            Between 0 and 1.
+        per_class : bool, default=False
+            Whether the coverage holds among the rows of each class, and not only among all. It takes at least 15 labels
+            of each class.
+
+        Returns
+        -------
+        array (n, c) of bool
+            Which classes are in the set of each row.
+        """
+        return self.conformal_sets(coverage, per_class)(self.predict_proba(X))
+
+    def conformal_sets(self, coverage: float = 0.9, per_class: bool = False) -> ConformalSets:
+        """Return the thresholds of :meth:`predict_set`, as a function of probabilities to sets."""
+        check_is_fitted(self)
+        evidence = self.evidence_
+        if evidence is None:
+            raise LabelError(
+                "the model has no predictions out of fold of random or quota labels, which sets of classes are made "
+                "from: there are too few of them, or the fit was interrupted. Label 50 rows drawn at random, and fit "
+                "it again."
+            )
+        return conformal_sets(evidence, coverage, per_class=per_class, classes=self.classes_)
+
+    def _probabilities(self, X: Array) -> Array:
+        mixed = self._mix({name: each.predict_proba(X) for name, each in self.members_.items()})
+        return shifted(mixed, self.prior_shift_) if hasattr(self, "prior_shift_") else mixed
+
+    def _mix(self, p: Mapping[str, Array]) -> Array:
+        weights = np.array([self.weights_[name] for name in self.members_])
+        return Mixture(weights, self.temperature_)(self._stack(p))
+
+    def _stack(self, p: Mapping[str, Array]) -> Array:
+        """Return the members' probabilities, (k, n, c), adjusted to known shares."""
+        return np.stack(
+            [shifted(p[name], self._shifts[name]) if name in self._shifts else p[name] for name in self.members_]
+        )
+
+    # -- saving ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder: short for ``deepsep.save(model, path)``.
+
+        If an in-context network is a member, the folder contains rows of the training table, those of its ``context_``,
+        with their labels: without them it could not predict. It also contains ``out_of_fold_``, without features.
+        """
+        super().save(path)
+
+    def _saved_settings(self) -> dict[str, Any]:
+        """Leave the settings of members that were given as estimators to the fitted ones."""
+        members = self.members.values() if isinstance(self.members, Mapping) else self.members or ()
+        named = all(isinstance(member, str) for member in members)
+        return super()._saved_settings() | ({} if named else {"members": GIVEN})
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state: dict[str, Any] = {
+            "weights_": self.weights_,
+            "temperature_": self.temperature_,
+            "failures_": self.failures_,
+            "shares_": None if self.shares_ is None else self.shares_.tolist(),
+            "expected_accuracy_": None if self.expected_accuracy_ is None else list(self.expected_accuracy_),
+            "learning_curve_": None if self.learning_curve_ is None else self.learning_curve_.to_state(),
+        }
+        sections: list[dict[str, Any]] = []
+        arrays: dict[str, Any] = {}
+        for i, (name, member) in enumerate(self.members_.items()):
+            section, own = take_apart(member)
+            if any(needs_code(value) for value in section["settings"].values()):
+                raise ModelFileError(f"Committee: the member {name!r} has an encoder of your own and cannot be saved.")
+            sections.append({"name": name, **section})
+            arrays |= {f"member{i}.{part}": array for part, array in own.items()}
+        origins = self.label_origins_
+        state["labels_drawn"] = {
+            "given": origins.given,
+            "rests_on": list(origins.rests_on),
+            "unseen": list(self.unseen_),
+        }
+        arrays["label_origins"] = origins.codes
+        if self._shifts:
+            arrays["shifts"] = np.stack(
+                [self._shifts.get(name, np.zeros(len(self.classes_))) for name in self.members_]
+            )
+        state["sections"], state["student"] = sections, None
+        if self.student_ is not None:
+            state["student"], own = take_apart(self.student_)
+            arrays |= {f"student.{part}": array for part, array in own.items()}
+        if self.out_of_fold_ is not None:
+            state["held_out"], held_out = to_parts(self.out_of_fold_)
+            arrays |= {f"held_out.{name}": array for name, array in held_out.items()}
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        c = len(self.classes_)
+        self.members_, self.out_of_fold_ = {}, None
+        for i, section in enumerate(state["sections"]):
+            name = section["name"]
+            self.members_[name] = self._restore_part(f"the member {name!r}", section, arrays, f"member{i}.")
+        student = state["student"]
+        self.student_ = None if student is None else self._restore_part("the student", student, arrays, "student.")
+        if self.student_ is not None and type(self.student_) is not Student:
+            raise ModelFileError("the student is another model. Save the model again.")
+        self.weights_, self.temperature_ = state["weights_"], float(state["temperature_"])
+        self.failures_, expected = state["failures_"], state["expected_accuracy_"]
+        self.shares_ = None if state["shares_"] is None else np.array(state["shares_"], float)
+        self.expected_accuracy_ = None if expected is None else ExpectedAccuracy(*map(float, expected))
+        curve = state.get("learning_curve_")  # models of earlier versions have none
+        self.learning_curve_ = None
+        if curve is not None and self.expected_accuracy_ is not None:
+            self.learning_curve_ = LearningCurve.from_state(curve, self.expected_accuracy_)
+        if list(self.weights_) != list(self.members_) or not 0 < self.temperature_ < np.inf:
+            raise ModelFileError("weights and members do not fit together. Save the model again.")
+        if "held_out" in state:
+            codes = codes_of(self.classes_, self.transduction_)
+            self.out_of_fold_ = from_parts(state["held_out"], below(arrays, "held_out."), codes, self.classes_)
+            if not {COMMITTEE, *self.members_} <= set(self.out_of_fold_.p):
+                raise ModelFileError("the model has no predictions out of fold of some members. Save it again.")
+        self.label_origins_ = self._restored_origins(state, arrays)
+        self._shifts = {}
+        if "shifts" in arrays:
+            shifts = checked_array(arrays, "shifts", (len(self.members_), c), "f")
+            self._shifts = {name: shift for name, shift in zip(self.members_, shifts, strict=True) if shift.any()}
+        if self.members == GIVEN:
+            self.members = {name: clone(member) for name, member in self.members_.items()}
+
+    def _restored_origins(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> LabelOrigins:
+        drawn, codes = state["labels_drawn"], checked_array(arrays, "label_origins", (len(self.transduction_),), "i")
+        if not np.isin(codes, range(-1, len(ORIGINS))).all() or not set(drawn["rests_on"]) <= set(ORIGINS[:2]):
+            raise ModelFileError("the model has origins of labels that are unknown. Save it again.")
+        self.unseen_ = UnseenClasses(*map(float, drawn["unseen"]))
+        return LabelOrigins(codes, tuple(drawn["rests_on"]), given=bool(drawn["given"]))
+
+    def _restore_part(self, what: str, section: Mapping[str, Any], arrays: Mapping[str, Any], prefix: str) -> Any:
+        """Return the member or student whose arrays have this prefix."""
+        part = put_together(section, below(arrays, prefix), others=(Student,))
+        if not np.array_equal(part.classes_, self.classes_) or part.n_features_in_ != self.n_features_in_:
+            raise ModelFileError(f"{what} has other classes or columns. Save the model again.")
+        return part
+
+
+def _by_name(members: Iterable[Any]) -> dict[str, Any]:
+    """Return a list of members with a name for each: the method's, or that of the class."""
+    named: dict[str, Any] = {}
+    for member in members:
+        name = member if isinstance(member, str) else getattr(member, "method_name", "") or type(member).__name__
+        while name in named:
+            name += "-again"
+        named[name] = member
+    return named
+
+
+def _adopt(member: Any, seed: int, priors: Mapping[Any, float] | None) -> None:
+    """Give a member the committee's seed and the known shares, where it has such settings and no own value."""
+    own = member.get_params(deep=False)
+    wanted = {"random_state": seed, "priors": priors}
+    member.set_params(**{name: value for name, value in wanted.items() if own.get(name, 0) is None})
+
+
+def _what(member: Any) -> str:
+    record = record_of(member)
+    return type(member).__name__ if record is None else record.what
+
+
+def _reasons(failures: Mapping[str, str]) -> str:
+    return "; ".join(f"{name} ({why.rstrip('.')})" for name, why in failures.items()) + "."
+
+
+def _mean(p: Array, rows: TrainingRows) -> Array | None:
+    """Return the mean probabilities of the unlabelled rows, if there are any."""
+    pool = rows.unlabelled
+    return np.average(p[pool], axis=0, weights=rows.weight[pool]) if len(pool) else None
+
+
+def _shift_to(shares: Array, p: Array, rows: TrainingRows) -> Array:
+    """Return the logs of the factors with which the mean of the probabilities of all unlabelled rows is the shares."""
+    pool, labelled = rows.unlabelled, rows.labelled
+    log_p = np.log(np.maximum(p[pool], 1e-30))
+    return prior_shift(shares, log_p, rows.weight[pool], rows.codes[labelled], rows.weight[labelled])

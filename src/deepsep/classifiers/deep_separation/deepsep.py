@@ -1,0 +1,618 @@
+"""DeepSep: Algorithm 1 of the paper with a scikit-learn face."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin, clone
+from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from deepsep import networks
+from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.deep_separation.algorithm import Plan, deep_low_density_separation
+from deepsep.classifiers.deep_separation.propensities import LowDensity
+from deepsep.classifiers.deep_separation.run import Phase, SplitRows, TrainingRun
+from deepsep.classifiers.deep_separation.trained_rounds import Architecture, TrainedRounds
+from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabelled_cost
+from deepsep.classifiers.tsvm.tsvm import check_tsvm_settings
+from deepsep.core.arrays import below, checked_array
+from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.history import History, Row
+from deepsep.core.labels import Labels
+from deepsep.core.notices import warn
+from deepsep.core.probability import (
+    check_probabilities,
+    fit_temperature,
+    prior_shift,
+    round_weights,
+    shifted,
+    temper,
+)
+from deepsep.core.scaling import Scaling
+from deepsep.core.threads import one_blas_thread
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, ParameterError, StopTraining
+from deepsep.evaluation.folds import deal_folds
+from deepsep.evaluation.out_of_fold import Candidate, fit_folds
+from deepsep.evaluation.population import to_population
+from deepsep.networks import NetworkAverage, choose_device, members_of
+from deepsep.solvers.one_vs_rest import Costs, Effort
+from deepsep.solvers.rows import Rows
+
+Array = NDArray[Any]
+
+VALIDATION_FROM = 50  # labelled rows below which none are held out
+CALIBRATION_FOLDS = 3
+NETWORKS, NOISE = 3, 0.2  # of the default network
+SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
+
+
+@settings
+class DeepSep(TransformerMixin, Classifier):
+    r"""Deep low-density separation: classify all rows from a few labels.
+
+    A network :math:`g \circ f` is trained on the labelled rows; transductive SVMs (:class:`TSVM`) find boundaries
+    through low density among the embedded rows :math:`f(x)`; what they say about the unlabelled rows, as probabilities
+    :math:`\hat p`, trains the network further; and so on for a few rounds (Algorithm 1 of the paper). The TSVMs start
+    from scratch in each round, so that early mistakes can be undone. Predictions are the moving average over the
+    rounds' networks, weighted :math:`\propto \rho^{T - t}`.
+
+    The defaults differ from the published settings (:meth:`as_published`). Three networks are trained instead of one,
+    with a little noise on the features and a larger penalty. The TSVMs see up to 10,000 unlabelled rows instead of 250,
+    which were chosen for speed. They do not balance classes: where the shares among the labels are not those of the
+    population, balancing pulls the boundaries to the wrong place. And a round trains on propensities for 3 epochs
+    instead of 10, which is as accurate and faster, and on 15,000 rows at most: many more, beside few labels, make the
+    network forget the labels.
+
+    Parameters
+    ----------
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers of f, each with tanh; batch norm and dropout follow the first. The last is the width of the
+        embedding, of which there is one for each network.
+    dropout : float, default=0.5
+        Dropout rate.
+    noise : float or None, default=None
+        Standard deviation of the normal noise that is added to every feature of a row each time it is trained on.
+        None: 0.2, a fifth of the deviation of a feature (``standardize``); 0 with your own encoder.
+    n_networks : int or None, default=None
+        Networks that start from different weights and are trained alike. The TSVMs see their embeddings side by side,
+        and their probabilities are averaged. A fit takes nearly as many times as long. None: 3, or 1 with your own
+        encoder, whose copies start alike unless it is a callable.
+    encoder : torch module or callable without arguments that makes one, optional
+        Your own f, for images, text or anything else; maps (batch, *shape of a row) to (batch, width). X may then have
+        more than two dimensions. ``hidden`` and ``dropout`` are not used. On a CPU, torch takes about five times as
+        long for a small network as the built-in one: for other widths, set ``hidden``.
+    pretrain : {None, "autoencoder"}, default=None
+        Whether f starts from the first layers of an autoencoder of all rows.
+    pretrain_epochs : int, default=20
+        Epochs of the autoencoder.
+    rounds : int, default=6
+        T. 0 gives the initial network.
+    initial_epochs : int, default=100
+        Epochs on the labelled rows before the first round, at ``learning_rate``.
+    propensity_epochs, label_epochs : int, default=3 and 10
+        Epochs of a round on the unlabelled rows (mean squared error to the TSVMs' probabilities) and then on the
+        labelled ones (KL divergence), at a tenth of ``learning_rate``. Each phase has a fresh Adam.
+    propensity_rows : int or None, default=15_000
+        The most unlabelled rows that a round trains on, counted over all its epochs. A larger table gets fewer epochs;
+        if one epoch would be more than that, each round draws so many rows at random. None: all rows in every epoch.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size : int, default=32
+        Rows in a batch.
+    l2 : float or sequence of float, default=1e-3
+        Penalty on the squared weights of each layer, from the first to the head; not on biases or batch norm. For
+        another number of layers it is interpolated; with your own encoder the first number serves all.
+    smoothing : float, default=1e-3
+        Of the labels: what every other class gets.
+    C, C_star, s
+        Of the TSVMs; see :class:`TSVM`.
+    algorithm : {"auto", "single-loop", "cccp"}, default="auto"
+        How the TSVMs are solved; see :class:`TSVM`. "auto" is the single loop, to a relative duality gap of 1e-3: the
+        next round solves them again. "cccp" solves its convex problems to 1e-6.
+    balance : bool, default=False
+        Whether the TSVMs fix the mean score over the unlabelled rows. Without ``priors`` the constraint takes the
+        labelled shares for those of the population, which they often are not.
+    priors : dict {class: share}, optional
+        How frequent the classes are in the population of which the unlabelled rows are a sample; for labels that fill
+        quotas. Probabilities, those of the TSVMs in each round and the final ones, get a factor for each class so that
+        their mean over the unlabelled rows is these shares.
+    n_unlabeled : int or None, default=10_000
+        Most unlabelled rows that the TSVMs are trained on, drawn anew in each round. None: all. All unlabelled rows get
+        probabilities either way.
+    propensity : {"platt", "softmax", "hard"}, default="platt"
+        How the TSVMs' scores become probabilities.
+    decay : float in [0, 1), default=0.8
+        ρ of the moving average. 0: the last network alone.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    validation_fraction : float, default=0.0
+        Part of the labelled rows held out to stop early: the initial phase when its loss has not improved for 20
+        epochs, and the rounds when that of the moving average has not for two. Not used below 50 labelled rows.
+    calibrate : bool, default=False
+        Whether to temper the probabilities so that their log loss is lowest on labelled rows out of fold; three more
+        fits.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained. "auto": your own encoder on a GPU if there is one; the default network is as
+        fast on one CPU core, where it needs no torch.
+    verbose : int, default=0
+        1: a progress bar with the time left.
+    callback : callable, optional
+        Called with each row of ``history_`` as it is made. To end the training, raise
+        :class:`deepsep.errors.StopTraining`: the model keeps the rounds that are complete.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits. Global random state is neither used nor changed.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The labels, sorted.
+    transduction_ : array (n,)
+        The label of every training row: as given, or predicted.
+    label_distributions_ : array (n, c)
+        ``predict_proba`` of every training row, also of those whose label is known.
+    history_ : list of dict
+        One row for each round and phase: losses, objective of the TSVMs, class shares, classes (by number) whose
+        boundary collapsed and was found again, agreement with the round before, validation accuracy.
+        ``pandas.DataFrame(model.history_)`` makes a table of it.
+    n_rounds_ : int
+        Rounds that were completed.
+    temperature_ : float
+        Of the calibration; 1.0 without.
+    prior_shift_ : array (c,)
+        Logarithms of the factors of the classes; only with ``priors``.
+
+    References
+    ----------
+    M. C. Burkhart, K. Shan. Deep low-density separation for semi-supervised classification. ICCS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from deepsep import DeepSep
+    >>> X, digit = load_digits(return_X_y=True)
+    >>> X = X[:, X.std(axis=0) > 0]
+    >>> known = np.random.default_rng(0).permutation(len(X)) < 100
+    >>> model = DeepSep(rounds=2, random_state=0).fit(X, np.where(known, digit, -1))      # -1: unlabelled
+    >>> bool((model.predict(X) == digit)[~known].mean() > 0.85)
+    True
+    >>> model.transform(X[:3]).shape
+    (3, 96)
+    """
+
+    method_name = "deepsep"
+
+    hidden: Sequence[int] = (128, 32)
+    dropout: float = 0.5
+    noise: float | None = None
+    n_networks: int | None = None
+    encoder: Any = None
+    pretrain: Literal["autoencoder"] | None = None
+    pretrain_epochs: int = 20
+    rounds: int = 6
+    initial_epochs: int = 100
+    propensity_epochs: int = 3
+    propensity_rows: int | None = 15_000
+    label_epochs: int = 10
+    learning_rate: float = 1e-3
+    batch_size: int = 32
+    l2: float | Sequence[float] = 1e-3
+    smoothing: float = 1e-3
+    C: float = 0.1
+    C_star: float | Literal["pool"] | None = None
+    s: float = 0.0
+    algorithm: Literal["auto", "single-loop", "cccp"] = "auto"
+    balance: bool = False
+    priors: Mapping[Any, float] | None = None
+    n_unlabeled: int | None = 10_000
+    propensity: Literal["platt", "softmax", "hard"] = "platt"
+    decay: float = 0.8
+    standardize: bool = True
+    validation_fraction: float = 0.0
+    calibrate: bool = False
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    verbose: int = 0
+    callback: Callable[[Row], object] | None = None
+    random_state: Any = None
+
+    @classmethod
+    def as_published(cls, **changes: Any) -> Self:
+        """Return the estimator of the paper; later changes of the defaults do not affect it.
+
+        From the paper: layers of 128 and 32 units with tanh, batch norm and dropout 0.5 between them, an L2 penalty
+        that falls from layer to layer, Glorot normal weights, a start from an autoencoder, ε = 1e-3, T = 6 rounds of
+        10 + 10 epochs of Adam at a tenth of the initial learning rate, TSVMs by CCCP with C = 0.1, C* = (ℓ/u) C and 250
+        unlabelled rows, ρ = 0.8.
+
+        Parameters
+        ----------
+        **changes
+            Settings to change, such as ``random_state``.
+
+        Notes
+        -----
+        Where the paper leaves something open, or contradicts itself, this is our reading:
+
+        - **f starts from an autoencoder.** The paper initialises "g" with the first layers of an autoencoder of the
+          features. g is a single layer from the embedding to the classes, so this can only mean f. The autoencoder
+          itself starts from Glorot normal weights, and rebuilds all rows, labelled or not. How long it is trained is
+          our choice: 20 epochs in batches of 128, with a decoder of 128 units. ``pretrain=None`` leaves it out.
+        - **h(y) is a probability vector**: 1 − (c − 1) ε for the given class. The paper's 1 − cε and ε sum to 1 − ε.
+        - **The initial network is not part of the moving average**, whose weights are proportional to ρ^(T − t) for
+          rounds 1 to T.
+        - **A fresh Adam for each phase**, without the moments of the phase before; the rate is a tenth of the initial
+          one in every round and does not fall further.
+        - **The 250 rows are drawn anew in each round**, the same for all classes, and they are the u in C*
+          (``C_star="pool"`` takes all unlabelled rows). All unlabelled rows get probabilities and train the network.
+        - **Balancing is on**, as in RSSL, which the paper follows: the mean score over the 250 rows is fixed by the
+          shares among the labels.
+        - **One sigmoid for all classes** (Platt, with his smoothed targets) turns scores into probabilities, fitted to
+          the labelled rows and normalised. With one slope per class the order of the classes could change.
+        - The squared error is the mean over rows and classes. The penalty is on weights, not on biases or batch norm,
+          in every phase.
+        - Numbers that the paper does not give: 100 initial epochs, a learning rate of 1e-3, batches of 32, penalties
+          of 1e-4, 1e-5 and 1e-6, features scaled to mean 0 and variance 1.
+        """
+        published: dict[str, Any] = {
+            "hidden": (128, 32),
+            "dropout": 0.5,
+            "noise": 0.0,
+            "n_networks": 1,
+            "encoder": None,
+            "pretrain": "autoencoder",
+            "pretrain_epochs": 20,
+            "rounds": 6,
+            "initial_epochs": 100,
+            "propensity_epochs": 10,
+            "propensity_rows": None,
+            "label_epochs": 10,
+            "learning_rate": 1e-3,
+            "batch_size": 32,
+            "l2": (1e-4, 1e-5, 1e-6),
+            "smoothing": 1e-3,
+            "C": 0.1,
+            "C_star": None,
+            "s": 0.0,
+            "algorithm": "cccp",
+            "balance": True,
+            "priors": None,
+            "n_unlabeled": 250,
+            "propensity": "platt",
+            "decay": 0.8,
+            "standardize": True,
+            "validation_fraction": 0.0,
+            "calibrate": False,
+            "device": "auto",
+            "verbose": 0,
+            "callback": None,
+            "random_state": None,
+        }
+        return cls(**(published | changes))
+
+    # -- fitting ---------------------------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]  # the network's own precision
+        return tags
+
+    @property
+    def _accept(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"allow_nd": self.encoder is not None}
+
+    @property
+    def _all_steps(self) -> int:
+        epochs = self.initial_epochs + self.rounds * (self.propensity_epochs + self.label_epochs)
+        epochs += self.pretrain_epochs if self.pretrain else 0
+        return (1 + CALIBRATION_FOLDS * self.calibrate) * epochs * self._n_networks
+
+    @property
+    def _n_networks(self) -> int:
+        if self.n_networks is not None:
+            return self.n_networks
+        return NETWORKS if self.encoder is None else 1
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        self._forget("prior_shift_")
+        architecture = self._architecture(rows)
+        split = self._split(rows, architecture, rng)
+        noise = self.noise if self.noise is not None else NOISE if self.encoder is None else 0.0
+        network = architecture.make(self._n_networks, rng, float(noise))
+        with History(self._all_steps, bool(self.verbose), self.callback, rows.context.on_step) as history:
+            self.history_ = history.rows
+            run = TrainingRun(split, network, history, self.decay)
+            interrupted = stopped = False
+            try:
+                self._pretrain(run, architecture, rng)
+                deep_low_density_separation(run, self._low_density(rows, split), self._plan(rows), rng)
+            except StopTraining:
+                stopped = True
+                run.interrupt()
+            except KeyboardInterrupt:
+                if rows.context.is_part:
+                    raise
+                interrupted = True
+                run.interrupt()
+                self._warn_of_interruption(len(run.states) - 1)
+            self._warn_of_collapse()
+            self.n_rounds_ = len(run.states) - 1
+            self.n_iter_ = max(self.n_rounds_, 1)
+            weights = round_weights(max(self.n_rounds_, 1), self.decay)
+            self._trained = TrainedRounds(architecture, split.scaling, run.states, weights)
+            self.temperature_ = 1.0
+            if self.calibrate and not interrupted:
+                self._calibrate(rows, split, history, rng, rounds=self.n_rounds_ if stopped else self.rounds)
+
+    def _architecture(self, rows: TrainingRows) -> Architecture:
+        # The default network is as fast on one CPU core, where it needs no torch.
+        device = "cpu" if self.device == "auto" and self.encoder is None else choose_device(self.device)
+        hidden = tuple(int(width) for width in self.hidden)
+        shape = rows.X.shape[1:]
+        return Architecture(shape, rows.n_classes, hidden, self.dropout, self.l2, self.encoder, device)
+
+    def _split(self, rows: TrainingRows, architecture: Architecture, rng: np.random.Generator) -> SplitRows:
+        flat = rows.matrix
+        return SplitRows(
+            flat,
+            rows.codes,
+            rows.weight,
+            rows.classes,
+            rows.weighted,
+            scaling=Scaling.of(flat, rows.weight) if self.standardize else Scaling.none(flat.shape[1]),
+            validation=self._hold_out(rows, rng),
+            device=architecture.device if architecture.uses_torch else None,
+        )
+
+    def _hold_out(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        """Return the labelled rows to stop by."""
+        labelled, codes = rows.labelled, rows.codes
+        counts = np.bincount(codes[labelled])
+        n = round(self.validation_fraction * len(labelled))
+        if len(labelled) < VALIDATION_FROM or counts.min() < 2 or n < len(counts):
+            return labelled[:0]
+        seed = int(rng.integers(2**31))
+        n = min(n, len(labelled) - len(counts))
+        train, held = train_test_split(labelled, test_size=n, stratify=codes[labelled], random_state=seed)
+        missing = np.setdiff1d(codes[held], codes[train])
+        back = np.array([held[codes[held] == k][0] for k in missing], dtype=held.dtype)
+        return np.setdiff1d(held, back)
+
+    def _plan(self, rows: TrainingRows) -> Plan:
+        epochs, most = self.propensity_epochs, self.propensity_rows
+        if most is not None and epochs and rows.unlabelled.size:
+            epochs = max(1, min(epochs, most // len(rows.unlabelled)))
+        slow = partial(Phase, learning_rate=self.learning_rate / 10, batch_size=self.batch_size)
+        labels = slow("labels", False, "kl", self.label_epochs)
+        return Plan(
+            rounds=self.rounds,
+            initial=Phase("initial", False, "kl", self.initial_epochs, self.learning_rate, self.batch_size, True),
+            propensities=slow("propensities", True, "mse", epochs, most_rows=most),
+            labels=labels,
+            smoothing=self.smoothing,
+        )
+
+    def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
+        shares = None if self.priors is None else check_priors(self.priors, self.classes_)
+        make_rows: Any = Rows
+        if split.device == "cuda" and self.algorithm != "cccp":
+            make_rows = networks.rows_by_size(Rows, device="cuda")
+
+        def costs(drawn: Array) -> Costs:
+            C_star = unlabelled_cost(self.C, self.C_star, split.weight, split.labelled, split.unlabelled, drawn)
+            return Costs(self.C, C_star, float(self.s), bool(self.balance), shares)
+
+        return LowDensity(
+            draw=lambda rng: draw_rows(split.unlabelled, self.n_unlabeled, rng),
+            costs=costs,
+            propensity=self.propensity,
+            shares=shares,
+            effort=Effort("cccp", tol=1e-6) if self.algorithm == "cccp" else Effort(tol=1e-3),
+            make_rows=make_rows,
+        )
+
+    def _pretrain(self, run: TrainingRun, architecture: Architecture, rng: np.random.Generator) -> None:
+        """Start f from the first layers of an autoencoder of all rows, if asked to."""
+        if self.pretrain is None:
+            return
+        rows, last = run.rows, []
+        X = rows.scaling.apply(rows.X)
+        for member in members_of(run.network):
+            twin: Any = member
+            if not architecture.uses_torch:
+                d, c = rows.X.shape[1], rows.n_classes
+                twin = networks.TorchNetwork(d, c, hidden=architecture.hidden, dropout=self.dropout, rng=rng)
+                twin.load_state(member.state())
+            losses = networks.pretrain(
+                twin,
+                X,
+                epochs=self.pretrain_epochs,
+                lr=self.learning_rate,
+                batch_size=max(self.batch_size, 128),
+                rng=rng,
+                weight=rows.weight if rows.weighted else None,
+                on_epoch=run.history.phase("autoencoder"),
+            )
+            member.load_state(twin.state())
+            last.append(losses[-1])
+        run.history.add(round=0, phase="autoencoder", epochs=self.pretrain_epochs, loss=float(np.mean(last)))
+
+    def _warn_of_collapse(self) -> None:
+        """Say which classes lost (nearly) all unlabelled rows in a round; ``history_`` has the rounds."""
+        codes = sorted({code for row in self.history_ for code in row.get("collapsed", ())})
+        if codes:
+            names = ", ".join(map(repr, self.classes_[codes].tolist()))
+            warn(
+                f"the low-density boundary of class {names} left (nearly) all unlabelled rows on one side in some "
+                "rounds and was found again with their mean score fixed. Pass priors, or a smaller C_star.",
+                CollapseWarning,
+            )
+
+    def _warn_of_interruption(self, done: int) -> None:
+        warn(
+            f"interrupted: the model holds the {done} rounds of {self.rounds} that were complete"
+            + (", that is, the initial network as far as it was trained." if done == 0 else ".")
+            + (" Its probabilities are not calibrated." if self.calibrate else ""),
+            InterruptWarning,
+        )
+
+    def _calibrate(
+        self, rows: TrainingRows, split: SplitRows, history: History, rng: np.random.Generator, *, rounds: int
+    ) -> None:
+        """Find the temperature with the lowest log loss on labelled rows out of fold."""
+        codes = rows.codes.copy()
+        codes[split.validation] = -1
+        folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[split.labelled]).min()))
+        if folds < 2:
+            warn("calibrate needs two labelled rows of every class: left out.", LabelWarning)
+            return
+        seed, callback = int(rng.integers(2**31)), history.calibrating(self._n_networks)
+        copy = clone(self).set_params(rounds=rounds, calibrate=False, verbose=0, callback=callback, random_state=seed)
+        labels = Labels(codes, self.classes_)
+        dealt = deal_folds(labels, n_splits=folds, seed=seed, weight=rows.weight)
+        try:
+            held_out = fit_folds({"copy": Candidate(copy)}, rows.X, labels, dealt, weight=rows.weight, checked=True)
+        except KeyboardInterrupt:
+            if rows.context.is_part:
+                raise
+            warn(
+                "interrupted while calibrating: the model is complete, but its probabilities are not calibrated.",
+                InterruptWarning,
+            )
+            return
+        weight = rows.weight[held_out.rows]
+        if self.priors is not None:  # the labelled rows as a sample of the population
+            shares = check_priors(self.priors, self.classes_)
+            weight = np.asarray(to_population(held_out.codes, weight, shares))
+        self.temperature_ = fit_temperature(held_out.probabilities, held_out.codes, weight)
+
+    def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
+        p = self._probabilities(rows.X)
+        if self.priors is not None:
+            shares, at, known = check_priors(self.priors, self.classes_), rows.unlabelled, rows.labelled
+            log_p = np.log(np.maximum(p[at], 1e-30))
+            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[at], rows.codes[known], rows.weight[known])
+            p = shifted(p, self.prior_shift_)
+        super()._describe_training_rows(rows, p)
+
+    # -- predicting ------------------------------------------------------------------------------------------
+
+    def _flat(self, X: Any) -> Array:
+        X, shape = self._read(X), self._trained.architecture.row_shape
+        if X.shape[1:] != shape:
+            raise ParameterError(f"X has rows of shape {X.shape[1:]}; the model was trained on rows of shape {shape}.")
+        return np.asarray(X.reshape(len(X), -1))
+
+    def network_average(self) -> NetworkAverage:
+        """Return the networks in the moving average with their scaling, before temperature and known shares."""
+        check_is_fitted(self, "transduction_")
+        if self._trained.architecture.encoder is not None:
+            raise ParameterError("the model has an encoder of your own, not the default networks.")
+        return self._trained.packed
+
+    def _probabilities(self, X: Any) -> Array:
+        p = self._trained.predict_proba(X.reshape(len(X), -1))
+        p = p if self.temperature_ == 1.0 else temper(p, self.temperature_)
+        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability of each class for every row: the moving average over the rounds' networks."""
+        rows = self._flat(X)
+        with one_blas_thread():
+            return check_probabilities(self._probabilities(rows))
+
+    def round_proba(self, X: Any, round: int = -1) -> Array:
+        """Return the probabilities of one round's network alone: 0 is the initial network, -1 the last one."""
+        return self._trained.round_proba(self._flat(X), round)
+
+    def round_embedding(self, X: Any, round: int = -1) -> Array:
+        """Return the embedding of every row by one round's network: 0 is the initial network, -1 the last one."""
+        return self._trained.embed(self._flat(X), round)
+
+    def transform(self, X: Any) -> Array:
+        """Return the embedding f of every row, by the last network; several stand side by side."""
+        return self.round_embedding(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the names of the columns of ``transform``: deepsep0, deepsep1 and so on."""
+        check_is_fitted(self, "n_rounds_")
+        return np.array([f"deepsep{i}" for i in range(self._trained.width)], dtype=object)
+
+    # -- saving ----------------------------------------------------------------------------------------------
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        trained = self._trained
+        state = {name: getattr(self, name) for name in SAVED_VALUES}
+        state |= {"row_shape": list(trained.architecture.row_shape), "hidden": list(trained.architecture.hidden)}
+        state["n_states"] = len(trained.states)
+        arrays = {f"round{t}/{name}": value for t, saved in enumerate(trained.states) for name, value in saved.items()}
+        arrays |= {**vars(trained.scaling), "round_weights": trained.weights}
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        n, shape, hidden = state.pop("n_states"), tuple(state.pop("row_shape")), tuple(state.pop("hidden"))
+        self.__dict__.update(state)
+        c, d = len(self.classes_), int(np.prod(shape))
+        device = "cpu" if self.encoder is None or self.device == "cpu" else "cuda"  # if there is one
+        self._trained = TrainedRounds(
+            Architecture(shape, c, hidden, self.dropout, self.l2, self.encoder, device),
+            Scaling.from_arrays(arrays, d),
+            [below(arrays, f"round{t}/") for t in range(n)],
+            checked_array(arrays, "round_weights", (max(n - 1, 1),), "f"),
+        )
+        self._trained.check()
+
+    def _row_of_zeros(self) -> Array:
+        return np.zeros((1, self._trained.architecture.n_features))
+
+    # -- settings --------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        for name, least in (
+            ("rounds", 0),
+            ("initial_epochs", 1),
+            ("propensity_epochs", 0),
+            ("label_epochs", 0),
+            ("pretrain_epochs", 1),
+            ("batch_size", 1),
+        ):
+            require(self, name, is_integer(getattr(self, name), least), f"an integer of at least {least}")
+        most = self.propensity_rows
+        require(self, "propensity_rows", most is None or is_integer(most, 1), "an integer of at least 1, or None")
+        for name in ("dropout", "decay", "validation_fraction"):
+            value = getattr(self, name)
+            require(self, name, is_number(value) and 0 <= value < 1, "a number from 0 to below 1")
+        for name, allowed in (
+            ("pretrain", (None, "autoencoder")),
+            ("propensity", ("platt", "softmax", "hard")),
+            ("device", ("auto", "cpu", "cuda")),
+        ):
+            require(self, name, getattr(self, name) in allowed, " or ".join(map(repr, allowed)))
+        widths = self.hidden if isinstance(self.hidden, Sequence) else ()
+        widths_hold = bool(widths) and all(is_integer(width, 1) for width in widths)
+        penalties: list[Any] = list(self.l2) if isinstance(self.l2, list | tuple) else [self.l2]
+        penalties_hold = bool(penalties) and all(is_number(value) and value >= 0 for value in penalties)
+        rate, smoothing, noise, networks = self.learning_rate, self.smoothing, self.noise, self.n_networks
+        for name, holds, wanted in (
+            ("learning_rate", is_number(rate) and rate > 0, "a positive number"),
+            ("noise", noise is None or (is_number(noise) and noise >= 0), "a number of at least 0, or None"),
+            ("n_networks", networks is None or is_integer(networks, 1), "an integer of at least 1, or None"),
+            ("smoothing", is_number(smoothing) and 0 <= smoothing < 0.5, "a number from 0 to below 0.5"),
+            ("l2", penalties_hold, "a number of at least 0, or a list or tuple of them"),
+            ("hidden", widths_hold, "one or more positive integers, such as (128, 32)"),
+            ("encoder", self.encoder is None or callable(self.encoder), "a torch module, or a callable that makes one"),
+        ):
+            require(self, name, holds, wanted)
+        check_tsvm_settings(self)
+
+    def _check_with_classes(self) -> None:
+        c = len(self.classes_)
+        require(self, "smoothing", self.smoothing < 1 / c, f"less than 1/{c}, since there are {c} classes")
+        if self.priors is not None:
+            check_priors(self.priors, self.classes_)

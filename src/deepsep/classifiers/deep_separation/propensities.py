@@ -1,0 +1,91 @@
+"""Propensities p̂: what one-vs-rest TSVMs in a network's embedding make of the unlabelled rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.deep_separation.run import TrainingRun
+from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
+from deepsep.errors import DataError
+from deepsep.solvers.one_vs_rest import Costs, Effort, separate
+from deepsep.solvers.rows import Rows
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class LowDensity:
+    """The TSVMs of a round.
+
+    Attributes
+    ----------
+    draw : callable
+        ``draw(rng)`` returns the unlabelled rows that they are trained on.
+    costs : callable
+        ``costs(drawn)`` returns the objective's costs for these rows.
+    propensity : {"platt", "softmax", "hard"}
+        How scores become probabilities.
+    shares : array (c,) or None
+        Of the classes in the population, to which the probabilities are brought.
+    effort : Effort
+        How the problems are solved.
+    make_rows : callable
+        The pass over the rows.
+    """
+
+    draw: Callable[[np.random.Generator], Array]
+    costs: Callable[[Array], Costs]
+    propensity: Literal["platt", "softmax", "hard"]
+    shares: Array | None
+    effort: Effort
+    make_rows: Callable[..., Any] = Rows
+
+    def __call__(self, run: TrainingRun, rng: np.random.Generator) -> Array:
+        """Return p̂ of the unlabelled rows and note the objective."""
+        rows, network = run.rows, run.network
+        drawn, labelled = self.draw(rng), rows.labelled
+        codes, weight = rows.codes[labelled], rows.weight[labelled]
+        embedded = network.embed(rows.part(np.concatenate([labelled, drawn])))
+        if not np.isfinite(embedded).all():
+            raise DataError(
+                "training diverged: the embedding is no longer finite. Scale the features (standardize=True), or use a "
+                "smaller learning_rate."
+            )
+        if self.effort.algorithm == "cccp":  # its convex problems are solved exactly, which takes double precision
+            embedded = embedded.astype(np.float64)
+        f0, f1 = embedded[: len(labelled)], embedded[len(labelled) :]
+        boundaries = separate(
+            f0.copy(),
+            codes,
+            weight,
+            f1.copy(),
+            rows.weight[drawn],
+            rows.n_classes,
+            self.costs(drawn),
+            self.effort,
+            make_rows=self.make_rows,
+        )
+        to_probabilities = ScoreProbabilities(self.propensity)
+        if self.propensity == "platt" or (self.propensity == "hard" and self.shares is not None):
+            to_probabilities = replace(to_probabilities, platt=fit_platt(boundaries.scores(f0), codes, weight))
+        if self.shares is not None:
+            log_p = to_probabilities.log_probabilities(boundaries.scores(embedded)[len(labelled) :])
+            shift = prior_shift(self.shares, log_p, rows.weight[drawn], codes, weight)
+            to_probabilities = replace(to_probabilities, shift=shift)
+        propensities = np.empty((len(rows.unlabelled), rows.n_classes), np.float32)
+        for at, X in rows.unlabelled_in_chunks():
+            propensities[at] = to_probabilities(boundaries.scores(network.embed(X)))
+        run.history.add(
+            round=run.round,
+            phase="tsvm",
+            objective=boundaries.objective,
+            passes=boundaries.result.n_iter,
+            shares=run.shares(propensities.argmax(axis=1)),
+            collapsed=boundaries.collapsed.tolist() if rows.n_classes > 2 else [1] * len(boundaries.collapsed),
+        )
+        return propensities

@@ -1,0 +1,1 @@
+"""The network that reads a table in one pass."""

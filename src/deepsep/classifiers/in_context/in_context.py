@@ -1,0 +1,365 @@
+"""The in-context network as a classifier: a fit is a forward pass."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta
+
+from deepsep import networks
+from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.in_context.context_draw import draw_context
+from deepsep.core.arrays import checked_array
+from deepsep.core.checks import check_priors, is_integer, require
+from deepsep.core.notices import warn
+from deepsep.core.probability import mixture_weights, prior_shift, shifted
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import DeepSepWarning, ModelFileError
+from deepsep.evaluation.folds import LabelledFold
+from deepsep.networks import choose_device
+
+if TYPE_CHECKING:
+    from deepsep.networks import ContextView, Member
+
+Array = NDArray[Any]
+
+VIEWS = ("columns", "components")
+CHUNK = 16_384  # rows scaled at a time
+FAR = 1e4  # scaled values beyond it are all the same to the network, and in single precision might be infinite
+INTERVAL = 0.9
+# What the weights of two views rest on: each fold reads the context anew, so fewer unlabelled rows and one member do.
+FOLDS, FOLD_UNLABELLED, FOLD_MEMBERS = 5, 300, 1
+# The weights of the views without evidence. One member stands for all in the folds, and averaging members helps the
+# view of columns more.
+USUAL_WEIGHTS = {"columns": 0.6, "components": 0.4}
+# Two views together are surer than their geometric mean.
+SHARPNESS = 1 / 0.9
+
+
+class _Context(NamedTuple):
+    """The rows that the network has read, as given."""
+
+    values: Array  # (c, d)
+    codes: Array  # (c,)
+    centre: Array  # (d,)
+    spread: Array  # (d,)
+
+    @classmethod
+    def of(cls, values: Array, codes: Array) -> Self:
+        # About the median, since differences between other rows would drown in the distance to one far away.
+        centre = np.median(values.astype(np.float64), axis=0)
+        spread = np.abs(values - centre).mean(axis=0)
+        return cls(values, codes, centre, np.where(spread > 0, spread, 1.0))
+
+
+@settings
+class InContext(Classifier):
+    r"""A network trained beforehand on millions of synthetic tables: it classifies a new table in one pass.
+
+    Nothing is trained in a fit. The network reads a *context*, the labelled rows and a sample of the unlabelled ones,
+    and then says the class of any row; what the unlabelled rows tell about classes and their shares it has learned to
+    use. Several members read the same context with other identities of the columns and other numbers of the classes,
+    and their probabilities are averaged. Rows that are asked about never influence one another: on a CPU a row gets
+    the same bits alone or among a million.
+
+    A fitted model, and so a saved one, **contains rows of the training table**, those of its context; ``context_size``
+    limits how many.
+
+    Parameters
+    ----------
+    view : {"columns", "components", "both"}, default="both"
+        What the network looks at: the columns as they are, which suits surveys and most tables of a company; their
+        first 40 principal components, which suits many correlated numbers; or both, averaged with weights from
+        labelled rows out of fold (``view_weights_``). Both take a little more than twice as long.
+    n_members : int, default=4
+        Members of each view. Time grows with their number, accuracy a little. Where there are more than 72 columns,
+        each sees another 72 of them (``columns_``).
+    context_size : int, default=1000
+        Most rows in the context: all labelled rows that fit beside a quarter of unlabelled ones, drawn evenly from the
+        classes if they do not fit, and then unlabelled rows. It is also the most rows of the training table that a
+        saved model holds. The network was trained with up to 3,072.
+    priors : dict {class: share}, optional
+        How frequent the classes are in the population of which the unlabelled rows are a sample. Probabilities get a
+        factor for each class so that their mean over the unlabelled rows is these shares.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network runs. "auto": on a GPU if there is one.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The classes.
+    transduction_ : array (n,)
+        Labels of the training rows: those given, and predictions for the others.
+    label_distributions_ : array (n, c)
+        Class probabilities of the training rows. Labelled rows are asked about like any other.
+    context_ : array of int
+        The training rows in the context, labelled ones first; a row of weight k can be there k times.
+    columns_ : array (n_members, k) of int
+        The columns that each member sees in the view of columns. Columns that are constant in the context are left out.
+    view_weights_ : dict of str to float
+        The weight of each view. They are 0.6 and 0.4 if a class has a single labelled row in the context, which leaves
+        nothing to hold out.
+    view_distributions_ : dict of str to array (n, c)
+        What each view says about the training rows, before ``priors``. Not in a saved model.
+    estimated_shares_ : array (c,)
+        Shares of the classes in the population, read off the unlabelled rows of the context by a part of the network
+        that was trained for it. ``priors`` do not enter.
+    estimated_shares_interval_ : array (c, 2)
+        Intervals of 90 % for them, each the mean over the members.
+    prior_shift_ : array (c,)
+        Logarithms of the factors of the classes; only with ``priors``.
+
+    Notes
+    -----
+    The network knows 32 classes. Beyond, a member reads the context several times, each time with 31 classes by name
+    and all others as one.
+
+    Sample weights act through the draw of the context: a weight of k is k copies of a row where they fit, and a row of
+    weight 0 is never in it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep import InContext
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (100, 2))])
+    >>> y = np.full(300, None)
+    >>> y[:5], y[-5:] = "near", "far"
+    >>> model = InContext(view="columns", random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "in-context"
+
+    view: Literal["columns", "components", "both"] = "both"
+    n_members: int = 4
+    context_size: int = 1000
+    priors: Mapping[Any, float] | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    random_state: Any = None
+
+    # -- fitting ---------------------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        for name, holds, wanted in (
+            ("view", self.view in (*VIEWS, "both"), '"columns", "components" or "both"'),
+            ("n_members", is_integer(self.n_members, 1), "an integer of at least 1"),
+            ("context_size", is_integer(self.context_size, 2), "an integer of at least 2"),
+            ("device", self.device in ("auto", "cpu", "cuda"), "'auto', 'cpu' or 'cuda'"),
+        ):
+            require(self, name, holds, wanted)
+
+    def _check_with_classes(self) -> None:
+        c = len(self.classes_)
+        require(self, "context_size", self.context_size >= c, f"at least {c}: one labelled row for each class")
+        self._shares()
+
+    def _shares(self) -> Array | None:
+        return None if self.priors is None else check_priors(self.priors, self.classes_)
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        self._forget("prior_shift_", "_have_read")
+        self._device = choose_device(self.device)
+        self._draw(rows, rng)
+        self._draw_members(rng)
+        self.view_weights_ = self._weigh_views(rng)
+        self._estimate_shares()
+        self.view_distributions_ = {name: self._ask(view, rows.X) for name, view in self._views().items()}
+        p = self._mix(self.view_distributions_)
+        shares = self._shares()
+        if shares is not None:
+            pool, labelled = rows.unlabelled, rows.labelled
+            log_p = np.log(np.maximum(p[pool], 1e-30))
+            self.prior_shift_ = prior_shift(
+                shares, log_p, rows.weight[pool], rows.codes[labelled], rows.weight[labelled]
+            )
+        return self._shifted(p)
+
+    def _draw(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        self.context_, left_out = draw_context(rows, int(self.context_size), rng)
+        if left_out:
+            kept = len(rows.labelled) - left_out
+            warn(
+                f"{len(rows.labelled)} labelled rows do not fit into a context of {self.context_size} rows beside "
+                f"unlabelled ones: it holds {kept} of them, drawn evenly from the classes. Raise context_size to use "
+                "more.",
+                DeepSepWarning,
+            )
+        self._context = _Context.of(np.ascontiguousarray(rows.X[self.context_]), rows.codes[self.context_])
+
+    def _draw_members(self, rng: np.random.Generator) -> None:
+        c, n, values = len(self.classes_), int(self.n_members), self._context.values
+        identity = networks.pretrained_network(self._device).sizes.identity
+        varying = np.flatnonzero((values != values[0]).any(axis=0))
+        if not varying.size:
+            varying = np.arange(values.shape[1])
+        self.columns_ = networks.draw_columns(varying, n, rng)
+        self._members = {}
+        if self.view != "components":
+            self._members["columns"] = [networks.draw_member(c, columns, identity, rng) for columns in self.columns_]
+        if self.view != "columns":
+            every = np.arange(networks.components_of(self._scale(values)).axes.shape[2])
+            self._members["components"] = [networks.draw_member(c, every, identity, rng) for _ in range(n)]
+
+    def _views(self) -> dict[str, ContextView]:
+        """Return the context as the members of each view have read it; read again after a copy or from a file."""
+        if "_have_read" not in self.__dict__:
+            context = self._scale(self._context.values)
+            self._have_read = {
+                name: networks.ContextView(
+                    networks.pretrained_network(self._device),
+                    context,
+                    self._context.codes,
+                    members,
+                    networks.components_of(context) if name == "components" else None,
+                )
+                for name, members in self._members.items()
+            }
+        return self._have_read
+
+    def _scale(self, X: Array) -> Array:
+        """Return rows in single precision, in units for which that is enough: about the middle of the context."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.clip((X - self._context.centre) / self._context.spread, -FAR, FAR), dtype=np.float32)
+
+    def _weigh_views(self, rng: np.random.Generator) -> dict[str, float]:
+        """Return the weight of each view, from what it says about labelled rows whose labels it has not seen."""
+        seed = int(rng.integers(2**31))
+        names, codes = list(self._members), self._context.codes
+        labelled = np.flatnonzero(codes >= 0)
+        # Copies of a row are in one fold: else its label would be in the context that is asked about it.
+        _, first, copy_of, copies = np.unique(
+            np.column_stack([self._context.values[labelled], codes[labelled]]),
+            axis=0,
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
+        truth = codes[labelled[first]]
+        folds = min(FOLDS, int(np.bincount(truth).min()))
+        if len(names) == 1:
+            return {names[0]: 1.0}
+        if folds < 2:
+            return dict(USUAL_WEIGHTS)
+        context = self._scale(self._context.values)
+        unlabelled = np.flatnonzero(codes < 0)
+        unlabelled = unlabelled[np.linspace(0, len(unlabelled) - 1, min(len(unlabelled), FOLD_UNLABELLED)).astype(int)]
+        likelihoods = np.empty((len(names), len(truth)))
+        for i, name in enumerate(names):
+            # Of all rows: the labels have no part in them.
+            components = networks.components_of(context) if name == "components" else None
+            for _, test in LabelledFold(folds, random_state=seed).split(None, truth):
+                kept = np.concatenate([labelled[~np.isin(copy_of, test)], unlabelled])
+                view = networks.ContextView(
+                    networks.pretrained_network(self._device),
+                    context[kept],
+                    codes[kept],
+                    self._members[name][:FOLD_MEMBERS],
+                    components,
+                )
+                likelihoods[i, test] = view.probabilities(context[labelled[first[test]]])[
+                    np.arange(len(test)), truth[test]
+                ]
+        weights = mixture_weights(likelihoods, copies.astype(float)) * [USUAL_WEIGHTS[name] for name in names]
+        return dict(zip(names, (weights / weights.sum()).tolist(), strict=True))
+
+    def _estimate_shares(self) -> None:
+        mean, ends = np.zeros(len(self.classes_)), np.zeros((len(self.classes_), 2))
+        tail = (1 - INTERVAL) / 2
+        for name, view in self._views().items():
+            each = view.shares()
+            # The share of one class under a Dirichlet distribution has a beta distribution.
+            quantiles = beta.ppf(
+                np.array([tail, 1 - tail])[:, None, None],
+                each.concentration * each.mean,
+                each.concentration * (1 - each.mean),
+            )
+            mean += self.view_weights_[name] * each.mean.mean(axis=0)
+            ends += self.view_weights_[name] * quantiles.mean(axis=1).T
+        self.estimated_shares_, self.estimated_shares_interval_ = mean / mean.sum(), ends
+
+    # -- predicting ------------------------------------------------------------------------------------------
+
+    def _probabilities(self, X: Array) -> Array:
+        return self._shifted(self._mix({name: self._ask(view, X) for name, view in self._views().items()}))
+
+    def _ask(self, view: ContextView, X: Array) -> Array:
+        parts = [self._scale(X[start : start + CHUNK]) for start in range(0, len(X), CHUNK)]
+        return np.concatenate([view.probabilities(part) for part in parts])
+
+    def _mix(self, by_view: Mapping[str, Array]) -> Array:
+        if len(by_view) == 1:
+            return next(iter(by_view.values()))
+        weights = np.array([self.view_weights_[name] for name in by_view])
+        return networks.pool(list(by_view.values()), SHARPNESS * weights)
+
+    def _shifted(self, p: Array) -> Array:
+        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
+
+    # -- copying and saving ----------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what the network has read: it is large, and can be read again from the context."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_have_read"}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder: short for ``deepsep.save(model, path)``.
+
+        The folder contains rows of the training table, those of ``context_``, with their labels: without them the
+        model could not predict. Fit with a smaller ``context_size`` to keep fewer.
+        """
+        super().save(path)
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state = {"weights": networks.WEIGHTS_SHA256, "view_weights_": self.view_weights_}
+        arrays = {
+            "context_": self.context_,
+            "context_rows": self._context.values,
+            "context_codes": self._context.codes.astype(np.int32),
+            "columns_": self.columns_,
+            "estimated_shares_": self.estimated_shares_,
+            "estimated_shares_interval_": self.estimated_shares_interval_,
+        }
+        for name, members in self._members.items():
+            for part in ("columns", "identities", "codings"):
+                arrays[f"{name}/{part}"] = np.stack([getattr(member, part) for member in members])
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        if state["weights"] != networks.WEIGHTS_SHA256:
+            raise ModelFileError(
+                f"the model was fitted with other weights of the in-context network ({state['weights'][:12]}...) than "
+                f"this version of deepsep has ({networks.WEIGHTS_SHA256[:12]}...). Fit it again, or load it with the "
+                "version of deepsep that saved it."
+            )
+        c, d = len(self.classes_), self.n_features_in_
+        self.view_weights_ = state["view_weights_"]
+        self.context_ = checked_array(arrays, "context_", (None,), "i")
+        self.columns_ = checked_array(arrays, "columns_", (None, None), "i")
+        self.estimated_shares_ = checked_array(arrays, "estimated_shares_", (c,), "f")
+        self.estimated_shares_interval_ = checked_array(arrays, "estimated_shares_interval_", (c, 2), "f")
+        rows = checked_array(arrays, "context_rows", (len(self.context_), d), "f")
+        codes = checked_array(arrays, "context_codes", (len(self.context_),), "i")
+        if codes.size and not (codes.min() >= -1 and codes.max() < c):
+            raise ModelFileError("the context of the model has labels beyond its classes. Save the model again.")
+        self._context = _Context.of(rows, codes)
+        self._members = {name: _take_members(arrays, name, c) for name in self.view_weights_}
+        # Where the model was fitted is no part of it: a model from a GPU can be opened without one.
+        self._device = choose_device("auto" if self.device == "cuda" else self.device)
+
+    def _check_restored(self) -> None:
+        """Ask for no row yet: the first prediction reads the whole context, which takes seconds."""
+
+
+def _take_members(arrays: Mapping[str, Any], view: str, n_classes: int) -> list[Member]:
+    columns = checked_array(arrays, f"{view}/columns", (None, None), "i")
+    identities = checked_array(arrays, f"{view}/identities", (*columns.shape, None), "f")
+    codings = checked_array(arrays, f"{view}/codings", (len(columns), None, n_classes), "i")
+    return [networks.Member(*parts) for parts in zip(columns, identities, codings, strict=True)]

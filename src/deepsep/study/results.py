@@ -1,0 +1,255 @@
+"""The paper's Table 1 and its significance tests, computed from finished cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.study import published
+from deepsep.study.cells import Cell, read_report
+from deepsep.study.study_models import (
+    ALL_ROWS,
+    DEFAULTS_NAME,
+    ENSEMBLE,
+    FEW_ROWS,
+    INITIAL,
+    LAST,
+    LINE,
+    in_order,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[Any]
+
+COLUMNS = (
+    *("table", "shuffle", "labels", "method"),
+    *("accuracy", "balanced_accuracy", "log_loss", "ece", "seconds", "shared_test_rows"),
+)
+# Pairs of models to compare: the paper's claims, what unlabelled rows add to a line and, where it was run, DeepSep with
+# the defaults of this library.
+CLAIMS = (
+    (ENSEMBLE, INITIAL),
+    (ENSEMBLE, LAST),
+    (ENSEMBLE, FEW_ROWS),
+    (ENSEMBLE, ALL_ROWS),
+    (ENSEMBLE, LINE),
+    (FEW_ROWS, LINE),
+    (ALL_ROWS, LINE),
+    (ENSEMBLE, "LightGBM"),
+    (ENSEMBLE, "LightGBM (few labels)"),
+    (ENSEMBLE, "Mean Teacher"),
+    (DEFAULTS_NAME, ENSEMBLE),
+    (DEFAULTS_NAME, "LightGBM (few labels)"),
+    (DEFAULTS_NAME, "Mean Teacher"),
+)
+
+
+def collect(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
+    """Return one row per model, size and shuffle; every column but the seconds is deterministic."""
+    import pandas as pd
+
+    rows = []
+    for cell in cells:
+        report = read_report(cell, folder)
+        about = {"table": cell.table, "shuffle": cell.shuffle + 1, "labels": cell.labels}
+        rows += [{**about, **row, "seconds": round(report["seconds"], 3)} for row in report["rows"]]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    return frame.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True)
+
+
+def rounds(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
+    """Return the accuracy of network and moving average after every round of DeepSep (Figure 5 of the paper)."""
+    import pandas as pd
+
+    rows = []
+    for cell in cells:
+        about = {"table": cell.table, "shuffle": cell.shuffle + 1, "labels": cell.labels, "variant": cell.variant}
+        rows += [{**about, "round": t, **both} for t, both in enumerate(read_report(cell, folder)["rounds"])]
+    columns = ["table", "shuffle", "labels", "variant", "round", "network", "average"]
+    return pd.DataFrame(rows, columns=columns).sort_values(columns[:5], ignore_index=True)
+
+
+def table_1(results: pd.DataFrame) -> pd.DataFrame:
+    """Return accuracies in %, as in the paper's Table 1: one block per shuffle, averages last, one column per size."""
+    import pandas as pd
+
+    pivot = results.pivot_table(index=["shuffle", "method"], columns="labels", values="accuracy") * 100
+    average = pivot.groupby(level="method").mean()
+    average.index = pd.MultiIndex.from_product([["Average"], average.index], names=["shuffle", "method"])
+    table = pd.concat([pivot, average])
+    blocks = [*pivot.index.unique("shuffle"), "Average"]
+    ordered = [(block, name) for block in blocks for name in in_order(average.index.unique("method"))]
+    return table.loc[[row for row in ordered if row in table.index]].round(2)
+
+
+def published_averages(sizes: Sequence[int]) -> pd.DataFrame:
+    """Return the averages that the paper printed, for the sizes that it has."""
+    import pandas as pd
+
+    frame = pd.DataFrame.from_dict(published.AVERAGES, orient="index", columns=list(published.SIZES))
+    return frame[[size for size in published.SIZES if size in sizes]]
+
+
+def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> pd.DataFrame:
+    """Return paired t-tests over the shuffles: mean difference in points, effect size, p and Holm's p.
+
+    The shuffles share rows, so these p-values are optimistic; those of the corrected resampled t-test stand beside
+    them. Holm's correction is applied over the sizes of each pair.
+    """
+    import pandas as pd
+    from scipy import stats
+
+    wide = results.pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy") * 100
+    shared = float(results["shared_test_rows"].mean()) if "shared_test_rows" in results else np.nan
+    rows: list[dict[str, Any]] = []
+    for better, worse in pairs:
+        if better not in wide or worse not in wide:
+            continue
+        tests: list[dict[str, Any]] = []
+        for size, both in wide[[better, worse]].dropna().groupby(level="labels"):
+            gains = (both[better] - both[worse]).to_numpy()
+            spread = gains.std(ddof=1) if len(gains) > 1 else np.nan
+            test = stats.ttest_1samp(gains, 0) if len(gains) > 1 and spread > 0 else None
+            p_corrected = np.nan if test is None else corrected_resampled_t(gains, shared)
+            tests.append(
+                {
+                    "claim": f"{better} over {worse}",
+                    "labels": size,
+                    "difference": gains.mean(),
+                    "sd": spread,
+                    "effect": gains.mean() / spread if test is not None else np.nan,
+                    "p": float(test.pvalue) if test is not None else np.nan,
+                    "p_corrected": p_corrected,
+                }
+            )
+        for p in ("p", "p_corrected"):
+            for row, adjusted in zip(tests, holm([row[p] for row in tests]), strict=True):
+                row[f"{p}_holm"] = adjusted
+        rows += tests
+    columns = ["claim", "labels", "difference", "sd", "effect", "p", "p_holm", "p_corrected", "p_corrected_holm"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def corrected_resampled_t(gains: Sequence[float] | Array, shared: float) -> float:
+    r"""Return the two-sided p-value of the corrected resampled t-test (Nadeau and Bengio 2003).
+
+    Results of random splits of one table vary together, as far as the splits share test rows. If :math:`\rho` is
+    their correlation, the variance of the mean of J differences is :math:`(1/J + \rho / (1 - \rho)) s^2`, not
+    :math:`s^2 / J`. Nadeau and Bengio take the share of test rows for :math:`\rho`: where all rows are either trained
+    on or tested on, :math:`\rho / (1 - \rho)` is the number of test rows over that of training rows.
+
+    Parameters
+    ----------
+    gains : array (J,)
+        Differences, one per split.
+    shared : float
+        Share of the test rows of one split that are test rows of another one, below 1.
+    """
+    from scipy import stats
+
+    values = np.asarray(gains, dtype=float)
+    variance = (1 / len(values) + shared / (1 - shared)) * values.var(ddof=1)
+    return float(2 * stats.t.sf(abs(values.mean()) / np.sqrt(variance), len(values) - 1))
+
+
+def ablation(results: pd.DataFrame, variants: Iterable[str]) -> pd.DataFrame:
+    """Return the accuracy of DeepSep as published, of its initial and last network, and of the variants.
+
+    Differences are from the published ensemble, in points, paired over the shuffles that have both.
+    """
+    import pandas as pd
+
+    columns = ["labels", "what", "accuracy", "difference", "sd", "shuffles"]
+    changed = {f"{variant}: {ENSEMBLE}": variant for variant in dict.fromkeys(variants)}
+    wide = results.pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy") * 100
+    if not changed or ENSEMBLE not in wide:
+        return pd.DataFrame(columns=columns)
+    names = {INITIAL: "initial network", LAST: "last network", ENSEMBLE: "moving average (published)", **changed}
+    sizes = {size for size, _ in wide[[name for name in changed if name in wide]].dropna(how="all").index}
+    rows = []
+    for size, here in wide[wide.index.isin(sizes, level="labels")].groupby(level="labels"):
+        for name, description in names.items():
+            if name not in here:
+                continue
+            both = here[[name]].assign(published=here[ENSEMBLE]).dropna()
+            if both.empty:  # the run is not finished
+                continue
+            gains = both[name] - both["published"]
+            rows.append((size, description, both[name].mean(), gains.mean(), gains.std(ddof=1), len(gains)))
+    return pd.DataFrame(rows, columns=columns).round(2)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Return p-values adjusted by Holm's step-down method, in the given order; NaN stays NaN and is not counted."""
+    values = np.asarray(p, dtype=float)
+    known = np.flatnonzero(~np.isnan(values))
+    order = known[np.argsort(values[known], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted = values.copy()
+    adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
+    return [float(value) for value in adjusted]
+
+
+def sentence(tested: pd.DataFrame, claim: str) -> str:
+    """Return the result of the tests of one claim as a sentence."""
+    rows = tested[tested["claim"] == claim]
+    significant = rows[rows["p_holm"] < 0.05]
+    better, worse = claim.split(" over ")
+    first = f"{better} minus {worse}: {rows['difference'].mean():+.2f} points on average over the sizes."
+    if rows["p"].isna().all():
+        return f"{first} No test is possible: it needs at least two shuffles whose differences vary."
+    parts = []
+    for sign, word in ((1, "better"), (-1, "worse")):
+        sizes = significant[np.sign(significant["difference"]) == sign]["labels"].tolist()
+        if sizes:
+            parts.append(f"{word} at {', '.join(map(str, sizes))} labels")
+    conclusion = " and ".join(parts) if parts else "no significant difference at any size"
+    return f"{first} After Holm's correction: {conclusion}."
+
+
+def as_text(table: pd.DataFrame) -> str:
+    """Return Table 1 for a terminal."""
+    width = max(len(method) for _, method in table.index)
+    lines = [f"{'shuffle':<7}  {'model':<{width}}  " + "  ".join(f"{size:>5}" for size in table.columns)]
+    for first, shuffle, method, values in _blocks(table):
+        lines += [""] * first
+        lines.append(
+            f"{shuffle if first else '':<7}  {method:<{width}}  " + "  ".join(f"{_cell(value):>5}" for value in values)
+        )
+    return "\n".join(lines) + "\n"
+
+
+def as_markdown(table: pd.DataFrame) -> str:
+    """Return Table 1 in Markdown."""
+    head = f"| shuffle | model | {' | '.join(map(str, table.columns))} |\n|---|---|{'---|' * len(table.columns)}\n"
+    return head + "".join(
+        f"| {shuffle if first else ''} | {method} | {' | '.join(_cell(v) for v in values)} |\n"
+        for first, shuffle, method, values in _blocks(table)
+    )
+
+
+def as_latex(table: pd.DataFrame) -> str:
+    """Return Table 1 in LaTeX, in the paper's layout."""
+    lines = [r"\begin{tabular}{|l|l|" + "c " * len(table.columns) + "|}", r"\hline"]
+    lines.append(r"Shuffle \# & Model & " + " & ".join(map(str, table.columns)) + r" \\")
+    for first, shuffle, method, values in _blocks(table):
+        lines += [r"\hline"] * first
+        lines.append(f"{shuffle if first else ''} & {method} & {' & '.join(_cell(v) for v in values)} \\\\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def _blocks(table: pd.DataFrame) -> Iterable[tuple[bool, Any, str, list[float]]]:
+    previous: Any = None
+    for (shuffle, method), values in zip(table.index, table.to_numpy().tolist(), strict=True):
+        yield shuffle != previous, shuffle, method, values
+        previous = shuffle
+
+
+def _cell(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.2f}"

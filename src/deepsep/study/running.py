@@ -1,0 +1,279 @@
+"""Run an experiment: list its cells, skip the finished ones, and fit the others in parallel."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from deepsep.cluster.connection import address_of
+from deepsep.core.workers import end_with, without_interrupts
+from deepsep.errors import DataError, DeepSepError, missing_package
+from deepsep.study.cells import Cell, is_done, run_cell
+from deepsep.study.splits import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
+from deepsep.study.study_models import METHODS, changed_defaults, parameters
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TRIALS = 10  # fits for tuning
+STALE_AFTER = 24 * 3600  # seconds after which the unfinished folder of a killed run is removed
+
+# The ablation: settings that differ from the published ones. The published settings are the cell without a variant.
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
+    "without autoencoder": {"pretrain": None},
+    "without propensity epochs": {"propensity_epochs": 0},
+    "without label epochs": {"label_epochs": 0},
+    "all unlabelled rows in the TSVMs": {"n_unlabeled": None},
+    "without balancing": {"balance": False},
+    "softmax propensities": {"propensity": "softmax"},
+    "hard propensities": {"propensity": "hard"},
+    "defaults of deepsep": changed_defaults(),
+}
+ABLATION_SIZES = (35, 50, 125, 500)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table on disk, the plan for its rows, and all cells."""
+
+    table: Path
+    cells_folder: Path
+    plan: Plan
+    cells: tuple[Cell, ...]
+
+    @property
+    def pending(self) -> list[Cell]:
+        """The cells that are not finished."""
+        return [cell for cell in self.cells if not is_done(cell, self.cells_folder)]
+
+
+def prepare(
+    name: str,
+    frame: pd.DataFrame,
+    folder: Path,
+    *,
+    label: str = "label",
+    labels: Sequence[int] = SIZES,
+    shuffles: int = SHUFFLES,
+    methods: Sequence[str] = METHODS,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    trials: int = TRIALS,
+    validation: int = VALIDATION,
+    test_per_class: int = TEST_PER_CLASS,
+    ablation: bool = False,
+) -> Experiment:
+    """List the cells of an experiment, and write its table to where the workers read it.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table in the results.
+    frame : DataFrame
+        The features and the column ``label``. Rows without a label are left out.
+    folder : Path
+        Folder of the results.
+    labels, shuffles, methods
+        Sizes of the labelled sets, number of shuffles, and names from :func:`deepsep.methods`; "deepsep" and
+        "tsvm" have the published settings, "tsvm-250" 250 unlabelled rows and "linear-svm" none, "deepsep-defaults" the
+        defaults of this library.
+    settings : mapping, optional
+        Method → settings to change.
+    trials : int
+        Fits for tuning every method on the validation rows; 0: no tuning.
+    validation, test_per_class : int
+        Number of validation rows, and of test rows per class.
+    ablation : bool
+        Whether to add variants of DeepSep, at 35, 50, 125 and 500 labels.
+    """
+    if label not in frame:
+        raise DataError(f"the table has no column {label!r}; it has {', '.join(map(repr, frame.columns[:10]))}.")
+    frame = frame[frame[label].notna()].reset_index(drop=True)
+    frame[label] = frame[label].astype(str)
+    counts = np.unique(frame[label].to_numpy(dtype=str), return_counts=True)[1]
+    if len(counts) < 2:
+        raise DataError(f"the table has {len(counts)} classes in {label!r}; an experiment takes two or more.")
+    row_plan = plan(counts, sizes=labels, validation=validation, test_per_class=test_per_class)
+    path, digest = _write_table(name, frame, folder)
+    common: dict[str, Any] = {
+        "table": name,
+        "table_sha256": digest,
+        "label": label,
+        "largest": row_plan.sizes[-1],
+        "validation": row_plan.validation,
+        "test_per_class": row_plan.test_per_class,
+        "trials": trials,
+    }
+    given = {method: dict((settings or {}).get(method, {})) for method in (*methods, "deepsep")}
+    fits = {method: _configuration(method, given[method]) for method in methods}
+    cells = [
+        Cell(shuffle=shuffle, labels=size, **fits[method], **common)
+        for shuffle in range(shuffles)
+        for size in row_plan.sizes
+        for method in methods
+    ]
+    if ablation:
+        variants = {name: _configuration("deepsep", given["deepsep"] | dict(more)) for name, more in VARIANTS.items()}
+        cells += [
+            Cell(shuffle=shuffle, labels=size, variant=variant, **configuration, **common)
+            for shuffle in range(shuffles)
+            for size in row_plan.sizes
+            if size in ABLATION_SIZES
+            for variant, configuration in variants.items()
+        ]
+    cells.sort(key=lambda cell: (cell.shuffle, cell.labels))  # cells of the same rows together: they are encoded once
+    return Experiment(path, folder / "cells", row_plan, tuple(cells))
+
+
+def _configuration(method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {"method": method, "settings": dict(settings), "parameters": parameters(method, settings)}
+
+
+def run(
+    experiment: Experiment,
+    *,
+    jobs: int = 1,
+    engine: Literal["local", "ray"] = "local",
+    address: str | None = None,
+    on_cell: Callable[[], object] | None = None,
+) -> None:
+    """Fit every cell that is not finished.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The result of :func:`prepare`.
+    jobs : int
+        Number of processes on this machine.
+    engine, address
+        "ray" fits the cells on a Ray cluster, which must be able to reach the results folder under the same path.
+    on_cell : callable, optional
+        Called after each cell, for example to advance a progress bar.
+
+    Raises
+    ------
+    DeepSepError
+        If cells failed; all others are finished nevertheless.
+    """
+    _remove_stale(experiment.cells_folder)
+    pending = experiment.pending
+    fit = _on_ray(address) if engine == "ray" else _on_this_machine(jobs)
+    failures = []
+    for failure in fit((cell, experiment.table, experiment.cells_folder) for cell in pending):
+        if failure is not None:
+            failures.append(failure)
+        if on_cell is not None:
+            on_cell()
+    if failures:
+        raise DeepSepError(f"{len(failures)} of {len(pending)} cells failed. The first: {failures[0]}")
+
+
+Task = tuple[Cell, Path, Path]
+
+
+def attempt(cell: Cell, table: Path, folder: Path) -> str | None:
+    """Run a cell unless another run has finished it; return the error, if any, so that the other cells still run."""
+    if is_done(cell, folder):
+        return None
+    try:
+        run_cell(cell, table, folder)
+    except ImportError:
+        raise  # a package is missing: every other cell of the method would fail too
+    except Exception as error:
+        return f"{cell.method} at {cell.labels} labels, shuffle {cell.shuffle + 1}: {type(error).__name__}: {error}"
+    return None
+
+
+def _attempt_here(cell: Cell, table: Path, folder: Path, parent: int) -> str | None:
+    end_with(parent)
+    return attempt(cell, table, folder)
+
+
+def _on_this_machine(jobs: int) -> Callable[[Iterable[Task]], Iterator[str | None]]:
+    from joblib import Parallel, delayed, parallel_config
+
+    def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
+        # One thread per worker, so that results do not depend on the number of workers.
+        with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
+            with without_interrupts():
+                results = Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(
+                    delayed(_attempt_here)(*task, os.getpid()) for task in tasks
+                )
+            yield from results
+
+    return fit
+
+
+def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | None]]:
+    try:
+        ray: Any = import_module("ray")
+    except ModuleNotFoundError as error:
+        raise missing_package('the engine "ray"', "ray") from error
+
+    def fit(tasks: Iterable[Task]) -> Iterator[str | None]:
+        started_here = not ray.is_initialized()
+        if started_here:
+            one_thread = {"env_vars": {"OMP_NUM_THREADS": "1"}}
+            ray.init(address=address_of(address), runtime_env=one_thread, log_to_driver=False)
+        try:
+            remote = ray.remote(num_cpus=1)(attempt)
+            waiting = [remote.remote(*task) for task in tasks]
+            while waiting:
+                ready, waiting = ray.wait(waiting)
+                yield from ray.get(ready)
+        finally:
+            if started_here:
+                ray.shutdown()
+
+    return fit
+
+
+def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, str]:
+    """Write the table unless it is there, and return its path and the hash of its content."""
+    digest = table_digest(frame)
+    path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        frame.to_parquet(part, index=False)
+        part.replace(path)
+    return path.resolve(), digest
+
+
+def table_digest(frame: pd.DataFrame) -> str:
+    """Return a hash of names, kinds and values; that of the file would depend on the version of pandas."""
+    from pandas.util import hash_pandas_object
+
+    content = sha256()
+    for name, column in frame.items():
+        content.update(repr((name, _kind(column))).encode())
+        try:
+            content.update(hash_pandas_object(column, index=False).to_numpy().tobytes())
+        except TypeError:  # lists and the like
+            content.update(repr(column.tolist()).encode())
+    return content.hexdigest()
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    import pandas as pd
+
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return "category"
+    tests = {"boolean": pd.api.types.is_bool_dtype, "number": pd.api.types.is_numeric_dtype}
+    tests["date"] = pd.api.types.is_datetime64_any_dtype
+    return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove the unfinished folders of runs that were killed long ago."""
+    for left in folder.glob(".unfinished-*"):
+        if time.time() - left.stat().st_mtime > STALE_AFTER:
+            shutil.rmtree(left, ignore_errors=True)

@@ -1,0 +1,143 @@
+"""The models of the paper's Table 1: their names, and the fits that yield them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from deepsep.classifiers.catalogue import CATALOGUE, find_method, method
+from deepsep.classifiers.deep_separation.deepsep import DeepSep
+from deepsep.classifiers.tsvm.tsvm import TSVM
+from deepsep.core.probability import moving_averages
+from deepsep.evaluation.population import all_rounds
+
+Array = NDArray[Any]
+
+ALL_ROWS, FEW_ROWS = "TSVM (raw features, all rows)", "TSVM (raw features, 250 rows)"
+LINE = "linear SVM (raw features)"
+DEFAULTS, DEFAULTS_NAME = "deepsep-defaults", "DeepSep (defaults)"  # with the defaults of this library
+FIRST_EMBEDDING, INITIAL, LAST, ENSEMBLE = "TSVM (first embedding)", "Initial NN", "DeepSep-NN", "DeepSep-Ensemble"
+ORDER = (
+    *(find_method("lightgbm").title, find_method("lightgbm-few-labels").title),
+    *(LINE, FEW_ROWS, ALL_ROWS, FIRST_EMBEDDING),
+    *(find_method("mean-teacher").title, INITIAL, LAST, ENSEMBLE, DEFAULTS_NAME),
+)
+
+
+# The paper's TSVM. It does not say on how many unlabelled rows: the study has a row with all of them, and one with 250,
+# as in DeepSep.
+TSVM_AS_PUBLISHED: dict[str, Any] = {
+    "C": 0.1,
+    "C_star": None,
+    "s": 0.0,
+    "kernel": "linear",
+    "balance": True,
+    "priors": None,
+    "n_unlabeled": None,
+    "probability": "platt",
+    "algorithm": "cccp",
+    "max_iter": 1000,
+    "tol": 1e-6,
+}
+
+
+@dataclass(frozen=True)
+class StudyMethod:
+    """A row of the study that is a method of the catalogue with other settings."""
+
+    method: str
+    title: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Without unlabelled rows and balancing, the TSVM is the linear SVM from which it starts, one class against the rest.
+STUDY_METHODS: Mapping[str, StudyMethod] = {
+    "tsvm": StudyMethod("tsvm", ALL_ROWS, TSVM_AS_PUBLISHED),
+    "tsvm-250": StudyMethod("tsvm", FEW_ROWS, TSVM_AS_PUBLISHED | {"n_unlabeled": 250}),
+    "linear-svm": StudyMethod("tsvm", LINE, TSVM_AS_PUBLISHED | {"C_star": 0.0, "balance": False}),
+    DEFAULTS: StudyMethod("deepsep", DEFAULTS_NAME),
+}
+METHODS = (*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm")
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return names of models in the order of the paper's table; others follow alphabetically."""
+    ranks = {name: i for i, name in enumerate(ORDER)}
+    return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
+
+
+def build(name: str, **settings: Any) -> Any:
+    """Return an estimator: "deepsep" and "tsvm" with the published settings, every other method with its defaults.
+
+    Beside the names of the catalogue there are "tsvm-250", with 250 unlabelled rows as in DeepSep, "linear-svm", with
+    none, and "deepsep-defaults", with the defaults of this library.
+    """
+    if name in STUDY_METHODS:
+        settings = {**STUDY_METHODS[name].settings, **settings}
+    model = method(method_of(name), **settings)  # raises if there is no such setting
+    return DeepSep.as_published(**settings) if name == "deepsep" else model
+
+
+def method_of(name: str) -> str:
+    """Return the catalogue's name of a method of the study."""
+    return STUDY_METHODS[name].method if name in STUDY_METHODS else name
+
+
+def parameters(name: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return every parameter of a method as text."""
+    values = build(name, **settings).get_params()
+    return {key: repr(values[key]) for key in sorted(values) if not hasattr(values[key], "get_params")}
+
+
+def changed_defaults() -> dict[str, Any]:
+    """Return the defaults of DeepSep that differ from the published settings."""
+    defaults, published = DeepSep().get_params(), DeepSep.as_published().get_params()
+    return {name: value for name, value in defaults.items() if value != published[name]}
+
+
+def models_of(name: str, model: Any, X: Any, y: Array, X_test: Any) -> tuple[dict[str, Array], list[dict[str, Array]]]:
+    """Return the probabilities of every model that a fit yields, and those of DeepSep after every round.
+
+    Parameters
+    ----------
+    name : str
+        Name of the method.
+    model : estimator
+        Fitted.
+    X, y
+        The training rows and their class codes, -1 for unlabelled rows.
+    X_test
+        The rows to predict.
+    """
+    if name != "deepsep":
+        title = STUDY_METHODS[name].title if name in STUDY_METHODS else find_method(name).title
+        return {title: model.predict_proba(X_test)}, []
+    networks = all_rounds(model, X_test)
+    averages = moving_averages(networks, model.decay)
+    models = {
+        FIRST_EMBEDDING: _first_tsvm(model, X, y, X_test),
+        INITIAL: networks[0],
+        LAST: networks[-1],
+        ENSEMBLE: model.predict_proba(X_test),
+    }
+    return models, [{"network": p, "average": q} for p, q in zip(networks, averages, strict=True)]
+
+
+def _first_tsvm(model: DeepSep, X: Any, y: Array, X_test: Any) -> Array:
+    """Return the probabilities of TSVMs in the embedding of the initial network, with DeepSep's own settings."""
+    tsvm = TSVM(
+        C=model.C,
+        C_star=model.C_star,
+        s=model.s,
+        algorithm=model.algorithm,
+        balance=bool(model.balance),
+        priors=model.priors,
+        n_unlabeled=model.n_unlabeled,
+        random_state=model.random_state,
+    )
+    tsvm.fit(model.round_embedding(X, 0), y)
+    p: Array = tsvm.predict_proba(model.round_embedding(X_test, 0))
+    return p

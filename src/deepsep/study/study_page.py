@@ -1,0 +1,194 @@
+"""The page of an experiment in Markdown: its set-up, results, tests and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deepsep.study.cells import Cell
+from deepsep.study.results import as_markdown, published_averages
+from deepsep.study.splits import Plan
+from deepsep.study.study_models import in_order
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """The results of the finished cells of an experiment.
+
+    Attributes
+    ----------
+    results : DataFrame
+        One row per model, size and shuffle; the content of ``table.csv``.
+    table_1 : DataFrame
+        Accuracies in %, one block per shuffle, averages last.
+    claims : DataFrame
+        Paired t-tests over the shuffles.
+    sentences : list of str
+        The tests in words.
+    ablation : DataFrame
+        Accuracy of DeepSep's variants; empty without an ablation.
+    rounds : DataFrame
+        Accuracy after every round of DeepSep.
+    seconds : DataFrame
+        Seconds per fit by method: mean, slowest and total.
+    """
+
+    results: pd.DataFrame
+    table_1: pd.DataFrame
+    claims: pd.DataFrame
+    sentences: list[str]
+    ablation: pd.DataFrame
+    rounds: pd.DataFrame
+    seconds: pd.DataFrame
+
+
+def page(
+    study: StudyResults, plan: Plan, cells: Sequence[Cell], missing: int, about: str, command: str, published: bool
+) -> str:
+    """Return the page in Markdown.
+
+    Parameters
+    ----------
+    study : StudyResults
+        The results.
+    plan, cells, missing
+        The plan for the rows, all cells, and how many of them are not finished.
+    about, command : str
+        Description of the table, and the command that was run; either may be empty.
+    published : bool
+        Whether to show the paper's averages beside ours.
+    """
+    shuffles, trials = len({cell.shuffle for cell in cells}), cells[0].trials
+    shared = float(study.results["shared_test_rows"].mean())
+    models = study.results[study.results["method"].isin(study.table_1.index.unique("method"))]
+    lines = [f"# The experiment on {cells[0].table}", ""]
+    lines += [about.strip(), ""] if about else []
+    lines += ["Made with:", "", f"    {command}", ""] if command else []
+    lines += [
+        f"{shuffles} shuffles; {plan.validation} validation rows; {plan.test_per_class} test rows per class, which "
+        f"are also the unlabelled rows. {_tuning(trials)}",
+        "",
+        *(f"- {notice}" for notice in plan.notices),
+    ]
+    if missing:
+        lines += ["", f"**{missing} of {len(cells)} fits are not finished.** Run the same command again to continue."]
+    lines += ["", "## Accuracy", "", spread_table(models, "accuracy"), ""]
+    lines += ["In %, mean ± standard deviation over the shuffles.", ""]
+    if published:
+        lines += ["The paper's averages, on its own data, which is not public:", "", published_table(study), ""]
+    lines += ["![Accuracy against labels](figure4.svg)", ""]
+    lines += ["![Accuracy per round](figure5.svg)", ""] if len(study.rounds) else []
+    lines += ["## Differences between models", "", *(f"- {sentence}" for sentence in study.sentences), ""]
+    lines += [claims_table(study.claims) if len(study.claims) else "There is no pair of models to compare.", ""]
+    if len(study.ablation):
+        lines += ["## Ablation", "", ablation_table(study.ablation), ""]
+    lines += ["## Calibration error", "", spread_table(models, "ece"), ""]
+    lines += ["In %: the average gap between the probability of the predicted class and how often it is right.", ""]
+    lines += ["## Time", "", _markdown(study.seconds, "Seconds per fit, without the encoding of the table."), ""]
+    lines += ["## Limits", "", *(f"- {text}" for text in caveats(plan.validation, trials, shared)), ""]
+    return "\n".join([*lines, "## Every shuffle", "", as_markdown(study.table_1)])
+
+
+def caveats(validation: int, trials: int, shared: float) -> list[str]:
+    """Return the limits that apply to every such study; two shuffles share this part of their test rows."""
+    further = f"{validation} further labels: at 35 labels a tuned method has seen {35 + validation}."
+    return [
+        f"Tuning uses {further}" if trials else f"Nothing is tuned here. Tuning would use {further}",
+        "Labels and test rows are both balanced over the classes. The balancing target of the TSVMs is therefore "
+        "exactly right here; in a population whose class shares differ from those of the labels it would not be.",
+        f"The shuffles are drawn from one table: two of them share about {100 * shared:.0f} % of their test rows, "
+        "so the p-values of the paired t-test are optimistic. The corrected resampled t-test allows for this. With "
+        "five shuffles a rank test could not go below .0625 at all.",
+    ]
+
+
+def spread_table(results: pd.DataFrame, column: str) -> str:
+    """Return the mean of a column and its standard deviation over the shuffles: a row per model, a column per size."""
+    both = results.groupby(["method", "labels"])[column].agg(["mean", "std"]) * 100
+
+    def cell(name: str, size: int) -> str:
+        if (name, size) not in both.index:
+            return "–"
+        mean, deviation = both.loc[(name, size)]
+        if mean != mean:
+            return "–"
+        return f"{mean:.2f}" + ("" if deviation != deviation else f" ± {deviation:.1f}")
+
+    return _grid("model", in_order(results["method"].unique()), sorted(results["labels"].unique()), cell)
+
+
+def published_table(study: StudyResults) -> str:
+    """Return the paper's averages for the sizes at hand, in Markdown."""
+    averages = published_averages(study.table_1.columns.tolist())
+    return _markdown(averages.rename_axis("model").reset_index(), "")
+
+
+def claims_table(claims: pd.DataFrame) -> str:
+    """Return the tests in Markdown, one row per claim, one column per size.
+
+    Without the corrected resampled t-test, which needs the share of test rows that shuffles have in common, there is
+    one p-value in the brackets.
+    """
+    rows = claims.set_index(["claim", "labels"])
+
+    def cell(claim: str, size: int) -> str:
+        if (claim, size) not in rows.index:
+            return "–"
+        row = rows.loc[(claim, size)]
+        if row["p_holm"] != row["p_holm"]:
+            return f"{row['difference']:+.2f}"
+        mark = "**" if row["p_holm"] < 0.05 else ""
+        ps = [f"{row[p]:.3f}" for p in ("p_holm", "p_corrected_holm") if row[p] == row[p]]
+        return f"{mark}{row['difference']:+.2f}{mark} ({', '.join(ps)})"
+
+    grid = _grid("", list(claims["claim"].unique()), sorted(claims["labels"].unique()), cell)
+    return (
+        f"{grid}\n\nDifference in points; in brackets Holm's p over the sizes by the paired t-test, bold where it is "
+        "below .05, and by the corrected resampled t-test (Nadeau and Bengio 2003), which allows for the test rows "
+        "that the shuffles share. `claims.csv` has effect sizes and p-values without Holm's correction."
+    )
+
+
+def ablation_table(ablation: pd.DataFrame) -> str:
+    """Return the ablation in Markdown, one row per variant, one column per size."""
+    rows = ablation.set_index(["what", "labels"])
+
+    def cell(variant: str, size: int) -> str:
+        if (variant, size) not in rows.index:
+            return "–"
+        row = rows.loc[(variant, size)]
+        no_spread = row["sd"] != row["sd"] or not (row["sd"] or row["difference"])
+        return f"{row['accuracy']:.2f}" + ("" if no_spread else f" ({row['difference']:+.2f} ± {row['sd']:.2f})")
+
+    grid = _grid("DeepSep", list(ablation["what"].unique()), sorted(ablation["labels"].unique()), cell)
+    return (
+        f"{grid}\n\nAccuracy in % at each number of labels; in brackets the difference from the published settings in "
+        "points, with its standard deviation over the shuffles."
+    )
+
+
+def _grid(corner: str, down: Sequence[str], across: Sequence[int], cell: Callable[[str, int], str]) -> str:
+    lines = [f"| {corner} | {' | '.join(map(str, across))} |", f"|{'---|' * (len(across) + 1)}"]
+    lines += [f"| {name} | {' | '.join(cell(name, size) for size in across)} |" for name in down]
+    return "\n".join(lines)
+
+
+def _tuning(trials: int) -> str:
+    if trials:
+        return f"Every method is tuned with {trials} fits on the validation rows."
+    return "Nothing is tuned; the validation rows are not used."
+
+
+def _markdown(frame: pd.DataFrame, note: str) -> str:
+    names = [str(name) for name in frame.columns]
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    lines += [f"| {' | '.join(map(_format, row))} |" for row in frame.itertuples(index=False)]
+    return "\n".join([*lines, *(["", note] if note else [])])
+
+
+def _format(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,84 @@
+"""Tune a method on the validation rows, with the same number of fits for every method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.catalogue import Range, find_method
+from deepsep.errors import missing_package
+from deepsep.evaluation.metrics import log_loss
+from deepsep.study.study_models import build, method_of
+
+Array = NDArray[Any]
+
+TIE_BREAK = 1e-4  # weight of the log loss beside accuracy: it decides between equally accurate settings
+
+
+def is_installed() -> bool:
+    """Return whether Optuna, which does the tuning, is installed."""
+    return find_spec("optuna") is not None
+
+
+def tune(
+    name: str,
+    settings: Mapping[str, Any],
+    X: Any,
+    y: Array,
+    validation: tuple[Any, Array],
+    *,
+    trials: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Return the settings that are most accurate on the validation rows; the first trial is the method's defaults.
+
+    Parameters
+    ----------
+    name, settings
+        The method, and settings that are fixed.
+    X, y
+        The training rows and their class codes, -1 for unlabelled rows.
+    validation : (X, y)
+        The validation rows and their classes.
+    trials, seed : int
+        Number of fits, and the seed of the search and of each fit.
+    """
+    if not is_installed():
+        raise missing_package("tuning", "optuna")
+    optuna: Any = import_module("optuna")
+    record = find_method(method_of(name))
+    defaults = build(name, **settings).get_params()
+    inner = "estimator__" if record.classifier else ""  # a supervised method wraps the classifier to tune
+    ranges = {f"{inner}{setting}": r for setting, r in record.tuning.items() if setting not in settings}
+    if not ranges:
+        return {}
+
+    def value(trial: Any, setting: str, r: Range) -> Any:
+        if r.whole:
+            return trial.suggest_int(setting, int(r.low), int(r.high), log=r.log)
+        return trial.suggest_float(setting, r.low, r.high, log=r.log)
+
+    def objective(trial: Any) -> float:
+        changes = {setting: value(trial, setting, r) for setting, r in ranges.items()}
+        model = build(name, random_state=seed, **settings).set_params(**changes)
+        p = model.fit(X, y).predict_proba(validation[0])
+        return float((p.argmax(axis=1) == validation[1]).mean() - TIE_BREAK * log_loss(p, validation[1]))
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    study.enqueue_trial({setting: _inside(defaults[setting], r) for setting, r in ranges.items()})
+    study.optimize(objective, n_trials=trials)
+    return {setting.partition("__")[2] or setting: best for setting, best in study.best_params.items()}
+
+
+def _inside(value: Any, r: Range) -> float | int:
+    """Return a default clipped to its range; the middle of the range for a default that is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        value = np.sqrt(r.low * r.high) if r.log else (r.low + r.high) / 2
+    clipped = min(max(float(value), r.low), r.high)
+    return round(clipped) if r.whole else clipped

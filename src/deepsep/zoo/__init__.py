@@ -1,0 +1,1 @@
+"""Every other system that the paper names, by families."""

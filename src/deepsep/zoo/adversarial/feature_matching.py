@@ -1,0 +1,248 @@
+"""Adversarial networks that tell real rows of the classes from made-up ones: feature matching, and its complement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.adversarial.generative_adversarial import (
+    GenerativeAdversarial,
+    entropy,
+    made_loss,
+    made_scores,
+    mean_distance,
+    pull_away,
+    real_loss,
+    real_rows,
+    undisturbed,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch
+
+CENTRES = 500  # rows that a density is made of, at most
+
+
+@settings
+class FeatureMatchingGAN(GenerativeAdversarial):
+    r"""Feature-matching GAN: the classifier also tells real rows from made-up ones, whose mean features are real.
+
+    Beside the scores of the classes there is one of “made up”, which is always 0. With Z the sum of exp(score) over the
+    classes, a row is real with probability D(x) = Z / (Z + 1). The loss of the classifier is the cross-entropy of the
+    labelled rows, plus w / 2 times the means of -log D over unlabelled rows and of -log(1 - D) over made-up ones. The
+    generator makes rows of noise, and lowers the squared distance between the mean embeddings of its rows and of
+    unlabelled ones. Columns of two values, such as levels of categories, stay between the two.
+
+    To be real, a row must have a large score in some class; so scores become large where rows are, small where only the
+    generator is, and boundaries between classes tend to the latter.
+
+    Parameters
+    ----------
+    weight : float, default=1.0
+        w. 0: the average of a network trained on the labelled rows alone (batch norm still sees all).
+    latent : int, default=16
+        How many random numbers a row is made of.
+    noise : float, default=0.5
+        Standard deviation of the noise on the features, real or made up, when the classifier sees them.
+    decay : float, default=0.98
+        After step s the weights that predict keep :math:`\min(1 - 1 / s, \text{decay})` of themselves, and take the
+        rest from the classifier in training.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-2
+        Penalty on the squared weights of the classifier.
+    steps : int, default=1000
+        Steps of Adam, of each network.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step; made-up rows are as many as unlabelled ones.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the networks are trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Notes
+    -----
+    Batch norm sees made-up rows through the moments of real ones, as it sees rows to predict.
+
+    References
+    ----------
+    T. Salimans, I. Goodfellow, W. Zaremba, V. Cheung, A. Radford, X. Chen. Improved techniques for training GANs. NIPS
+    2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import FeatureMatchingGAN
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = FeatureMatchingGAN(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "feature-matching-gan"
+
+    weight: float = 1.0
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_weights("weight")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        network, X = self._begin(rows, rng)
+        encoder = network.module["encoder"]
+        generator = self._make_generator(rows, X, rng)
+        codes = torch.from_numpy(rows.codes).to(X.device)
+        self._prepare(rows, X, rng)
+
+        def classifier_loss(batch: Batch) -> Tensor:
+            scores = network.scores(self._disturb(X[batch.both]))
+            real = scores[-len(real_rows(batch)) :]
+            loss = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled]) + self._more_about_real(real)
+            if self.weight:
+                with torch.no_grad():
+                    made = self._disturb(generator(self._draw(batch)))
+                loss = loss + self.weight * (real_loss(real) + made_loss(made_scores(network, made))) / 2
+            return loss
+
+        def generator_loss(batch: Batch) -> Tensor:
+            made = generator(self._draw(batch))
+            with undisturbed(network.module):
+                features = encoder(made)
+                with torch.no_grad():
+                    goal = encoder(X[real_rows(batch)])
+            return mean_distance(features, goal) + self._more_about_made(made, features)
+
+        opponents = [(generator, generator_loss)] if self.weight else []
+        self._play(network, rows, X, classifier_loss, opponents, rng)
+
+    def _prepare(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator) -> None:
+        """Note what the further terms need."""
+
+    def _more_about_real(self, scores: Tensor) -> Tensor | float:
+        """Return a further term of the classifier's loss, of the scores of unlabelled rows."""
+        return 0.0
+
+    def _more_about_made(self, made: Tensor, features: Tensor) -> Tensor | float:
+        """Return a further term of the generator's loss, of its rows and their embedding."""
+        return 0.0
+
+
+@settings
+class ComplementGAN(FeatureMatchingGAN):
+    r"""Complement GAN, with a “bad” generator: made-up rows lie where real ones are few, and so do the boundaries.
+
+    As the feature-matching GAN, with three more terms. The generator's loss has the pull-away term, the mean squared
+    cosine between the embeddings of two of its rows, so that they are diverse; and, for rows that lie denser than a
+    threshold, the logarithm of by how much. The classifier's has the entropy of its predictions for unlabelled rows.
+
+    The density is a normal kernel on up to 500 rows, in their first ten principal components, with the bandwidth under
+    which rows are most likely if each is left out in turn. (The paper has an autoregressive network for images there.)
+    In many columns, or many levels of categories, such a density says little.
+
+    Parameters
+    ----------
+    weight : float, default=1.0
+        Of the loss of real and made-up rows, as in the feature-matching GAN.
+    entropy : float, default=0.1
+        Weight of the entropy of predictions.
+    spread : float, default=1.0
+        Weight of the pull-away term.
+    low_density : float, default=0.1
+        Weight of the density of made-up rows.
+    quantile : float, default=0.1
+        The threshold of the density is that below which this share of the rows lies.
+    latent : int, default=16
+        How many random numbers a row is made of.
+    noise : float, default=0.5
+        Standard deviation of the noise on the features, real or made up, when the classifier sees them.
+    decay : float, default=0.98
+        After step s the weights that predict keep :math:`\min(1 - 1 / s, \text{decay})` of themselves, and take the
+        rest from the classifier in training.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-2
+        Penalty on the squared weights of the classifier.
+    steps : int, default=1000
+        Steps of Adam, of each network.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step; made-up rows are as many as unlabelled ones.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the networks are trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    References
+    ----------
+    Z. Dai, Z. Yang, F. Yang, W. W. Cohen, R. Salakhutdinov. Good semi-supervised learning that requires a bad GAN. NIPS
+    2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import ComplementGAN
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = ComplementGAN(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "complement-gan"
+
+    entropy: float = 0.1
+    spread: float = 1.0
+    low_density: float = 0.1
+    quantile: float = 0.1
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_weights("entropy", "spread", "low_density")
+        require(self, "quantile", is_number(self.quantile) and 0 <= self.quantile <= 1, "a number from 0 to 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        super()._learn(rows, rng)
+        self._forget("_density", "_threshold")
+
+    def _prepare(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator) -> None:
+        import torch
+
+        from deepsep.zoo.adversarial.density import Density
+
+        present = np.flatnonzero(rows.weight > 0)
+        share = rows.weight[present] / rows.weight[present].sum()
+        drawn = present[rng.choice(len(present), min(len(present), CENTRES), replace=False, p=share)]
+        self._density = Density(X[torch.from_numpy(drawn).to(X.device)])
+        self._threshold = torch.quantile(self._density.left_out, self.quantile)
+
+    def _more_about_real(self, scores: Tensor) -> Tensor | float:
+        return self.entropy * entropy(scores) if self.entropy else 0.0
+
+    def _more_about_made(self, made: Tensor, features: Tensor) -> Tensor:
+        above = (self._density.log_density(made) - self._threshold).relu().mean()
+        return self.spread * pull_away(features) + self.low_density * above

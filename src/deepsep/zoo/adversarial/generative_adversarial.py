@@ -1,0 +1,192 @@
+"""Generative adversarial networks that classify: what the methods share, and the losses of made-up rows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deepsep import networks
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.network_method import NetworkMethod
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from deepsep.networks import Batch, TorchNetwork
+    from deepsep.zoo.adversarial.generators import Generator
+
+
+@settings
+class GenerativeAdversarial(NetworkMethod):
+    """A network that learns to classify while another one makes up rows.
+
+    Subclasses make both in ``_learn`` and let them ``_play``. Beside those of :class:`NetworkMethod` they have the
+    settings
+
+    latent
+        How many random numbers a row is made of.
+    noise
+        Standard deviation of the noise on the features, real or made up, in the classifier's steps.
+    decay
+        Predictions are those of the moving average of the classifier's weights, which keep so much of themselves in
+        each step.
+    """
+
+    latent: int = 16
+    steps: int = 1000
+    l2: float = 1e-2
+    noise: float = 0.5
+    decay: float = 0.98
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
+        require(self, "noise", is_number(self.noise) and self.noise >= 0, "a number of at least 0")
+        require(self, "decay", is_number(self.decay) and 0 <= self.decay < 1, "a number from 0 to below 1")
+
+    def _check_weights(self, *names: str) -> None:
+        for name in names:
+            require(self, name, is_number(getattr(self, name)) and getattr(self, name) >= 0, "a number of at least 0")
+
+    def _make_generator(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator, n_classes: int = 0) -> Generator:
+        """Return a new generator of rows like those that count."""
+        import torch
+
+        present = X[torch.from_numpy(np.flatnonzero(rows.weight > 0)).to(X.device)]
+        back = tuple(reversed(self.hidden))
+        from deepsep.zoo.adversarial.generators import Generator
+
+        return Generator(present, latent=self.latent, hidden=back, n_classes=n_classes, rng=rng)
+
+    def _draw(self, batch: Batch) -> Tensor:
+        """Return noise for as many rows as there are real ones to tell them from."""
+        import torch
+
+        n = max(len(real_rows(batch)), 2)  # batch norm needs two rows
+        return torch.randn(n, self.latent, device=batch.labelled.device)
+
+    def _disturb(self, x: Tensor) -> Tensor:
+        """Return rows with noise on their features."""
+        import torch
+
+        return x + self.noise * torch.randn_like(x)
+
+    def _play(
+        self,
+        network: TorchNetwork,
+        rows: TrainingRows,
+        X: Tensor,
+        loss_of: Callable[[Batch], Tensor],
+        opponents: Sequence[tuple[nn.Module, Callable[[Batch], Tensor]]],
+        rng: np.random.Generator,
+    ) -> None:
+        """Train the network and its opponents in turn, and keep the average of the network's weights.
+
+        In each step the network lowers its loss, then each opponent lowers its own; no one's step moves the weights of
+        another.
+        """
+        import torch
+
+        players = [
+            (list(module.parameters()), networks.adam([(p, 0.0) for p in module.parameters()], lr=self.learning_rate))
+            for module, _ in opponents
+        ]
+        average = copy.deepcopy(network)
+        average.module.requires_grad_(False).eval()
+        pairs = list(zip(average.module.parameters(), network.module.parameters(), strict=True))
+
+        def after_step(batch: Batch) -> None:
+            for (_, loss), (parameters, optimiser) in zip(opponents, players, strict=True):
+                optimiser.zero_grad()
+                with torch.enable_grad():
+                    torch.autograd.backward(loss(batch), inputs=parameters)
+                optimiser.step()
+            rate = torch.clamp(1 / (batch.step + 1), min=1 - self.decay)
+            for mean, latest in pairs:
+                mean.lerp_(latest, rate)
+            with _norms(average.module, train=True):
+                average.module["encoder"](X[batch.both])  # batch norm's moments are those of the averaged weights
+
+        self._train(network, rows, loss_of, rng, after_step=after_step)
+        self._keep(average.state())
+
+
+def real_rows(batch: Batch) -> Tensor:
+    """Return the unlabelled rows of a batch; where there are none, the labelled ones."""
+    return batch.unlabelled if len(batch.unlabelled) else batch.labelled
+
+
+def real_loss(scores: Tensor) -> Tensor:
+    """Return the mean of -log D(x), where D(x) = Z / (Z + 1) and Z is the sum of exp(scores) over the classes."""
+    from torch.nn.functional import softplus
+
+    return softplus(-scores.logsumexp(-1)).mean()
+
+
+def made_loss(scores: Tensor) -> Tensor:
+    """Return the mean of -log(1 - D(x))."""
+    from torch.nn.functional import softplus
+
+    return softplus(scores.logsumexp(-1)).mean()
+
+
+def entropy(scores: Tensor) -> Tensor:
+    """Return the mean entropy of the classes."""
+    log_p = scores.log_softmax(-1)
+    return -(log_p.exp() * log_p).sum(-1).mean()
+
+
+def mean_distance(features: Tensor, others: Tensor) -> Tensor:
+    """Return the squared distance between the means of two sets of rows."""
+    return (features.mean(0) - others.mean(0)).square().sum()
+
+
+def pull_away(features: Tensor) -> Tensor:
+    """Return the mean squared cosine between two different rows: 0 where all are orthogonal, 1 where all are alike."""
+    from torch.nn.functional import normalize
+
+    n = len(features)
+    unit = normalize(features, dim=-1)
+    return ((unit @ unit.T).square().sum() - unit.square().sum(-1).square().sum()) / (n * (n - 1))
+
+
+@contextmanager
+def _norms(module: nn.Module, *, train: bool) -> Iterator[None]:
+    """Let batch norm take moments of the batch, and note them, or else use the moments it has noted."""
+    from torch import nn
+
+    norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm1d)]
+    before = [norm.training for norm in norms]
+    for norm in norms:
+        norm.train(train)
+    try:
+        yield
+    finally:
+        for norm, mode in zip(norms, before, strict=True):
+            norm.train(mode)
+
+
+@contextmanager
+def undisturbed(module: nn.Module) -> Iterator[None]:
+    """Run the block without dropout, and with the moments that batch norm has noted."""
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train()
+
+
+def made_scores(network: TorchNetwork, x: Tensor) -> Tensor:
+    """Return the scores of made-up rows.
+
+    Batch norm sees them through the moments of real rows, as it will see rows to predict: a batch of made-up rows that
+    was normalised by itself would look like real ones, and a mixed one would change how real ones look.
+    """
+    with _norms(network.module, train=False):
+        return network.scores(x)

@@ -1,0 +1,173 @@
+"""Triple-GAN: a classifier and a generator that make pairs of a row and a class, and a judge of such pairs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.adversarial.generative_adversarial import GenerativeAdversarial, made_scores, real_rows, undisturbed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch
+
+    Pairs = tuple[Tensor, Tensor]  # p(y | x) and verdicts, both (rows, classes)
+
+
+@settings
+class TripleGAN(GenerativeAdversarial):
+    r"""Triple-GAN: pairs of a row and its predicted class, and of a class and a row made for it, should look labelled.
+
+    Three networks play. The judge D(x, y) learns to tell labelled rows with their classes from two kinds of other
+    pairs: unlabelled rows with the classes C that the classifier gives them, a share α, and rows that a generator made
+    for a class, G(z, y). The generator raises log D of its pairs. The loss of the classifier is the cross-entropy of
+    the labelled rows, plus β α times the mean over unlabelled rows of :math:`\sum_y C(y|x) \log(1 - D(x, y))`, plus,
+    after a warm-up, γ times the cross-entropy of made-up rows with the classes they were made for. The sum over
+    classes takes the place of a sampled class, here and in the judge's loss: it has the same mean and no variance.
+
+    At the judge's optimum D is p / (p + α p_C + (1 - α) p_G), with p of the labelled pairs, and both kinds of pairs are
+    drawn to p. A few labelled rows are not p: the judge knows them by heart, so noise and dropout are also its own.
+
+    Parameters
+    ----------
+    alpha : float, default=0.5
+        α.
+    adversarial : float, default=0.1
+        β. The paper has 1, which did worse with 35 to 125 labels: the judge has seen too few pairs.
+    pseudo : float, default=0.1
+        γ.
+    warm_up : float, default=0.25
+        Part of the steps without made-up rows in the classifier's loss.
+    latent : int, default=16
+        How many random numbers a row is made of.
+    noise : float, default=0.5
+        Standard deviation of the noise on the features, real or made up, when the classifier sees them.
+    decay : float, default=0.98
+        After step s the weights that predict keep :math:`\min(1 - 1 / s, \text{decay})` of themselves, and take the
+        rest from the classifier in training.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-2
+        Penalty on the squared weights of the classifier.
+    steps : int, default=1000
+        Steps of Adam, of each network.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step; made-up rows are as many as unlabelled ones.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the networks are trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Notes
+    -----
+    Made-up rows have the classes of the labelled rows, in their shares. With ``adversarial`` and ``pseudo`` both 0 it
+    is the average of a network trained on the labelled rows alone.
+
+    References
+    ----------
+    C. Li, K. Xu, J. Zhu, B. Zhang. Triple generative adversarial nets. NIPS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import TripleGAN
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = TripleGAN(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "triple-gan"
+
+    alpha: float = 0.5
+    adversarial: float = 0.1
+    pseudo: float = 0.1
+    warm_up: float = 0.25
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._check_weights("adversarial", "pseudo")
+        require(self, "alpha", is_number(self.alpha) and 0 < self.alpha < 1, "a number between 0 and 1")
+        require(self, "warm_up", is_number(self.warm_up) and 0 <= self.warm_up < 1, "a number from 0 to below 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        network, X = self._begin(rows, rng)
+        generator = self._make_generator(rows, X, rng, rows.n_classes)
+        d, c = X.shape[1], rows.n_classes
+        from deepsep.zoo.adversarial.generators import PairJudge
+
+        judge = PairJudge(d, c, hidden=tuple(self.hidden), dropout=self.dropout, rng=rng).to(X.device)
+        codes = torch.from_numpy(rows.codes).to(X.device)
+
+        certain = torch.eye(c, device=X.device)  # certain[y]: of class y without a doubt
+
+        def make(batch: Batch) -> tuple[Tensor, Tensor]:
+            noise, given = self._draw(batch), codes[batch.labelled]
+            y = given.repeat(-(-len(noise) // len(given)))[: len(noise)]
+            return generator(noise, y), y
+
+        def classifier_loss(batch: Batch) -> Tensor:
+            x = self._disturb(X[batch.both])
+            scores = network.scores(x)
+            loss = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            if self.adversarial:
+                real = slice(-len(real_rows(batch)), None)
+                with torch.no_grad():
+                    verdicts = judge(x[real])
+                loss = loss + self.adversarial * self.alpha * mean_log_fake(scores[real].softmax(-1), verdicts)
+            if self.pseudo:
+                with torch.no_grad():
+                    made, y = make(batch)
+                weight = self.pseudo * (batch.progress >= self.warm_up)
+                loss = loss + weight * cross_entropy(made_scores(network, self._disturb(made)), y)
+            return loss
+
+        def judge_loss(batch: Batch) -> Tensor:
+            given, real = batch.labelled, real_rows(batch)
+            with torch.no_grad(), undisturbed(network.module):
+                p = network.scores(X[real]).softmax(-1)
+                made, y = make(batch)
+            verdicts = judge(self._disturb(torch.cat([X[given], X[real], made])))
+            first, second, third = verdicts.split([len(given), len(real), len(made)])
+            return judge_loss_of((certain[codes[given]], first), (p, second), (certain[y], third), self.alpha)
+
+        def generator_loss(batch: Batch) -> Tensor:
+            made, y = make(batch)
+            return -mean_log_real(certain[y], judge(self._disturb(made)))
+
+        opponents = [(judge, judge_loss), (generator, generator_loss)] if self.adversarial or self.pseudo else []
+        self._play(network, rows, X, classifier_loss, opponents, rng)
+
+
+def judge_loss_of(labelled: Pairs, predicted: Pairs, made: Pairs, alpha: float) -> Tensor:
+    """Return the loss of the judge, to whom labelled pairs are real, and the others are not."""
+    return -mean_log_real(*labelled) - alpha * mean_log_fake(*predicted) - (1 - alpha) * mean_log_fake(*made)
+
+
+def mean_log_real(p: Tensor, verdicts: Tensor) -> Tensor:
+    """Return the mean over rows of the sum over classes of p(y | x) log D(x, y); D is the sigmoid of a verdict."""
+    from torch.nn.functional import logsigmoid
+
+    return (p * logsigmoid(verdicts)).sum(-1).mean()
+
+
+def mean_log_fake(p: Tensor, verdicts: Tensor) -> Tensor:
+    """Return the mean over rows of the sum over classes of p(y | x) log(1 - D(x, y))."""
+    return mean_log_real(p, -verdicts)

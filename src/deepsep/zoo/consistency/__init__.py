@@ -1,0 +1,1 @@
+"""Networks that agree with themselves under noise, or should be sure."""

@@ -1,0 +1,357 @@
+"""Networks that should say the same about a row however it is disturbed: Π-model, temporal ensembling, Mean Teacher."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.network_method import NetworkMethod
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch
+
+
+@settings
+class PiModel(NetworkMethod):
+    r"""Π-model: two disturbed passes of every row through one network should agree.
+
+    The loss is the cross-entropy of the labelled rows plus :math:`w(t) \lVert p - p' \rVert^2 / c`, the mean over all
+    rows, labelled or not, where p and p' are what the network says of a row under independent noise on its features
+    and independent dropout. The weight w(t) grows as :math:`\exp(-5 (1 - t)^2)`, t being the part of the ramp-up that
+    is over.
+
+    Parameters
+    ----------
+    consistency : float, default=10.0
+        The largest weight of the disagreement. 0: the labelled rows alone (batch norm still sees all).
+    noise : float, default=0.3
+        Standard deviation of the noise on the features, which themselves have deviation 1.
+    ramp_up : float, default=0.25
+        Part of the steps over which the weight grows; 0: it is there from the start.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Notes
+    -----
+    Both passes go through the network together, so batch norm sees each row twice; the gradient goes through both.
+
+    References
+    ----------
+    S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import PiModel
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = PiModel(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "pi-model"
+
+    consistency: float = 10.0
+    noise: float = 0.3
+    ramp_up: float = 0.25
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("consistency", "noise"):
+            value = getattr(self, name)
+            require(self, name, is_number(value) and value >= 0, "a number of at least 0")
+        require(self, "ramp_up", is_number(self.ramp_up) and 0 <= self.ramp_up <= 1, "a number from 0 to 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy, mse_loss
+
+        network, X = self._begin(rows, rng)
+        codes = torch.from_numpy(rows.codes).to(network.device)
+
+        def loss_of(batch: Batch) -> Tensor:
+            scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
+            first, second = torch.softmax(scores, -1).chunk(2)
+            supervised = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            return supervised + self._weight(batch) * mse_loss(first, second)
+
+        self._train(network, rows, loss_of, rng)
+        self._keep(network.state())
+
+    def _disturb(self, x: Tensor) -> Tensor:
+        """Return rows with noise on their features."""
+        import torch
+
+        return x + self.noise * torch.randn_like(x)
+
+    def _weight(self, batch: Batch) -> Tensor:
+        """Return the weight of the disagreement at this step."""
+        return self.consistency * ramp(batch.progress, self.ramp_up)
+
+
+@settings
+class TemporalEnsembling(PiModel):
+    r"""Temporal ensembling: predictions of a row should agree with the average of earlier ones.
+
+    As the Π-model with one pass: the other is replaced by the moving average of all earlier outputs for the row,
+    :math:`(1 - \alpha) \sum_{i \le k} \alpha^{k - i} p_i / (1 - \alpha^k)` after its k-th turn, which is less noisy
+    and costs no second pass, but is older. A row has no such target at its first turn, and disagrees with nothing.
+
+    Parameters
+    ----------
+    consistency : float, default=30.0
+        The largest weight of the disagreement. 0: the labelled rows alone (batch norm still sees all).
+    decay : float, default=0.6
+        α, from one turn of a row to its next.
+    noise : float, default=0.5
+        Standard deviation of the noise on the features, which themselves have deviation 1.
+    ramp_up : float, default=0.5
+        Part of the steps over which the weight grows; 0: it is there from the start.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Notes
+    -----
+    Needs memory for one probability vector a row, in single precision. A row that comes twice in one batch has one
+    turn.
+
+    References
+    ----------
+    S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import TemporalEnsembling
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = TemporalEnsembling(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "temporal-ensembling"
+
+    consistency: float = 30.0
+    decay: float = 0.6
+    noise: float = 0.5
+    ramp_up: float = 0.5
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_decay(self)
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        network, X = self._begin(rows, rng)
+        codes = torch.from_numpy(rows.codes).to(network.device)
+        past = PastOutputs(len(X), rows.n_classes, decay=self.decay, device=network.device)
+
+        def loss_of(batch: Batch) -> Tensor:
+            at = batch.both
+            scores = network.scores(self._disturb(X[at]))
+            p = torch.softmax(scores, -1)
+            goals, known = past.recall(at)
+            past.add(at, p.detach())
+            supervised = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            return supervised + self._weight(batch) * (known * (p - goals).square().mean(-1)).mean()
+
+        self._train(network, rows, loss_of, rng)
+        self._keep(network.state())
+
+
+@settings
+class MeanTeacher(PiModel):
+    r"""Mean Teacher: a network should agree with the moving average of its own weights.
+
+    The student is trained on the cross-entropy of the labelled rows plus :math:`w(t) \lVert p - q \rVert^2 / c`, the
+    mean over all rows, labelled or not. Here q is what the teacher says: the same network with the student's weights
+    averaged over the steps, under noise and dropout of its own. No gradient goes through the teacher, and the teacher
+    predicts. The weight w(t) grows as :math:`\exp(-5 (1 - t)^2)`, t being the part of the ramp-up that is over.
+
+    Parameters
+    ----------
+    consistency : float, default=30.0
+        The largest weight of the disagreement. 0: the average of a network trained on the labelled rows alone (batch
+        norm still sees all).
+    decay : float, default=0.98
+        α: after step s the teacher's weights keep :math:`\min(1 - 1 / s, \alpha)` of themselves, so that it is the
+        plain mean of the student's at first.
+    noise : float, default=0.5
+        Standard deviation of the noise on the features, which themselves have deviation 1.
+    ramp_up : float, default=0.5
+        Part of the steps over which the weight grows; 0: it is there from the start.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam.
+    learning_rate : float, default=2e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Notes
+    -----
+    Parameters are averaged, batch norm's running moments are not: the teacher's follow its own activations, since
+    those of the student are moments of other weights' activations, and would not fit the averaged ones.
+
+    References
+    ----------
+    A. Tarvainen, H. Valpola. Mean teachers are better role models: weight-averaged consistency targets improve
+    semi-supervised deep learning results. NIPS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import MeanTeacher
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = MeanTeacher(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "mean-teacher"
+
+    consistency: float = 30.0
+    decay: float = 0.98
+    noise: float = 0.5
+    ramp_up: float = 0.5
+    learning_rate: float = 2e-3
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_decay(self)
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy, mse_loss
+
+        student, X = self._begin(rows, rng)
+        teacher = copy.deepcopy(student)
+        teacher.module.requires_grad_(False).train()
+        codes = torch.from_numpy(rows.codes).to(student.device)
+        pairs = list(zip(teacher.module.parameters(), student.module.parameters(), strict=True))
+
+        def loss_of(batch: Batch) -> Tensor:
+            x = X[batch.both]
+            scores = student.scores(self._disturb(x))
+            goals = torch.softmax(teacher.scores(self._disturb(x)), -1)
+            supervised = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            return supervised + self._weight(batch) * mse_loss(torch.softmax(scores, -1), goals)
+
+        def after_step(batch: Batch) -> None:
+            # Of the first step, numbered 0, the teacher takes all.
+            rate = torch.clamp(1 / (batch.step + 1), min=1 - self.decay)
+            for mean, latest in pairs:
+                mean.lerp_(latest, rate)
+
+        self._train(student, rows, loss_of, rng, after_step=after_step)
+        self._keep(teacher.state())
+
+
+class PastOutputs:
+    """The moving average of each row's predictions, corrected for its start.
+
+    Parameters
+    ----------
+    n, n_classes : int
+        Shape of the averages.
+    decay : float
+        What an average keeps of itself at each turn of its row.
+    device : torch.device
+        Where they are.
+    """
+
+    def __init__(self, n: int, n_classes: int, *, decay: float, device: Any) -> None:
+        import torch
+
+        self._mean = torch.zeros((n, n_classes), device=device)
+        self._turns = torch.zeros(n, device=device)
+        self._decay = decay
+
+    def recall(self, at: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the averages of these rows, and 1 for each that has had a turn, else 0."""
+        return self._mean[at], (self._turns[at] > 0).float()
+
+    def add(self, at: Tensor, p: Tensor) -> None:
+        """Add the predictions of these rows; of a row that occurs twice, the first."""
+        import torch
+
+        twice = torch.tril(at[:, None] == at, diagonal=-1).any(1)
+        new = torch.where(twice, 0.0, 1.0)
+        self._turns.index_add_(0, at, new)
+        # With this rate the average is the closed form after every turn, with no division by 1 - decay^k left to do.
+        rate = new * (1 - self._decay) / (1 - self._decay ** self._turns[at])
+        self._mean.index_add_(0, at, rate[:, None] * (p - self._mean[at]))
+
+
+def ramp(progress: Tensor, ramp_up: float) -> Tensor:
+    """Return exp(-5 (1 - t)²), where t goes from 0 to 1 over the first ``ramp_up`` of the training and stays there."""
+    import torch
+
+    if ramp_up == 0:
+        return torch.ones_like(progress)
+    return torch.exp(-5 * (1 - torch.clamp(progress / ramp_up, max=1)).square())
+
+
+def _check_decay(model: Any) -> None:
+    require(model, "decay", is_number(model.decay) and 0 <= model.decay < 1, "a number from 0 to below 1")

@@ -1,0 +1,128 @@
+"""The ladder network: a classifier that must also be able to remove noise from every one of its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from deepsep import networks
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.network_method import NetworkMethod
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch
+
+
+@settings
+class LadderNetwork(NetworkMethod):
+    r"""The ladder network: a classifier that must also remove noise from each of its layers, on all rows.
+
+    Every row passes the encoder twice: clean, and with normal noise on the features and on every layer. From the
+    noisy pass comes the cross-entropy on the labelled rows. A decoder goes back from the noisy probabilities to the
+    features, and estimates each layer's clean values from the noisy ones beside it and from what comes from above;
+    its mean squared errors, times λ, are added. Predictions are those of the clean pass. Layers are normalised over
+    the batch before noise and tanh.
+
+    Parameters
+    ----------
+    noise : float, default=0.6
+        Standard deviation of the noise; features and layers have variance 1. The paper has 0.3 for images.
+    denoising : sequence of float, default=(10.0, 1.0)
+        λ of the features, of the first layer, and so on up to the classes; the last one given serves all layers from
+        there on. The paper has (1000, 10, 0.1) for images.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    l2 : float, default=1e-5
+        Penalty on the squared weights.
+    steps : int, default=1000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    References
+    ----------
+    A. Rasmus, H. Valpola, M. Honkala, M. Berglund, T. Raiko. Semi-supervised learning with ladder networks. NIPS 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import LadderNetwork
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = LadderNetwork(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    dropout: ClassVar[float] = 0.0  # type: ignore[misc]  # no setting here: noise on every layer takes its place
+    method_name = "ladder"
+
+    noise: float = 0.6
+    denoising: Sequence[float] = (10.0, 1.0)
+    l2: float = 1e-5
+    steps: int = 1000
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "noise", is_number(self.noise) and self.noise >= 0, "a number of at least 0")
+        weights = self.denoising if isinstance(self.denoising, Sequence) else ()
+        require(
+            self,
+            "denoising",
+            0 < len(weights) <= len(self.hidden) + 2 and all(is_number(value) and value >= 0 for value in weights),
+            f"up to {len(self.hidden) + 2} numbers of at least 0, such as (10.0, 1.0)",
+        )
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        device = torch.device(networks.choose_device(self.device))
+        X = self._scale(rows, device)
+        codes = torch.from_numpy(rows.codes).to(device)
+        from deepsep.zoo.consistency.ladder_network import Ladder, denoising_costs
+
+        ladder = Ladder(X.shape[1], rows.n_classes, hidden=tuple(self.hidden), rng=rng).to(device)
+
+        weights = [self.denoising[min(i, len(self.denoising) - 1)] for i in range(len(ladder.widths))]
+
+        def loss_of(batch: Batch) -> Tensor:
+            x = X[batch.both]
+            noise = [self.noise * torch.randn(len(x), m, device=device) for m in ladder.widths]
+            noisy, clean = ladder.encode(x, noise), ladder.encode(x)
+            loss = cross_entropy(noisy.scores[: len(batch.labelled)], codes[batch.labelled])
+            costs = denoising_costs(clean, ladder.decode(noisy))
+            return loss + sum(weight * cost for weight, cost in zip(weights, costs, strict=True))
+
+        networks.train_steps(
+            ladder,
+            loss_of,
+            decays=[(p, float(self.l2) if "weight" in name else 0.0) for name, p in ladder.named_parameters()],
+            labelled=rows.labelled,
+            unlabelled=rows.unlabelled,
+            steps=self.steps,
+            lr=self.learning_rate,
+            batch_size=self.batch_size,
+            unlabelled_batch=self.unlabeled_batch,
+            rng=rng,
+            device=device,
+            weight=rows.weight,
+            on_step=rows.context.on_step,
+        )
+        self._keep(ladder.state())

@@ -1,0 +1,180 @@
+"""Virtual adversarial training: a network that should not change its mind where it is easiest to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.network_method import NetworkMethod
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from deepsep.networks import Batch, TorchNetwork
+
+XI = 1e-2  # the step of the finite difference along which the worst direction is sought, per feature
+
+
+@settings
+class VirtualAdversarial(NetworkMethod):
+    r"""Virtual adversarial training: what the network says of a row should hold in the direction that changes it most.
+
+    The loss is the cross-entropy of the labelled rows plus :math:`\alpha \, \mathrm{KL}(p(x) \,\Vert\, p(x + r))`, the
+    mean over all rows, labelled or not, where r, of a given length, is the change of the features that moves the
+    network's prediction most. To second order that is the leading eigenvector of the divergence's Hessian, found by
+    power iteration: each iteration costs one more pass through the network and back. No gradient goes through p(x) or
+    r.
+
+    Predictions are compared without dropout, since two draws of it would differ more than r makes them differ, and the
+    passes for them leave batch norm's running moments alone.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Weight of the divergence. 0: the labelled rows alone (batch norm still sees all).
+    epsilon : float, default=0.1
+        Length of r for each feature: r is √d ε long, and features have deviation 1.
+    power_iterations : int, default=1
+        Iterations for the direction of r.
+    entropy : bool, default=False
+        Whether the mean entropy of all rows is added to the loss, as in the best variant of the paper.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    References
+    ----------
+    T. Miyato, S. Maeda, M. Koyama, S. Ishii. Virtual adversarial training: a regularization method for supervised and
+    semi-supervised learning. IEEE PAMI 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import VirtualAdversarial
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = VirtualAdversarial(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "virtual-adversarial"
+
+    alpha: float = 1.0
+    epsilon: float = 0.1
+    power_iterations: int = 1
+    entropy: bool = False
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "alpha", is_number(self.alpha) and self.alpha >= 0, "a number of at least 0")
+        require(self, "epsilon", is_number(self.epsilon) and self.epsilon > 0, "a positive number")
+        require(self, "power_iterations", is_integer(self.power_iterations, 1), "an integer of at least 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        network, X = self._begin(rows, rng)
+        codes = torch.from_numpy(rows.codes).to(network.device)
+
+        def loss_of(batch: Batch) -> Tensor:
+            x = X[batch.both]
+            scores = network.scores(x)
+            loss = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            if self.alpha:
+                with _undisturbed(network.module):
+                    loss = loss + self.alpha * self._divergence(network, x)
+            if self.entropy:
+                log_p = torch.log_softmax(scores, -1)
+                loss = loss - (log_p.exp() * log_p).sum(-1).mean()
+            return loss
+
+        self._train(network, rows, loss_of, rng)
+        self._keep(network.state())
+
+    def _divergence(self, network: TorchNetwork, x: Tensor) -> Tensor:
+        """Return the mean divergence at distance √d ε, in the worst direction."""
+        import torch
+
+        with torch.no_grad():
+            log_p = torch.log_softmax(network.scores(x), -1)
+        direction = worst_direction(network.scores, x, log_p, torch.randn_like(x), self.power_iterations)
+        return divergence(log_p, network.scores(x + self.epsilon * x.shape[1] ** 0.5 * direction))
+
+
+def worst_direction(
+    scores: Callable[[Tensor], Tensor], x: Tensor, log_p: Tensor, start: Tensor, iterations: int
+) -> Tensor:
+    """Return for each row the direction, of length 1, in which its distribution changes most, by power iteration.
+
+    The gradient of the divergence a little away from x, where it is 0 with slope 0, is its Hessian times the way there.
+    """
+    import torch
+
+    direction = unit(start)
+    for _ in range(iterations):
+        direction = direction.detach().requires_grad_()
+        value = divergence(log_p, scores(x + XI * x.shape[1] ** 0.5 * direction))
+        direction = unit(torch.autograd.grad(value, direction)[0])
+    return direction.detach()
+
+
+def divergence(log_p: Tensor, scores: Tensor) -> Tensor:
+    """Return the mean of KL(p || q) over rows; q is the softmax of the scores."""
+    import torch
+
+    each: Tensor = (log_p.exp() * (log_p - torch.log_softmax(scores, -1))).sum(-1)
+    return each.mean()
+
+
+def unit(rows: Tensor) -> Tensor:
+    """Return rows of length 1; a row of zeros stays one."""
+    largest = rows.abs().amax(-1, keepdim=True)
+    rows = rows / largest.clamp_min(1e-30)  # squares of small slopes would be 0
+    length: Tensor = rows.norm(dim=-1, keepdim=True)
+    return rows / length.clamp_min(1e-12)
+
+
+@contextmanager
+def _undisturbed(module: nn.Module) -> Iterator[None]:
+    """Run the block without dropout, and without a trace in batch norm's running moments."""
+    from torch import nn
+
+    dropouts = [part for part in module.modules() if isinstance(part, nn.Dropout)]
+    norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm1d)]
+    momenta = [norm.momentum for norm in norms]
+    for dropout in dropouts:
+        dropout.eval()
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for dropout in dropouts:
+            dropout.train()
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum

@@ -1,0 +1,226 @@
+"""Variational autoencoders M1 and M2: a model of how rows come about, of which the labels are a part or follow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.network_method import NetworkMethod
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch
+
+
+@settings
+class VariationalM1(NetworkMethod):
+    r"""M1: a variational autoencoder describes every row by a few numbers z, and a classifier learns from these.
+
+    Labels have no part in z: the autoencoder raises :math:`E_{q(z|x)} \log p(x|z) - KL(q(z|x) \| p(z))`, a bound on
+    the log-likelihood, over all rows. The decoder is normal, with a mean given by a network and a variance for each
+    feature. The classifier is a multinomial logistic regression on the mean of q(z|x). (The paper has a transductive
+    SVM there, on samples of z; means make predictions certain.) It helps where what tells rows apart is also what
+    tells classes apart, and hurts where that is a detail of x.
+
+    Parameters
+    ----------
+    latent : int, default=16
+        How many numbers z has.
+    C : float, default=1.0
+        Inverse strength of the logistic regression's penalty, as in scikit-learn.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.0
+        Dropout rate.
+    l2 : float, default=1e-5
+        Penalty on the squared weights.
+    steps : int, default=1000
+        Steps of Adam. Three times as many lowered the accuracy on average.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    References
+    ----------
+    D. P. Kingma, D. J. Rezende, S. Mohamed, M. Welling. Semi-supervised learning with deep generative models.
+    NIPS 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import VariationalM1
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = VariationalM1(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "vae-m1"
+
+    latent: int = 16
+    C: float = 1.0
+    dropout: float = 0.0
+    l2: float = 1e-5
+    steps: int = 1000
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
+        require(self, "C", is_number(self.C) and self.C > 0, "a positive number")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+
+        network, X = self._begin(rows, rng)
+        encoder = network.module["encoder"]
+        back = tuple(reversed(self.hidden))
+        from deepsep.zoo.generative.variational import VAE
+
+        vae = VAE(self.hidden[-1], X.shape[1], latent=self.latent, hidden=back, rng=rng).to(network.device)
+        share = _share_of_labelled(rows)
+
+        def loss_of(batch: Batch) -> Tensor:
+            x = X[batch.both]
+            bound = vae.bound(x, encoder(x), torch.randn(len(x), self.latent, device=x.device))
+            return -mean_over_rows(bound, len(batch.labelled), share)
+
+        self._train(network, rows, loss_of, rng, beside=vae)
+        means = network.embed(X[torch.from_numpy(rows.labelled)])
+        W, b = (p.detach().cpu().numpy() for p in (vae.posterior.mean.weight, vae.posterior.mean.bias))
+        model = LogisticRegression(C=self.C, max_iter=1000)
+        model.fit(means @ W.T + b, rows.codes[rows.labelled], rows.weight[rows.labelled])
+        # Two linear maps in a row, the mean of z and the classifier, are one: the head of an ordinary network.
+        coef, intercept = model.coef_, model.intercept_
+        if rows.n_classes == 2:
+            coef, intercept = np.vstack([-coef, coef]) / 2, np.concatenate([-intercept, intercept]) / 2
+        self._keep(
+            {
+                **network.state(),
+                "head.weight": (coef @ W).astype(np.float32),
+                "head.bias": (coef @ b + intercept).astype(np.float32),
+            }
+        )
+
+
+@settings
+class VariationalM2(NetworkMethod):
+    r"""M2: a variational autoencoder in which the class is one of the causes of a row.
+
+    A row comes from its class y and from z, by p(x | y, z); q(z | x, y) guesses z, and the network q(y | x) the class.
+    With :math:`L(x, y) = E_{q(z|x,y)} \log p(x|y,z) + \log p(y) - KL(q(z|x,y) \| p(z))`, a bound on
+    :math:`\log p(x, y)`, the loss is the mean over all rows of
+
+    - :math:`-L(x, y)` for a labelled row,
+    - :math:`-\sum_y q(y|x) L(x, y) - H(q(y|x))` for an unlabelled one,
+
+    plus α times the mean of :math:`-\log q(y|x)` over the labelled rows. All classes are equally likely a priori.
+    Predictions are q(y | x), the network of :class:`deepsep.DeepSep`. A step costs as much as there are classes.
+
+    Parameters
+    ----------
+    alpha : float, default=10.0
+        α. The bound of a row is a sum over its features: with a small α the classes become whatever describes the
+        rows best. The paper has 0.1.
+    latent : int, default=16
+        How many numbers z has.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-5
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 64
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    References
+    ----------
+    D. P. Kingma, D. J. Rezende, S. Mohamed, M. Welling. Semi-supervised learning with deep generative models.
+    NIPS 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import VariationalM2
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = VariationalM2(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "vae-m2"
+
+    alpha: float = 10.0
+    latent: int = 16
+    l2: float = 1e-5
+    unlabeled_batch: int = 64
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "alpha", is_number(self.alpha) and self.alpha > 0, "a positive number")
+        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+
+        network, X = self._begin(rows, rng)
+        from deepsep.zoo.generative.variational import ConditionalVAE, marginal_bound
+
+        vae = ConditionalVAE(X.shape[1], rows.n_classes, latent=self.latent, hidden=tuple(self.hidden), rng=rng).to(
+            network.device
+        )
+        codes = torch.from_numpy(rows.codes).to(network.device)
+        share = _share_of_labelled(rows)
+        log_prior = -np.log(rows.n_classes)
+
+        def loss_of(batch: Batch) -> Tensor:
+            b = len(batch.labelled)
+            x, y = X[batch.both], codes[batch.labelled].unsqueeze(1)
+            log_q = torch.log_softmax(network.scores(x), -1)
+            noise = torch.randn(len(x), rows.n_classes, self.latent, device=x.device)
+            bounds = vae.bound(x, noise) + log_prior
+            known = bounds[:b].gather(1, y).squeeze(1)
+            bound = torch.cat([known, marginal_bound(log_q[b:], bounds[b:])])
+            return -mean_over_rows(bound, b, share) - self.alpha * log_q[:b].gather(1, y).mean()
+
+        self._train(network, rows, loss_of, rng, beside=vae)
+        self._keep(network.state())
+
+
+def _share_of_labelled(rows: TrainingRows) -> float:
+    """Return the share of the labelled rows in the weight of all."""
+    return float(rows.weight[rows.labelled].sum() / rows.weight.sum())
+
+
+def mean_over_rows(values: Tensor, n_labelled: int, share: float) -> Tensor:
+    """Return the mean over all rows as a batch knows it, in which labelled rows come more often than their share."""
+    mean = share * values[:n_labelled].mean()
+    return mean + (1 - share) * values[n_labelled:].mean() if len(values) > n_labelled else mean

@@ -1,0 +1,1 @@
+"""Methods on a graph of nearest neighbours."""

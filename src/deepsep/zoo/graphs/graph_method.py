@@ -1,0 +1,82 @@
+"""A graph of nearest neighbours under a method that labels its nodes: what the transductive methods share."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from deepsep.classifiers.base import UnweightedClassifier
+from deepsep.core.arrays import checked_array
+from deepsep.core.checks import is_integer, require
+from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
+
+Array = NDArray[Any]
+
+CHUNK = 16_384  # new rows at a time
+
+
+class GraphMethod(UnweightedClassifier):
+    """A method that labels the nodes of a graph.
+
+    Rows are nodes, and each is connected to its nearest others: a_ij = exp(−d²_ij / σ²_i), where σ_i is the distance
+    from row i to the farthest of its neighbours, and w_ij = max(a_ij, a_ji). So weights lie between 1/e and 1 in
+    dense regions and in thin ones, and no edge vanishes.
+
+    Subclasses label the nodes of ``_graph(rows)`` in ``_learn`` and return their class distributions. A new row has
+    the average of those of its neighbours among the training rows, weighted by a_ij.
+
+    Their constructors have the settings named here:
+
+    n_neighbors
+        Neighbours of a row.
+    standardize, random_state
+        As in :class:`deepsep.DeepSep`.
+    """
+
+    labels_its_rows_apart = True  # by their own node, new rows by their neighbours
+
+    n_neighbors: int
+    standardize: bool
+    _saved_values: ClassVar[dict[str, type]] = {}  # learned attributes that a saved model holds, beside the graph
+
+    def _check_parameters(self) -> None:
+        require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")
+
+    def _graph(self, rows: TrainingRows) -> sparse.csr_array:
+        """Return the affinities of the training rows, and keep what prediction needs."""
+        d = rows.X.shape[1]
+        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
+        self._rows, self._k = self._scaling.apply(rows.X), int(self.n_neighbors)
+        distance, index = neighbours(self._rows, self._k)
+        return connect(index, _affinity(distance))
+
+    def _probabilities(self, X: Array) -> Array:
+        P = np.empty((len(X), len(self.classes_)))
+        n = len(self._rows)
+        for start in range(0, len(X), CHUNK):
+            distance, index = neighbours(self._scaling.apply(X[start : start + CHUNK]), self._k, self._rows)
+            affinity = _affinity(distance)
+            affinity /= affinity.sum(axis=1, keepdims=True)
+            b, k = index.shape
+            A = sparse.csr_array((affinity.ravel(), index.ravel(), np.arange(0, b * k + 1, k)), shape=(b, n))
+            P[start : start + b] = A @ self.label_distributions_
+        return np.asarray(P / P.sum(axis=1, keepdims=True))  # 1 to the last digit
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        values = {name: getattr(self, name) for name in self._saved_values}
+        return {"k": self._k, **values}, {"rows": self._rows, **vars(self._scaling)}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        d = self.n_features_in_
+        self._scaling, self._k = Scaling.from_arrays(arrays, d), int(state["k"])
+        self._rows = checked_array(arrays, "rows", (len(self.transduction_), d), "f")
+        self.__dict__.update({name: kind(state[name]) for name, kind in self._saved_values.items()})
+
+
+def _affinity(distance: Array) -> Array:
+    return np.asarray(np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))

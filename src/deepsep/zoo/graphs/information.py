@@ -1,0 +1,168 @@
+"""Information regularisation: in each neighbourhood, rows should tell little about their labels."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import xlogy
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.graphs.graph import distributions, one_hot
+from deepsep.zoo.graphs.graph_method import GraphMethod
+
+Array = NDArray[Any]
+
+LEAST = 1e-300  # a probability whose logarithm is taken
+
+
+@settings
+class InformationRegularization(GraphMethod):
+    r"""Information regularisation: labels within a region should not depend on where in it a row is.
+
+    The regions are the neighbourhoods of the rows: a row and the rows that it is connected to, in proportion to the
+    weights of the graph. The distributions p_i of all rows minimise
+
+    .. math:: \sum_{i \in \ell} -\log p_i(y_i) + \lambda \sum_R I_R, \qquad
+        I_R = \sum_{i \in R} w_{iR} \, \mathrm{KL}(p_i \,\Vert\, q_R),
+
+    where I_R is the mutual information between row and label in region R, the weights w of a region sum to 1, and
+    :math:`q_R = \sum_i w_{iR} p_i` is its mean distribution. The problem is convex. Its solution is found by turns: q
+    given p are the means, and p given q are normalised geometric means of the regions around a row, which the row's own
+    label pulls up. Each turn is two sparse products, and the objective never rises.
+
+    Where labels are few, p is nearly the same everywhere but at the labels, as in :class:`LabelPropagation`, so that by
+    default each class is then scaled to have the share of the unlabelled rows that it has of the labels.
+
+    Parameters
+    ----------
+    strength : float, default=0.1
+        λ; the smaller, the more a label is believed.
+    class_mass : bool, default=True
+        Whether classes are scaled to the shares of the labels.
+    max_iter : int, default=1000
+        The most turns.
+    tol : float, default=1e-6
+        Turns end when the objective falls by less, relative to itself.
+    n_neighbors : int, default=10
+        Neighbours of a row.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Not used: nothing is random. Here so that all methods are called alike.
+
+    Attributes
+    ----------
+    objective_path_ : list of float
+        The objective after each turn. It never rises.
+    n_iter_ : int
+        Turns.
+
+    References
+    ----------
+    M. Szummer, T. Jaakkola. Information regularization with partially labeled data. NIPS 2002.
+
+    A. Corduneanu, T. Jaakkola. On information regularization. UAI 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import InformationRegularization
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = InformationRegularization().fit(X, y)
+    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
+    True
+    """
+
+    method_name = "information-regularization"
+    _saved_values: ClassVar[dict[str, type]] = {"objective_path_": list}
+
+    strength: float = 0.1
+    class_mass: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-6
+    n_neighbors: int = 10
+    standardize: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "strength", is_number(self.strength) and self.strength > 0, "a positive number")
+        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
+        require(self, "tol", is_number(self.tol) and self.tol >= 0, "a number of at least 0")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        P, self.objective_path_ = by_turns(
+            regions(self._graph(rows)), rows.codes, rows.n_classes, self.strength, max_iter=self.max_iter, tol=self.tol
+        )
+        self.n_iter_ = len(self.objective_path_)
+        if self.class_mass and rows.unlabelled.size:
+            share = np.bincount(rows.codes[rows.labelled]) / len(rows.labelled)
+            mass = P[rows.unlabelled].sum(axis=0)
+            P[rows.unlabelled] = distributions(P[rows.unlabelled] * share / np.maximum(mass, LEAST), share)
+        return P
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
+        self.n_iter_ = len(self.objective_path_)
+
+
+def regions(W: sparse.csr_array) -> sparse.csr_array:
+    """Return the weights of rows (columns) in regions (rows of the matrix), which sum to 1 in each."""
+    A = sparse.csr_array(W + sparse.eye_array(W.shape[0]))
+    return sparse.csr_array(sparse.diags_array(1 / np.asarray(A.sum(axis=1)).ravel()) @ A)
+
+
+def by_turns(
+    A: sparse.csr_array, codes: Array, n_classes: int, strength: float, *, max_iter: int, tol: float
+) -> tuple[Array, list[float]]:
+    """Return the distributions of all rows, and the objective after each turn."""
+    labelled = np.flatnonzero(codes >= 0)
+    own = codes[labelled]
+    back, load = A.T.tocsr(), np.asarray(A.sum(axis=0)).ravel()  # how much each row counts, in all its regions
+    P = one_hot(codes, n_classes)
+    P[codes < 0] = np.bincount(own, minlength=n_classes) / len(own)
+    path: list[float] = []
+    for _ in range(max_iter):
+        Q = A @ P
+        log_mean = back @ np.log(np.maximum(Q, LEAST)) / load[:, None]
+        P = np.exp(log_mean - log_mean.max(axis=1, keepdims=True))
+        P /= P.sum(axis=1, keepdims=True)
+        P[labelled] = pulled(P[labelled], own, strength * load[labelled])
+        loss = -np.log(np.maximum(P[labelled, own], LEAST)).sum()
+        divergence = load @ (xlogy(P, P) - P * log_mean).sum(axis=1)
+        path.append(float(loss + strength * divergence))
+        if len(path) > 1 and path[-2] - path[-1] <= tol * abs(path[-1]):
+            break
+    return P, path
+
+
+def pulled(G: Array, own: Array, weight: Array) -> Array:
+    """Return the p that minimise −log p(own) + weight KL(p || g) for the rows g of G.
+
+    The odds of the other classes among themselves are those of g, and p = p(own) solves
+    weight (logit p − logit g) = 1 / p, whose left side grows and whose right side falls: by bisection.
+    """
+    at = np.arange(len(G)), own
+    g = np.clip(G[at], LEAST, 1 - 1e-16)
+    logit = np.log(g) - np.log1p(-g)
+    low, high = logit, logit + (1 + 1 / g) / weight
+    high = np.minimum(high, np.maximum(logit, 0) + 2 / weight + 1)  # at p ≥ 1/2 the right side is at most 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        below = weight * (middle - logit) < 1 + np.exp(-middle)
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    p = 1 / (1 + np.exp(-high))
+    others = np.where(np.arange(G.shape[1]) == own[:, None], 0.0, G)
+    total = others.sum(axis=1, keepdims=True)
+    spread = np.divide(others, total, out=np.zeros_like(others), where=total > 0)
+    out = (1 - p)[:, None] * spread
+    out[at] = 1 - out.sum(axis=1)
+    return np.asarray(out)

@@ -1,0 +1,170 @@
+"""The Laplacian SVM: a kernel machine that is also smooth along the graph of all rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import cholesky, solve_triangular
+from scipy.spatial.distance import pdist
+from sklearn.metrics.pairwise import rbf_kernel
+
+from deepsep.classifiers.base import settings
+from deepsep.core.arrays import checked_array
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.probability import platt_probabilities
+from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.graphs.graph import degrees
+from deepsep.zoo.graphs.graph_kernels import Machines
+from deepsep.zoo.graphs.graph_method import CHUNK, GraphMethod
+
+Array = NDArray[Any]
+
+JITTER = 1e-10  # relative, on the diagonal of what is factored
+MEDIAN_ROWS = 1000  # from which the median distance is taken
+
+
+@settings
+class LaplacianSVM(GraphMethod):
+    r"""Laplacian SVM: a support vector machine whose scores also vary little between neighbours.
+
+    For each class against the rest, with labels y = ±1 and an RBF kernel, the score f minimises
+
+    .. math:: C \sum_{i \in \ell} \max(0, 1 - y_i f(x_i)) + \tfrac12 \lVert f \rVert_K^2
+        + \frac{\lambda}{2 n} \sum_{i, j} w_{ij} (f(x_i) - f(x_j))^2,
+
+    with the weights w of the graph, each divided by the mean degree of a row. λ = 0 is the ordinary SVM. In the
+    paper's terms γ_A = 1 / (2 C ℓ) and γ_I is proportional to λ / C.
+
+    The score is a sum of kernels around centres, :math:`f(x) = \sum_j a_j k(x, x_j) + b`. With all rows as centres
+    that is the exact solution; beyond ``n_centers`` rows, the labelled and some unlabelled ones are centres, drawn at
+    random. The quadratic form of a is factored once, after which each class is an ordinary SVM in the labelled rows.
+    Memory is that of n × ``n_centers`` numbers; new rows need no graph.
+
+    Parameters
+    ----------
+    C : float, default=10.0
+        Weight of the labels.
+        A ``ConvergenceWarning`` says so if a machine ends short of its minimum, as one with a very large C may.
+    smoothness : float, default=100.0
+        λ, the weight of the graph.
+    gamma : float, optional
+        Of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`; by default one over the squared median distance.
+    n_centers : int, default=1000
+        The most centres.
+    n_neighbors : int, default=10
+        Neighbours of a row.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Draws centres, and the folds in which probabilities are fitted.
+
+    Attributes
+    ----------
+    gamma_ : float
+        γ of the kernel.
+    centers_ : array (m, d)
+        The centres, scaled.
+    coef_ : array (m, c)
+        a, for each class against the rest.
+    intercept_ : array (c,)
+        Offsets.
+    platt_ : (float, float)
+        Slope and offset of the sigmoid that makes probabilities of scores.
+
+    References
+    ----------
+    M. Belkin, P. Niyogi, V. Sindhwani. Manifold regularization: a geometric framework for learning from labeled and
+    unlabeled examples. JMLR 7, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import LaplacianSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = LaplacianSVM(random_state=0).fit(X, y)
+    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
+    True
+    """
+
+    method_name = "laplacian-svm"
+
+    C: float = 10.0
+    smoothness: float = 100.0
+    gamma: float | None = None
+    n_centers: int = 1000
+    n_neighbors: int = 10
+    standardize: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        positive = is_number(self.gamma) and self.gamma > 0 if self.gamma is not None else True
+        for name, holds, wanted in (
+            ("C", is_number(self.C) and self.C > 0, "a positive number"),
+            ("smoothness", is_number(self.smoothness) and self.smoothness >= 0, "a number of at least 0"),
+            ("gamma", positive, "a positive number or None"),
+            ("n_centers", is_integer(self.n_centers, 2), "an integer of at least 2"),
+        ):
+            require(self, name, holds, wanted)
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        W = self._graph(rows)
+        X = self._rows.astype(np.float64)
+        self.gamma_ = _default_gamma(X, rng) if self.gamma is None else float(self.gamma)
+        others = max(0, self.n_centers - len(rows.labelled))
+        centres = np.concatenate([rows.labelled, rng.permutation(rows.unlabelled)[:others]])
+        K = rbf_kernel(X, X[centres], gamma=self.gamma_)
+        R = factor(K[centres], roughness(W, K), self.smoothness)
+        lab = rows.labelled
+        Z = solve_triangular(R, K[lab].T, lower=True).T  # the labelled rows, in features of which the penalty is |w|²
+        machines = Machines.of(Z @ Z.T, self._rows[lab], rows.codes[lab], self.C, rng)
+        self.coef_ = solve_triangular(R, Z.T @ machines.coef, lower=True, trans="T")
+        self.intercept_, self.platt_ = machines.intercept, machines.platt
+        self.centers_ = self._rows[centres]
+        self._forget("_rows")
+
+    def _probabilities(self, X: Array) -> Array:
+        centres, scores = self.centers_.astype(np.float64), np.empty((len(X), len(self.intercept_)))
+        for start in range(0, len(X), CHUNK):
+            block = self._scaling.apply(X[start : start + CHUNK]).astype(np.float64)
+            scores[start : start + len(block)] = rbf_kernel(block, centres, gamma=self.gamma_) @ self.coef_
+        return platt_probabilities(scores + self.intercept_, *self.platt_)
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays = {name: getattr(self, name) for name in ("centers_", "coef_", "intercept_")}
+        return {"gamma_": self.gamma_, "platt_": self.platt_}, {**arrays, **vars(self._scaling)}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        d, c = self.n_features_in_, len(self.classes_)
+        self._scaling = Scaling.from_arrays(arrays, d)
+        self.centers_ = checked_array(arrays, "centers_", (None, d), "f")
+        self.coef_ = checked_array(arrays, "coef_", (len(self.centers_), c), "f")
+        self.intercept_ = checked_array(arrays, "intercept_", (c,), "f")
+        self.gamma_, self.platt_ = float(state["gamma_"]), (float(state["platt_"][0]), float(state["platt_"][1]))
+
+
+def roughness(W: sparse.csr_array, K: Array) -> Array:
+    """Return Kᵀ L K / n, where L is the graph's Laplacian divided by the mean degree of a row."""
+    degree = degrees(W)
+    LK = (degree[:, None] * K - W @ K) / degree.mean()
+    return np.asarray(K.T @ LK / len(K))
+
+
+def factor(K: Array, rough: Array, smoothness: float) -> Array:
+    """Return the lower triangle R for which R Rᵀ is the quadratic form of the coefficients."""
+    M = K + 2 * smoothness * rough
+    M[np.diag_indices_from(M)] += JITTER * np.trace(M) / len(M) + JITTER
+    return np.asarray(cholesky(M, lower=True))
+
+
+def _default_gamma(X: Array, rng: np.random.Generator) -> float:
+    some = X if len(X) <= MEDIAN_ROWS else X[rng.choice(len(X), MEDIAN_ROWS, replace=False)]
+    median = float(np.median(pdist(some))) or 1.0
+    return 1 / median**2

@@ -1,0 +1,142 @@
+"""Markov random walks: a row is what the rows are from which a short walk may have come to it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.graphs.graph import degrees, scaled
+from deepsep.zoo.graphs.graph_method import GraphMethod
+
+Array = NDArray[Any]
+
+
+@settings
+class MarkovRandomWalk(GraphMethod):
+    r"""Markov random walks: labels are drawn where a walk of t steps began, and seen where it ended.
+
+    A walk starts at any row with the same chance and takes ``t`` steps, each to a neighbour (in proportion to the
+    weights of the graph) or nowhere (as to a neighbour at distance 0). Where it ends at row k, it began at row i with
+    chance :math:`P_{0|t}(i \mid k)`, and row k has the classes of those beginnings:
+    :math:`P(y \mid k) = \sum_i P(y \mid i)\, P_{0|t}(i \mid k)`. The distributions P(y | i) of all rows are found by
+    EM: they maximise :math:`\sum_k \log P(y_k \mid k)` over the labelled rows, a concave function, from the uniform
+    start.
+
+    The number of steps is the scale on which rows count as alike. Rows farther than t edges from every label have the
+    uniform distribution.
+
+    Neither the walks' matrix nor its columns of labelled rows are formed: EM needs only its products with one column a
+    class, which are t sparse products, so that memory grows linearly with the rows.
+
+    Parameters
+    ----------
+    t : int, default=3
+        Steps of a walk.
+    max_iter : int, default=50
+        Rounds of EM.
+    tol : float, default=1e-4
+        EM stops when the mean log-likelihood of a label grows by less.
+    n_neighbors : int, default=25
+        Neighbours of a row.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Not used: nothing is random. Here so that all methods are called alike.
+
+    Attributes
+    ----------
+    log_likelihood_ : list of float
+        The mean log-likelihood of a label, before each round of EM and after the last. It never falls.
+    n_iter_ : int
+        Rounds of EM.
+
+    References
+    ----------
+    M. Szummer, T. Jaakkola. Partially labeled classification with Markov random walks. NIPS 2001.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import MarkovRandomWalk
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = MarkovRandomWalk().fit(X, y)
+    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
+    True
+    """
+
+    method_name = "markov-random-walk"
+    _saved_values: ClassVar[dict[str, type]] = {"log_likelihood_": list}
+
+    t: int = 3
+    max_iter: int = 50
+    tol: float = 1e-4
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "t", is_integer(self.t, 0), "an integer of at least 0")
+        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
+        require(self, "tol", is_number(self.tol) and self.tol >= 0, "a number of at least 0")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        A = transitions(self._graph(rows))
+        theta, self.log_likelihood_ = em(
+            A, self.t, rows.labelled, rows.codes[rows.labelled], rows.n_classes, max_iter=self.max_iter, tol=self.tol
+        )
+        self.n_iter_ = len(self.log_likelihood_) - 1
+        P = walked(A.T.tocsr(), self.t, theta)
+        return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
+        self.n_iter_ = len(self.log_likelihood_) - 1
+
+
+def transitions(W: sparse.csr_array) -> sparse.csr_array:
+    """Return the chances of one step, from row to column: in proportion to W, and 1 for staying."""
+    W = sparse.csr_array(W + sparse.eye_array(W.shape[0]))
+    return scaled(W, 1 / degrees(W), np.ones(W.shape[0]))
+
+
+def walked(A: sparse.csr_array, t: int, V: Array) -> Array:
+    """Return A^t V, by t products."""
+    for _ in range(t):
+        V = A @ V
+    return V
+
+
+def em(
+    A: sparse.csr_array, t: int, labelled: Array, codes: Array, n_classes: int, *, max_iter: int, tol: float
+) -> tuple[Array, list[float]]:
+    """Return P(y | i) of every row, and the mean log-likelihood of the labels before and after each round.
+
+    With Q = A^t restricted to the columns k of the labelled rows and divided by their sums, P_{0|t}(i | k) = Q_ik. A
+    round is P(y | i) ← P(y | i) Σ_{k: y_k = y} Q_ik / P(y_k | k), divided by its sum over y.
+    """
+    n = A.shape[0]
+    back = A.T.tocsr()
+    arrivals = walked(back, t, np.ones((n, 1)))[labelled, 0]
+    theta = np.full((n, n_classes), 1 / n_classes)
+    path: list[float] = []
+    for _ in range(max_iter + 1):
+        likelihood = walked(back, t, theta)[labelled, codes] / arrivals
+        path.append(float(np.log(likelihood).mean()))
+        if len(path) > max_iter or (len(path) > 1 and path[-1] - path[-2] < tol):
+            break
+        V = np.zeros((n, n_classes))
+        V[labelled, codes] = 1 / (likelihood * arrivals)
+        claim = theta * walked(A, t, V)
+        total = claim.sum(axis=1, keepdims=True)
+        theta = np.divide(claim, total, out=theta, where=total > 0)
+    return theta, path

@@ -1,0 +1,159 @@
+"""Labels that spread over a graph: label propagation, which clamps them, and label spreading, which does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.graphs.graph import conjugate_gradients, degrees, diffuse, distributions, normalised, one_hot, reached
+from deepsep.zoo.graphs.graph_method import GraphMethod
+
+Array = NDArray[Any]
+
+TOL = 1e-12  # relative residual, small so that what far labels send counts as well
+
+
+@settings
+class LabelSpreading(GraphMethod):
+    r"""Label spreading: every row takes some of its neighbours' labels, and keeps some of its own.
+
+    With the affinities W of the graph, their row sums D, and :math:`S = D^{-1/2} W D^{-1/2}`, the scores of all rows
+    are :math:`Z = (I - \alpha S)^{-1} Y`, where Y has a 1 for each label. They are found by conjugate gradients for
+    all classes at once, and the rows of Z, divided by their sums, are the distributions. A row that no label reaches
+    has the shares of the classes among the labels.
+
+    Memory grows linearly with the rows: it is that of the rows, their neighbours, and some columns a class.
+
+    Parameters
+    ----------
+    alpha : float, default=0.8
+        How much of a score comes from the neighbours, 0 to below 1.
+    n_neighbors : int, default=25
+        Neighbours of a row.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Not used: nothing is random. Here so that all methods are called alike.
+
+    References
+    ----------
+    D. Zhou, O. Bousquet, T. N. Lal, J. Weston, B. Schölkopf. Learning with local and global consistency. NIPS 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import LabelSpreading
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = LabelSpreading().fit(X, y)
+    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
+    True
+    >>> model.predict([[0.0, 0.0], [5.0, 5.0]]).tolist()
+    ['near', 'far']
+    """
+
+    method_name = "label-spreading"
+
+    alpha: float = 0.8
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "alpha", is_number(self.alpha) and 0 <= self.alpha < 1, "a number from 0 to below 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        Z = diffuse(normalised(self._graph(rows)), one_hot(rows.codes, rows.n_classes), self.alpha, tol=TOL)
+        # 1 − α is the least eigenvalue: a sum below what the residual may have changed in it says nothing.
+        error = TOL * rows.n_classes * np.sqrt(len(rows.labelled)) / (1 - self.alpha)
+        return distributions(Z, _shares(rows), least=error)
+
+
+@settings
+class LabelPropagation(GraphMethod):
+    r"""Label propagation: every unlabelled row is the weighted mean of its neighbours, and labels stay as they are.
+
+    That is the harmonic function of the graph: the unlabelled rows' distributions f solve
+    :math:`(D_{uu} - W_{uu}) f_u = W_{u\ell} f_\ell`, by conjugate gradients for all classes at once. f_i is also the
+    chance that a random walk from row i first meets a label of each class. A row that no label reaches has the shares
+    of the classes among the labels.
+
+    Where labels are few, walks forget where they began before they meet one: f is then nearly the same everywhere but
+    at the labels, and the largest entry says little. So by default each class is scaled to have the share of the rows
+    that it has of the labels (class mass normalisation). That helps up to a point: where labels are one row in a
+    thousand or fewer, prefer :class:`LabelSpreading`.
+
+    Memory grows linearly with the rows: it is that of the rows, their neighbours, and some columns a class.
+
+    Parameters
+    ----------
+    class_mass : bool, default=True
+        Whether classes are scaled to the shares of the labels.
+    n_neighbors : int, default=25
+        Neighbours of a row.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Not used: nothing is random. Here so that all methods are called alike.
+
+    References
+    ----------
+    X. Zhu, Z. Ghahramani. Learning from labeled and unlabeled data with label propagation. CMU-CALD-02-107, 2002.
+
+    X. Zhu, Z. Ghahramani, J. Lafferty. Semi-supervised learning using Gaussian fields and harmonic functions. ICML
+    2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import LabelPropagation
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = LabelPropagation().fit(X, y)
+    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
+    True
+    >>> model.predict([[0.0, 0.0], [5.0, 5.0]]).tolist()
+    ['near', 'far']
+    """
+
+    method_name = "label-propagation"
+
+    class_mass: bool = True
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+        W = self._graph(rows)
+        labelled = rows.labelled
+        unlabelled = np.flatnonzero((rows.codes < 0) & reached(W, labelled))
+        F = one_hot(rows.codes, rows.n_classes)
+        F[rows.codes < 0] = _shares(rows)
+        if unlabelled.size:
+            f = self._harmonic(W, labelled, unlabelled, F[labelled])
+            if self.class_mass:
+                f *= _shares(rows) / np.maximum(f.sum(axis=0), np.finfo(float).tiny)
+            F[unlabelled] = distributions(f, _shares(rows))
+        return F
+
+    def _harmonic(self, W: Any, labelled: Array, unlabelled: Array, f_labelled: Array) -> Array:
+        degree, edges = degrees(W)[unlabelled], W[unlabelled]
+        W_uu = edges[:, unlabelled]
+        f = conjugate_gradients(
+            lambda V: degree[:, None] * V - W_uu @ V, edges[:, labelled] @ f_labelled, diagonal=degree, tol=TOL
+        )
+        return np.asarray(np.clip(f, 0, 1))
+
+
+def _shares(rows: TrainingRows) -> Array:
+    return np.bincount(rows.codes[rows.labelled], minlength=rows.n_classes) / len(rows.labelled)

@@ -1,0 +1,1 @@
+"""Networks with the loss of an SVM, or a Gaussian process."""

@@ -1,0 +1,206 @@
+"""Semi-supervised deep kernel learning: a Gaussian process on a network's embedding, sure about all rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from deepsep import networks
+from deepsep.classifiers.base import settings
+from deepsep.core.arrays import checked_array
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.networks.frozen import evaluate
+from deepsep.zoo.kernels.frozen_kernel import FrozenKernel
+from deepsep.zoo.kernels.svm_network import draw_folds, fit_slope
+from deepsep.zoo.network_method import NetworkMethod
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch
+
+Array = NDArray[Any]
+
+
+@settings
+class DeepKernel(NetworkMethod):
+    r"""Deep kernel learning: a Gaussian process on a network's embedding that is also sure about unlabelled rows.
+
+    A network embeds the rows, and a Gaussian process with an RBF kernel on the embedding predicts the classes: its
+    targets are 1 for a row's class and 0 for the others, less the shares of the classes among the labels, and all
+    classes share the kernel. The network and the kernel's length, variance and noise are trained together to lower
+
+    .. math:: -\frac{1}{\ell c} \log p(Y \mid \text{embeddings}) + \alpha \cdot \frac1u \sum_{i \in u}
+        \operatorname{Var}[f(x_i) \mid Y],
+
+    the negative log marginal likelihood of the labelled rows, and the mean posterior variance of the unlabelled ones:
+    an embedding is good if every unlabelled row lies close to some labelled ones. The paper is about regression.
+
+    Targets are predicted with a mean :math:`m_k` and a variance :math:`s^2`. The probability of class k is
+    proportional to its share times :math:`e^{\beta m_k / s}`, where β is the best for labelled rows that the model has
+    not seen: ``folds`` further networks are trained for it. Where an embedding is far from those of all labelled
+    rows, the shares remain.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        α, the weight of the variance. 0: the labelled rows alone (batch norm still sees all).
+    max_labeled : int, default=1000
+        The most labelled rows that predictions rest on; of more, so many are drawn at random. Predicting a row
+        takes the square of this.
+    folds : int, default=3
+        Parts of the labelled rows, each hidden once, for β. 0: no further networks; each labelled row is predicted by
+        the Gaussian process without it, which has a closed form, but on an embedding that has seen its label. That
+        is cheap, and much too sure. So it is, too, where no class has two labelled rows.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=500
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=128 and 128
+        Labelled and unlabelled rows in a step. With more labelled rows than that, a step sees the likelihood of some.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Attributes
+    ----------
+    length_, variance_, noise_ : float
+        Of the kernel, and of targets that are scaled to a mean square of 1.
+    slope_ : float
+        β.
+
+    References
+    ----------
+    N. Jean, S. M. Xie, S. Ermon. Semi-supervised deep kernel learning: regression with unlabeled data by minimizing
+    predictive variance. NeurIPS 2018.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import DeepKernel
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = DeepKernel(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "deep-kernel"
+
+    alpha: float = 1.0
+    max_labeled: int = 1000
+    folds: int = 3
+    steps: int = 500
+    batch_size: int = 128
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "alpha", is_number(self.alpha) and self.alpha >= 0, "a number of at least 0")
+        require(self, "max_labeled", is_integer(self.max_labeled, 2), "an integer of at least 2")
+        holds = is_integer(self.folds, 0) and self.folds != 1
+        require(self, "folds", holds, "0, or an integer of at least 2")
+
+    @property
+    def _all_steps(self) -> int:
+        return (1 + self.folds) * self.steps
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        hidden = [np.empty((0, rows.n_classes))], [np.empty(0, int)]
+        fold = draw_folds(rows, self.folds, rng) if self.folds else np.full(len(rows.codes), -1)
+        for k in range(fold.max(initial=-1) + 1):
+            held = np.flatnonzero(fold == k)
+            known = rows.codes.copy()
+            known[held] = -1
+            self._fit_process(replace(rows, codes=known), rng)
+            hidden[0].append(self._scores(rows.X[held]))
+            hidden[1].append(held)
+        at, targets = self._fit_process(rows, rng)
+        scores, held = np.concatenate(hidden[0]), np.concatenate(hidden[1])
+        if not len(held):
+            mean, variance = self._process.leave_one_out(targets)
+            scores, held = mean / np.sqrt(variance)[:, None], at
+        self.slope_ = fit_slope(scores, rows.codes[held], rows.weight[held], self._log_shares)
+
+    def _fit_process(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Train a network and its Gaussian process; return the rows that this rests on, and their targets."""
+        network, X = self._begin(rows, rng)
+        encoder = network.module["encoder"]
+        from deepsep.zoo.kernels.kernel_head import KernelHead
+
+        kernel = KernelHead(self.hidden[-1]).to(network.device)
+        shares, targets = centred_targets(rows)
+        Y = networks.tensor(targets, network.device)
+
+        def loss_of(batch: Batch) -> Tensor:
+            e, b = encoder(X[batch.both]), len(batch.labelled)
+            loss, variance = kernel.costs(e[:b], Y[batch.labelled], e[b:] if self.alpha else e[:0])
+            return loss + self.alpha * variance
+
+        self._train(network, rows, loss_of, rng, beside=kernel)
+        self._keep(network.state())
+        self.length_, self.variance_, self.noise_ = (value.item() for value in kernel.settings())
+        at = rows.labelled
+        if len(at) > self.max_labeled:
+            at = np.sort(rng.choice(at, self.max_labeled, replace=False))
+        self._process = FrozenKernel.of(
+            self._embed(rows.X[at]), targets[at], rows.weight[at], self.length_, self.variance_, self.noise_
+        )
+        self._log_shares = np.log(shares)
+        return at, targets[at]
+
+    def _embed(self, X: Array) -> Array:
+        return evaluate(self.network_weights_, self._scaling.apply(X), head=False)
+
+    def _scores(self, X: Array) -> Array:
+        """Return the mean of each target over its deviation."""
+        mean, variance = self._process.predict(self._embed(X))
+        return np.asarray(mean / np.sqrt(variance)[:, None])
+
+    def _probabilities(self, X: Array) -> Array:
+        return np.asarray(softmax(self.slope_ * self._scores(X) + self._log_shares, axis=1))
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state, arrays = super()._parts()
+        process = self._process
+        held = {"known": process.known, "coef": process.coef, "inverse_root": process.inverse_root}
+        values = {name: getattr(self, name) for name in ("length_", "variance_", "noise_", "slope_")}
+        return {**state, **values}, {**arrays, **held, "log_shares": self._log_shares}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
+        for name in ("length_", "variance_", "noise_", "slope_"):
+            setattr(self, name, float(state[name]))
+        known = checked_array(arrays, "known", (None, self.hidden[-1]), "f")
+        n, c = len(known), len(self.classes_)
+        coef, root = checked_array(arrays, "coef", (n, c), "f"), checked_array(arrays, "inverse_root", (n, n), "f")
+        self._process = FrozenKernel(known, coef, root, self.length_, self.variance_, self.noise_)
+        self._log_shares = checked_array(arrays, "log_shares", (c,), "f")
+
+
+def centred_targets(rows: TrainingRows) -> tuple[Array, Array]:
+    """Return the shares of the classes among the labels, and targets (n, c) of mean 0 and a mean square of 1.
+
+    Unlabelled rows have zeros.
+    """
+    at, c = rows.labelled, rows.n_classes
+    part = rows.weight[at] / rows.weight[at].sum()
+    shares = np.bincount(rows.codes[at], part, c)
+    targets = np.zeros((len(rows.codes), c))
+    targets[at] = np.eye(c)[rows.codes[at]] - shares
+    return shares, targets / np.sqrt((part @ np.square(targets[at])).mean())

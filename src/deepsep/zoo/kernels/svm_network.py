@@ -1,0 +1,184 @@
+"""The loss of a support vector machine on the network of the paper: a supervised baseline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.network_method import NetworkMethod
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch, TorchNetwork
+
+Array = NDArray[Any]
+
+SLOPES = (0.1, 20.0)  # of the softmax: from hardly a preference to certainty, for scores that are ±1 at the margin
+
+
+@settings
+class SVMNetwork(NetworkMethod):
+    r"""A network under the squared hinge loss of one-vs-rest support vector machines, in place of cross-entropy.
+
+    The loss is :math:`\frac1\ell \sum_i \sum_k \max(0, 1 - t_{ik} s_k(x_i))^2`, where s are the scores before the
+    softmax and t is 1 for the row's class and -1 for the others. Unlabelled rows have no part in it; batch norm sees
+    them, so that it knows the population.
+
+    Such scores are no probabilities. Those that ``predict_proba`` returns are the softmax of the scores times a
+    slope, one for all classes. The slope is the best for scores of labelled rows that a network has given without
+    knowing their labels: ``folds`` further networks are trained for it. Where no class has two labelled rows, that
+    cannot be, and the slope is 1: cautious probabilities.
+
+    Parameters
+    ----------
+    folds : int, default=3
+        Parts of the labelled rows, each hidden once, for the slope.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-4
+        Penalty on the squared weights.
+    steps : int, default=1000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Attributes
+    ----------
+    slope_ : float
+        What scores are multiplied with before the softmax.
+
+    References
+    ----------
+    Y. Tang. Deep learning using linear support vector machines. ICML workshop on challenges in representation
+    learning, 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import SVMNetwork
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:5], y[-5:] = "near", "far"
+    >>> model = SVMNetwork(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "svm-network"
+
+    folds: int = 3
+    l2: float = 1e-4
+    steps: int = 1000
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "folds", is_integer(self.folds, 2), "an integer of at least 2")
+
+    @property
+    def _all_steps(self) -> int:
+        return (1 + self.folds) * self.steps
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        network, _ = self._fit_network(rows, rng)
+        scores, codes, weight = self._hidden_scores(rows, rng)
+        self.slope_ = fit_slope(scores, codes, weight) if len(codes) else 1.0
+        state = network.state()
+        for name in ("head.weight", "head.bias"):  # softmax of the scores times the slope, as any other network
+            state[name] *= np.float32(self.slope_)
+        self._keep(state)
+
+    def _fit_network(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
+        """Return a trained network, and all rows as it takes them."""
+        import torch
+
+        network, X = self._begin(rows, rng)
+        codes = torch.from_numpy(rows.codes).to(network.device)
+
+        def loss_of(batch: Batch) -> Tensor:
+            scores = network.scores(X[batch.both])
+            return squared_hinge(scores[: len(batch.labelled)], codes[batch.labelled])
+
+        self._train(network, rows, loss_of, rng)
+        return network, X
+
+    def _hidden_scores(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+        """Return scores of labelled rows from networks that did not know their labels, their codes and weights."""
+        import torch
+
+        fold = draw_folds(rows, self.folds, rng)
+        parts = []
+        for k in range(fold.max(initial=-1) + 1):
+            held = np.flatnonzero(fold == k)
+            known = rows.codes.copy()
+            known[held] = -1
+            network, X = self._fit_network(replace(rows, codes=known), rng)
+            with torch.inference_mode():
+                parts.append((held, network.scores(X[torch.from_numpy(held)]).double().cpu().numpy()))
+        if not parts:
+            return np.empty((0, rows.n_classes)), np.empty(0, int), np.empty(0)
+        held = np.concatenate([part[0] for part in parts])
+        return np.concatenate([part[1] for part in parts]), rows.codes[held], rows.weight[held]
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state, arrays = super()._parts()
+        return {**state, "slope_": self.slope_}, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
+        self.slope_ = float(state["slope_"])
+
+
+def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Array:
+    """Return the fold of each row, -1 for rows that are in none: unlabelled, or alone in their class."""
+    fold = np.full(len(rows.codes), -1)
+    start = 0
+    for k in range(rows.n_classes):
+        members = rng.permutation(rows.labelled[rows.codes[rows.labelled] == k])
+        if len(members) > 1:
+            fold[members] = (start + np.arange(len(members))) % folds
+            start += len(members)
+    return fold
+
+
+def squared_hinge(scores: Tensor, codes: Tensor) -> Tensor:
+    """Return the mean over rows of the one-vs-rest squared hinge losses, summed over the classes."""
+    import torch
+
+    sign = 2 * torch.nn.functional.one_hot(codes, scores.shape[-1]).to(scores.dtype) - 1
+    return torch.relu(1 - sign * scores).square().sum(-1).mean()
+
+
+def fit_slope(scores: Array, codes: Array, weight: Array, offset: Array | float = 0.0) -> float:
+    """Return the slope for which the softmax of slope times scores plus offset has the lowest log loss on these rows.
+
+    As in Platt's sigmoid, targets are a little less than sure: with n rows, the own class is (n + 1) / (n + c).
+    Without that, a few rows that happen to be all right would ask for certainty.
+    """
+    c, mass = scores.shape[1], weight.sum()
+    targets = (np.eye(c)[codes] * mass + 1) / (mass + c)
+
+    def loss(log_slope: float) -> float:
+        return float(-(weight @ (targets * log_softmax(np.exp(log_slope) * scores + offset, axis=1)).sum(axis=1)))
+
+    low, high = np.log(SLOPES)
+    return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))

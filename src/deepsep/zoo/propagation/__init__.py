@@ -1,0 +1,1 @@
+"""Networks taught by labels that spread over neighbours in their embedding."""

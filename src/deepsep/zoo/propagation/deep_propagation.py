@@ -1,0 +1,128 @@
+"""Deep label propagation: labels spread over the graph of a network's embedding, and train the network again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.zoo.graphs.graph import connect, diffuse, distributions, neighbours, normalised, one_hot
+from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
+
+Array = NDArray[Any]
+
+
+@settings
+class DeepLabelPropagation(PropagationMethod):
+    r"""Deep label propagation: labels spread over the graph of the network's embedding, and train it again.
+
+    The network is first trained on the labelled rows. In each round after that, all rows are embedded, as vectors
+    :math:`v_i` of length 1, and connected to their nearest with the affinities :math:`\max(0, v_i \cdot v_j)^\gamma`,
+    symmetrised and normalised to S. Then :math:`(I - \alpha S) Z = Y` is solved by conjugate gradients. Each
+    unlabelled row takes the class that is largest in its row of Z, with the weight :math:`1 - H / \log c` of that
+    distribution, 0 if no label reaches it. Training goes on with all these labels; a class also has the weight one
+    over its count, so that none is crowded out.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=50
+        Nearest rows that a row is connected to.
+    alpha : float, default=0.99
+        How far labels spread, from 0 to below 1.
+    gamma : float, default=3.0
+        Exponent of the affinities.
+    rounds : int, default=10
+        How often labels are spread.
+    warm_up : float, default=0.25
+        Share of the steps that goes to the labelled rows alone, before the first round. The rounds have equal parts
+        of the others.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam in all.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Notes
+    -----
+    Neighbours are found by comparing all pairs of rows in every round: time grows with the square of the rows.
+
+    References
+    ----------
+    A. Iscen, G. Tolias, Y. Avrithis, O. Chum. Label propagation for deep semi-supervised learning. CVPR 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import DeepLabelPropagation
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = DeepLabelPropagation(steps=300, rounds=4, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "deep-label-propagation"
+
+    n_neighbors: int = 50
+    alpha: float = 0.99
+    gamma: float = 3.0
+    rounds: int = 10
+    warm_up: float = 0.25
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")
+        require(self, "alpha", is_number(self.alpha) and 0 <= self.alpha < 1, "a number from 0 to below 1")
+        require(self, "gamma", is_number(self.gamma) and self.gamma > 0, "a positive number")
+
+    def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
+        Z = propagate(V, one_hot(codes, n_classes), k=self.n_neighbors, alpha=self.alpha, gamma=self.gamma)
+        return labels_of(Z, codes, weight)
+
+
+def labels_of(Z: Array, codes: Array, weight: Array) -> Spread:
+    """Return a label and a weight for every row from what reaches it; rows that no label reaches weigh nothing."""
+    labels = np.where(codes >= 0, codes, Z.argmax(axis=1))
+    trust = np.where(codes >= 0, 1.0, certainty(Z))
+    counted = (codes >= 0) | (Z.sum(axis=1) > 0)
+    return Spread(labels, trust * class_weights(labels[counted], weight[counted], Z.shape[1])[labels])
+
+
+def propagate(V: Array, Y: Array, *, k: int, alpha: float, gamma: float) -> Array:
+    """Return the Z of (I - alpha S) Z = Y over the graph of the k nearest rows of V, which have length 1."""
+    distance, index = neighbours(V, k)
+    similarity = 1 - np.square(distance) / 2
+    W = connect(index, np.maximum(0, similarity) ** gamma, together="sum")
+    return diffuse(normalised(W), Y, alpha)
+
+
+def certainty(Z: Array) -> Array:
+    """Return 1 - H / log c of the distribution of each row; 0 for a row that no label reaches."""
+    P = distributions(Z)
+    logs = np.log(P, out=np.zeros_like(P), where=P > 0)
+    certain = 1 + (P * logs).sum(axis=1) / np.log(Z.shape[1])
+    return np.where(Z.sum(axis=1) > 0, certain.clip(0, 1), 0.0)
+
+
+def class_weights(labels: Array, weight: Array, n_classes: int) -> Array:
+    """Return one over the count of each class, in units of its mean over the rows."""
+    counts = np.bincount(labels, weight, n_classes)
+    return np.asarray(counts.sum() / (n_classes * counts))

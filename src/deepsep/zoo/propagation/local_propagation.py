@@ -1,0 +1,185 @@
+"""Local label propagation: every row asks the labelled rows near it, who speak more loudly where rows are sparse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.zoo.graphs.graph import neighbours
+from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = NDArray[Any]
+
+BANK = 512  # rows that the metric term compares a batch with
+BLOCK = 4_096  # rows that vote together
+
+
+@settings
+class LocalLabelPropagation(PropagationMethod):
+    r"""Local label propagation: unlabelled rows ask the labelled ones nearest to them in the network's embedding.
+
+    The network is first trained on the labelled rows. In each round after that, all rows are embedded, as vectors
+    :math:`v_i` of length 1. A labelled row j counts for a row i as :math:`e^{v_i \cdot v_j / \tau} / \rho_j`, where
+    the density :math:`\rho_j` is the sum of :math:`e^{v_k \cdot v_j / \tau}` over the rows k nearest to j: labels reach
+    further where rows are sparse. The labelled rows that count most vote; the winner becomes the row's label, its
+    share of the votes the confidence :math:`c_i` (1 for labelled rows). Training goes on with the loss
+
+    .. math:: c_i \left( -\log p_{y_i}(x_i) - \mu \log
+              \frac{\sum_{k: y_k = y_i} e^{v_i \cdot v_k / \tau}}{\sum_k e^{v_i \cdot v_k / \tau}} \right)
+
+    whose second term gathers rows of the same label.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        Labelled rows that vote on a row.
+    density_neighbors : int, default=25
+        Nearest rows, itself among them, over which the density of a labelled row is taken.
+    temperature : float, default=0.07
+        τ, at least 0.01.
+    metric : float, default=1.0
+        μ. 0: the first term alone.
+    rounds : int, default=10
+        How often labels are spread.
+    warm_up : float, default=0.25
+        Share of the steps that goes to the labelled rows alone, before the first round. The rounds have equal parts
+        of the others.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam in all.
+    learning_rate : float, default=1e-3
+        Of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Where the network is trained.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Notes
+    -----
+    What differs from the paper, which is about images:
+
+    - All rows are embedded anew in each round. The paper has too many images for that, and keeps a memory of their
+      embeddings that follows the training.
+    - In the second term of the loss, k goes over up to 512 rows, drawn in each round with at least one of each label,
+      and the round's embeddings of them; in the paper, over all.
+    - The embedding is the network's last layer, scaled to length 1; the paper has a second head for it.
+    - The network starts from the labelled rows; in the paper, from an embedding learned without labels.
+
+    References
+    ----------
+    C. Zhuang, X. Ding, D. Murli, D. Yamins. Local label propagation for large-scale semi-supervised learning.
+    arXiv:1905.11581, 2019.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import LocalLabelPropagation
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = LocalLabelPropagation(steps=300, rounds=4, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "local-label-propagation"
+
+    n_neighbors: int = 10
+    density_neighbors: int = 25
+    temperature: float = 0.07
+    metric: float = 1.0
+    rounds: int = 10
+    warm_up: float = 0.25
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("n_neighbors", "density_neighbors"):
+            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
+        # Below a hundredth, e^(1 / temperature) leaves the range of floating-point numbers by and by.
+        require(self, "temperature", is_number(self.temperature) and self.temperature >= 0.01, "a number from 0.01 on")
+        require(self, "metric", is_number(self.metric) and self.metric >= 0, "a number of at least 0")
+
+    def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
+        known = codes >= 0
+        labelled = np.flatnonzero(known)
+        density = local_density(V, labelled, k=self.density_neighbors, temperature=self.temperature)
+        voters, loudness = V[labelled], weight[labelled] / density
+        k, t = self.n_neighbors, self.temperature
+        P = vote(V, voters, codes[labelled], loudness, k=k, temperature=t, n_classes=n_classes)
+        return Spread(np.where(known, codes, P.argmax(axis=1)), np.where(known, 1.0, P.max(axis=1)))
+
+    def _metric(self, V: Array, spread: Spread, rng: np.random.Generator, device: Any) -> Any:
+        import torch
+
+        if not self.metric:
+            return None
+        kept = draw_bank(spread.codes, rng)
+        bank = torch.from_numpy(V[kept].astype(np.float32)).to(device)
+        labels = torch.from_numpy(spread.codes[kept]).to(device)
+        return lambda h, goal: self.metric * aggregation_loss(h, goal, bank, labels, self.temperature)
+
+
+def aggregation_loss(h: Tensor, goal: Tensor, bank: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """Return minus the log of the share that rows of its own class have in the closeness of a row to the bank."""
+    import torch
+    from torch.nn.functional import normalize
+
+    near = normalize(h) @ bank.T / temperature
+    alike = torch.where(goal.unsqueeze(1) == labels, near, -torch.inf)
+    return near.logsumexp(1) - alike.logsumexp(1)
+
+
+def local_density(V: Array, rows: Array, *, k: int, temperature: float) -> Array:
+    """Return the sum of e^(v·w / temperature) over the k nearest rows w, itself among them, for some rows."""
+    distance, _ = neighbours(V[rows], k, among=V)
+    return np.asarray(np.exp((1 - np.square(distance) / 2) / temperature).sum(axis=1))
+
+
+def vote(
+    V: Array,
+    voters: Array,
+    codes: Array,
+    loudness: Array,
+    *,
+    k: int,
+    temperature: float,
+    n_classes: int,
+    block: int = BLOCK,
+) -> Array:
+    """Return the share of each class in the vote on every row.
+
+    A voter w counts as e^(v·w / temperature) times its loudness; the k that count most for a row vote on it.
+    """
+    k = min(k, len(voters))
+    out = np.empty((len(V), n_classes))
+    for start in range(0, len(V), block):
+        counts = np.exp(V[start : start + block] @ voters.T / temperature) * loudness
+        top = np.argpartition(-counts, k - 1, axis=1)[:, :k]
+        votes = np.zeros((len(counts), n_classes))
+        np.add.at(votes, (np.arange(len(counts))[:, None], codes[top]), np.take_along_axis(counts, top, axis=1))
+        out[start : start + block] = votes / votes.sum(axis=1, keepdims=True)
+    return out
+
+
+def draw_bank(codes: Array, rng: np.random.Generator, size: int = BANK) -> Array:
+    """Return up to ``size`` rows at random, with at least one of each class."""
+    order = rng.permutation(len(codes))
+    first = order[np.unique(codes[order], return_index=True)[1]]
+    return np.unique(np.concatenate([first, order[: size - len(first)]]))

@@ -1,0 +1,98 @@
+"""Networks that teach themselves in rounds: embed all rows, spread the labels among them, train on what they say."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.network_method import NetworkMethod
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch
+
+Array = NDArray[Any]
+
+
+class Spread(NamedTuple):
+    """What the labelled rows say about all."""
+
+    codes: Array  # (n,): a class for every row; the labelled rows keep theirs
+    weight: Array  # (n,): how much the row counts in the loss
+
+
+class PropagationMethod(NetworkMethod):
+    """A network that is trained on the labelled rows, then in rounds on labels that spread in its embedding.
+
+    Subclasses have ``_spread``, and may add to the loss of a row with ``_metric``.
+    """
+
+    rounds: int
+    warm_up: float
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "rounds", is_integer(self.rounds, 1), "an integer of at least 1")
+        require(self, "warm_up", is_number(self.warm_up) and 0 < self.warm_up < 1, "a number between 0 and 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        network, X = self._begin(rows, rng)
+        encoder, head = network.module["encoder"], network.module["head"]
+        # A row of weight 0 is not there: neither in the embedding nor, by its weight, in a batch.
+        present = np.flatnonzero(rows.weight > 0)
+        codes = torch.from_numpy(rows.codes).to(network.device)
+
+        def supervised(batch: Batch) -> Tensor:
+            scores = network.scores(X[batch.both])
+            return cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+
+        first, *others = shares(self.steps, self.warm_up, self.rounds)
+        self._train(network, rows, supervised, rng, steps=first)
+        for steps in others:
+            V = unit_rows(network.embed(X)[present])
+            spread = self._spread(V, rows.codes[present], rows.weight[present], rows.n_classes)
+            labels, trust = np.zeros(len(X), np.int64), np.zeros(len(X), np.float32)
+            labels[present], trust[present] = spread
+            goal, weight = (torch.from_numpy(values).to(network.device) for values in (labels, trust))
+            metric = self._metric(V, spread, rng, network.device)
+
+            def weighted(batch: Batch, goal: Tensor = goal, weight: Tensor = weight, metric: Any = metric) -> Tensor:
+                at = batch.both
+                h = encoder(X[at])
+                losses = cross_entropy(head(h), goal[at], reduction="none")
+                if metric is not None:
+                    losses = losses + metric(h, goal[at])
+                return (weight[at] * losses).mean()
+
+            self._train(network, rows, weighted, rng, steps=steps)
+        self._keep(network.state())
+
+    def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
+        """Return labels and weights for embedded rows of length 1, of which some are labelled."""
+        raise NotImplementedError
+
+    def _metric(self, V: Array, spread: Spread, rng: np.random.Generator, device: Any) -> Any:
+        """Return a function of (embeddings, labels) of a batch that is added to the loss of each row; or None."""
+
+
+def shares(steps: int, warm_up: float, rounds: int) -> list[int]:
+    """Return the steps of the warm-up and of each round; there are fewer rounds where there are too few steps."""
+    first = math.ceil(warm_up * steps)
+    parts = np.array_split(np.arange(steps - first), rounds)
+    return [first, *(len(part) for part in parts if len(part))]
+
+
+def unit_rows(V: Array) -> Array:
+    """Return rows of length 1, of float64; a row of zeros stays one."""
+    V = V.astype(np.float64)
+    length = np.linalg.norm(V, axis=1, keepdims=True)
+    return np.asarray(np.divide(V, length, out=np.zeros_like(V), where=length > 0))

@@ -1,0 +1,1 @@
+"""Other transductive SVMs, and the null-category Gaussian process, with their solvers."""

@@ -1,0 +1,102 @@
+"""Joachims' procedure: unlabelled rows have labels, a fixed share of them positive, and pairs of labels are switched.
+
+For fixed labels the problem is an SVM. Where a positive and a negative row have slacks ξ > 0 whose sum is above 2,
+switching both labels lowers the objective. The cost of the unlabelled rows starts near 0 and is doubled until it is C*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.solvers.problem import Problem, Result
+from deepsep.zoo.transductive.fixed_signs import FixedSigns
+
+Array = NDArray[Any]
+
+FIRST_COST = 1e-5  # of an unlabelled row
+ROUGH = 1e-3  # relative duality gap before the cost is C*
+
+
+def label_switching(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
+    """Switch labels from those of the supervised SVM, with a free bias; (1 + target) / 2 is the share of positives."""
+    assert problem.target is not None
+    if not problem.cost_unlabelled.any():
+        return start
+    rows = FixedSigns.of(replace(problem, target=None))
+    share = (1 + problem.target) / 2
+    f = problem.unlabelled_scores(start.w, start.b)
+    effort = {"tol": tol, "max_sweeps": max_iter, "aim": aim}
+    ends = [
+        _one_class(rows, problem.signs[k], f[k], share[k], np.append(start.w[k], start.b[k]), max_iter, effort)
+        for k in range(len(f))
+    ]
+    return Result.joined(ends)
+
+
+def _one_class(
+    rows: FixedSigns, y: Array, f: Array, share: float, w: Array, max_iter: int, effort: dict[str, Any]
+) -> Result:
+    cost = rows.problem.cost_labelled[rows.n_labelled :]
+    signs = highest(f, cost, share)
+    n_positive = np.sum(signs > 0)
+    negative = min(1.0, FIRST_COST / cost.max())  # the parts of C* that rows of each sign cost
+    positive = min(1.0, negative * n_positive / max(len(f) - n_positive, 1))
+    n_solved = 0
+    while True:
+        last = negative == positive == 1
+        now = effort if last else {**effort, "tol": max(effort["tol"], ROUGH), "aim": None}
+        path: list[float] = []
+        while n_solved < max_iter:
+            factor = np.where(signs > 0, positive, negative)
+            solution = rows.solve(y, signs[None], w[None], factor=factor, **now)
+            n_solved += 1
+            if path and solution.objective[0] >= path[-1]:  # a gain that small is rounding
+                break
+            w, gap, solved = solution.w[0], solution.gap, solution.converged
+            path.append(float(solution.objective[0]))
+            f = rows.problem.labelled_scores(w[None, :-1], w[-1:])[0, rows.n_labelled :]
+            switched = switch_pairs(signs, f, cost, positive, negative)
+            if np.array_equal(switched, signs):
+                break
+            signs = switched
+        if last or n_solved >= max_iter:
+            return Result(w[None, :-1], w[-1:], [path], gap, n_solved, solved & last)
+        negative, positive = min(2 * negative, 1.0), min(2 * positive, 1.0)
+
+
+def highest(f: Array, weight: Array, share: float) -> Array:
+    """Return 1 for the rows with the highest scores, which make up this share of the weight, and -1 for the others.
+
+    Both signs occur if there are two rows or more.
+    """
+    order = np.argsort(-f, kind="stable")
+    before = np.cumsum(weight[order]) - 0.5 * weight[order]
+    n_positive = int(np.searchsorted(before, share * weight.sum()))
+    n_positive = int(np.clip(n_positive, min(1, len(f) - 1), max(len(f) - 1, 1)))
+    signs = np.full(len(f), -1.0)
+    signs[order[:n_positive]] = 1.0
+    return signs
+
+
+def switch_pairs(signs: Array, f: Array, cost: Array, positive: float, negative: float) -> Array:
+    """Return the signs after switching all pairs whose slacks are above 0 and add up to more than 2.
+
+    Pairs do not share rows, and those with the largest slacks come first. Each pair alone lowers the objective, so all
+    of them do; with costs of their own, rows are switched only where this is so.
+    """
+    slack = np.maximum(1 - signs * f, 0)
+    order = np.argsort(-slack, kind="stable")
+    up, down = order[signs[order] > 0], order[signs[order] < 0]
+    n = min(len(up), len(down))
+    up, down = up[:n], down[:n]
+    other = np.maximum(2 - slack, 0)
+    gain = cost[up] * (positive * slack[up] - negative * other[up])
+    gain += cost[down] * (negative * slack[down] - positive * other[down])
+    worth = (slack[up] > 0) & (slack[down] > 0) & (slack[up] + slack[down] > 2) & (gain > 0)
+    switched = signs.copy()
+    switched[up[worth]], switched[down[worth]] = -1.0, 1.0
+    return switched

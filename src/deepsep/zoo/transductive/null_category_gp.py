@@ -1,0 +1,256 @@
+"""Gaussian processes with a null category between the classes, in which no row lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import rbf_kernel
+
+from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
+from deepsep.core.arrays import checked_array, checked_pieces
+from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.probability import prior_shift, shifted
+from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
+from deepsep.solvers.spaces import Kernel, draw_landmarks
+from deepsep.zoo.transductive.inducing import InducingFeatures
+from deepsep.zoo.transductive.null_category import NullCategory, Plan, fit_null_category
+
+Array = NDArray[Any]
+
+CHUNK = 16_384  # new rows at a time
+TINY = 1e-30  # keeps rows that no class wants from 0 / 0
+PLAN = Plan(damping=0.8)
+
+
+@settings
+class NullCategoryGP(Classifier):
+    r"""Gaussian process classifier with a null category: a gap between the classes in which no row lies.
+
+    For each class against the rest, a latent function f with an RBF kernel, :math:`f \sim GP(0, \sigma^2 k)`, says the
+    class: :math:`p(+1 \mid f) = \Phi(f - w/2)` and :math:`p(-1 \mid f) = \Phi(-f - w/2)`. What is left, around f = 0,
+    is the null category, and no row is of it. A labelled row says its class; an unlabelled row says that it is one of
+    the two, which is unlikely where f is close to 0. So f changes its sign where there are few rows. With no
+    unlabelled rows and w = 0 this is the ordinary Gaussian process classifier.
+
+    The posterior of f is approximated by a Gaussian over its values at inducing points (variational inference), found
+    from the labelled rows first, while the unlabelled ones gain weight. Time is linear in the rows and cubic in the
+    inducing points.
+
+    With ``balance``, a constant is added to f such that the mean probability of each class over the unlabelled rows is
+    a given share. This keeps a class from swallowing the others, as with few labels it would.
+
+    Parameters
+    ----------
+    width : float, default=1.0
+        w, the width of the null category, in units of the noise. 0: unlabelled rows say nothing, but for
+        ``balance``.
+    gamma : float, "scale" or "auto", default="scale"
+        Of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`, as in scikit-learn's SVC.
+    variance : float, default=4.0
+        :math:`\sigma^2`, the variance of f: the larger, the surer the model may be.
+    unlabeled_weight : float, default=0.1
+        How much an unlabelled row counts beside a labelled one. 1, as in the paper, where classes are clusters or
+        curved bands with a gap between them; where they overlap, unlabelled rows then drown the labels. 0: the
+        labelled rows alone, but for ``balance``.
+    n_inducing : int, default=200
+        The most inducing points: rows drawn at random, up to half of them labelled ones.
+    balance : {"predicted", "labels"} or None, default="predicted"
+        The share at which the mean probability of a class over the unlabelled rows is fixed, unless ``priors`` say it:
+        "predicted": what the labelled rows alone predict; "labels": the share among the labelled rows, for labels that
+        are a random sample of all rows rather than quotas; None: nothing is fixed.
+    priors : dict {class: share}, optional
+        Class shares in the population, of which the unlabelled rows are a sample, where they are known to differ from
+        those of the labelled rows. They sum to one. Probabilities are corrected for them, with ``balance`` or
+        without.
+    max_iter : int, default=50
+        The most rounds with all rows at their full weight.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Draws the inducing points.
+
+    Attributes
+    ----------
+    gamma_ : float
+        γ of the kernel.
+    inducing_points_ : array (m, d)
+        The inducing points, scaled.
+    offset_ : array (c,), or (1,) for two classes
+        What is added to f of each class.
+    elbo_path_ : list of arrays
+        For each class, the bound on the log likelihood that is raised, after each round with all rows at full weight.
+        Without ``balance`` it rises, but for what the limits on precisions take.
+    n_iter_ : int
+        The most rounds of a class at full weight.
+    converged_ : array (c,) or (1,) of bool
+        Whether the last round moved no mean of f by more than a hundredth.
+
+    References
+    ----------
+    N. D. Lawrence, M. I. Jordan. Semi-supervised learning via Gaussian processes. NIPS 17, 2005.
+
+    J. Hensman, A. Matthews, Z. Ghahramani. Scalable variational Gaussian process classification. AISTATS 2015.
+
+    M. E. Khan, W. Lin. Conjugate-computation variational inference. AISTATS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import NullCategoryGP
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = NullCategoryGP(random_state=0).fit(X, y)
+    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
+    True
+    """
+
+    method_name = "null-category-gp"
+
+    width: float = 1.0
+    gamma: float | Literal["scale", "auto"] = "scale"
+    variance: float = 4.0
+    unlabeled_weight: float = 0.1
+    n_inducing: int = 200
+    balance: Literal["predicted", "labels"] | None = "predicted"
+    priors: Mapping[Any, float] | None = None
+    max_iter: int = 50
+    standardize: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        weight = self.unlabeled_weight
+        for name, holds, wanted in (
+            ("width", is_number(self.width) and self.width >= 0, "a number of at least 0"),
+            (
+                "gamma",
+                self.gamma in ("scale", "auto") or (is_number(self.gamma) and float(self.gamma) > 0),
+                '"scale", "auto" or a positive number',
+            ),
+            ("variance", is_number(self.variance) and self.variance > 0, "a positive number"),
+            ("unlabeled_weight", is_number(weight) and weight >= 0, "a number of at least 0"),
+            ("balance", self.balance in ("predicted", "labels", None), '"predicted", "labels" or None'),
+            ("n_inducing", is_integer(self.n_inducing, 2), "an integer of at least 2"),
+            ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
+        ):
+            require(self, name, holds, wanted)
+
+    def _check_with_classes(self) -> None:
+        if self.priors is not None:
+            check_priors(self.priors, self.classes_)
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        labelled, unlabelled = rows.labelled, rows.unlabelled
+        used = np.concatenate([labelled, unlabelled])
+        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(rows.X.shape[1])
+        X, weight = self._scaling.apply(rows.X[used]), rows.weight[used]
+        self.gamma_ = rbf_gamma(self.gamma, X, weight)
+        few = len(used) <= self.n_inducing
+        at = np.arange(len(used)) if few else draw_landmarks(len(used), len(labelled), self.n_inducing, rng)
+        features = InducingFeatures.of(X[at].astype(np.float64), float(self.variance), self._kernel())
+        Z, residual = features(X)
+        free = np.arange(len(used)) >= len(labelled)
+        codes, plan = rows.codes[used], replace(PLAN, max_iter=self.max_iter)
+        classes = range(rows.n_classes) if rows.n_classes > 2 else (1,)
+        signs = [np.where(free, 0.0, np.where(codes == k, 1.0, -1.0)) for k in classes]
+        fit = partial(fit_null_category, width=float(self.width), strength=float(self.unlabeled_weight), plan=plan)
+        shares = None
+        if self.balance is not None and free.any():
+            shares = self._given_shares(rows)
+            if shares is None:
+                lab = ~free
+                alone = [fit(Z[lab], residual[lab], sign[lab], weight[lab]).posterior for sign in signs]
+                shares = weight[free] @ _distributions(alone, Z[free], residual[free]) / weight[free].sum()
+            features = features.centred(Z[free], weight[free])
+            Z -= features.centre
+        self._features, self.inducing_points_ = features, features.points
+        solutions = [
+            fit(Z, residual, sign, weight, share=None if shares is None else float(shares[k]))
+            for k, sign in zip(classes, signs, strict=True)
+        ]
+        self._posteriors = [solution.posterior for solution in solutions]
+        self.offset_ = np.array([posterior.offset for posterior in self._posteriors])
+        self.elbo_path_ = [np.array(solution.elbo_path) for solution in solutions]
+        self.n_iter_ = max(map(len, self.elbo_path_))
+        self.converged_ = np.array([solution.converged for solution in solutions])
+        self._forget("prior_shift_")
+        if self.priors is not None:
+            wanted = check_priors(self.priors, self.classes_)
+            log_p = np.log(np.maximum(_distributions(self._posteriors, Z[free], residual[free]), TINY))
+            self.prior_shift_ = prior_shift(wanted, log_p, weight[free], codes[~free], weight[~free])
+
+    def _kernel(self) -> Kernel:
+        return partial(rbf_kernel, gamma=self.gamma_)
+
+    def _given_shares(self, rows: TrainingRows) -> Array | None:
+        if self.priors is not None:
+            return check_priors(self.priors, self.classes_)
+        if self.balance == "predicted":
+            return None
+        among = np.bincount(rows.codes[rows.labelled], rows.weight[rows.labelled])
+        return np.asarray(among / among.sum())
+
+    def _probabilities(self, X: Array) -> Array:
+        P = np.empty((len(X), len(self.classes_)))
+        for start in range(0, len(X), CHUNK):
+            part = slice(start, start + CHUNK)
+            P[part] = _distributions(self._posteriors, *self._features(self._scaling.apply(X[part])))
+        return shifted(P, self.prior_shift_) if hasattr(self, "prior_shift_") else P
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state = {"gamma_": self.gamma_, "width": self._posteriors[0].width, "variance": self._features.variance}
+        arrays = {
+            **vars(self._scaling),
+            "inducing_points_": self.inducing_points_,
+            "triangle": self._features.triangle,
+            "feature_centre": self._features.centre,
+            "means": np.stack([posterior.mean for posterior in self._posteriors]),
+            "roots": np.stack([posterior.root for posterior in self._posteriors]),
+            "offset_": self.offset_,
+            "converged_": self.converged_,
+            "elbo_path_": np.concatenate(self.elbo_path_),
+            "elbo_rounds": np.array([len(path) for path in self.elbo_path_]),
+        }
+        return state, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        d, c = self.n_features_in_, len(self.classes_)
+        problems = c if c > 2 else 1
+        self._scaling = Scaling.from_arrays(arrays, d)
+        self.gamma_ = float(state["gamma_"])
+        self.inducing_points_ = checked_array(arrays, "inducing_points_", (None, d), "f")
+        m = len(self.inducing_points_)
+        self._features = InducingFeatures(
+            self.inducing_points_,
+            checked_array(arrays, "triangle", (m, m), "f"),
+            checked_array(arrays, "feature_centre", (m,), "f"),
+            float(state["variance"]),
+            self._kernel(),
+        )
+        self.offset_ = checked_array(arrays, "offset_", (problems,), "f")
+        self.converged_ = checked_array(arrays, "converged_", (problems,), "b")
+        means = checked_array(arrays, "means", (problems, m), "f")
+        roots = checked_array(arrays, "roots", (problems, m, m), "f")
+        self._posteriors = [
+            NullCategory(mean, root, float(offset), float(state["width"]))
+            for mean, root, offset in zip(means, roots, self.offset_, strict=True)
+        ]
+        self.elbo_path_ = checked_pieces(arrays, "elbo_path_", "elbo_rounds", problems)
+        self.n_iter_ = max(map(len, self.elbo_path_))
+
+
+def _distributions(posteriors: list[NullCategory], Z: Array, residual: Array) -> Array:
+    """Return the class distributions of rows with these features: one class against the rest, normalised."""
+    P = np.column_stack([posterior.probabilities(Z, residual) for posterior in posteriors])
+    if P.shape[1] == 1:
+        return np.column_stack([1 - P, P])
+    P = np.maximum(P, TINY)
+    return np.asarray(P / P.sum(axis=1, keepdims=True))

@@ -1,0 +1,81 @@
+"""SwitchingTSVM: Joachims' transductive SVM, which labels the unlabelled rows and switches pairs of labels."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deepsep.classifiers.base import settings
+from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
+from deepsep.solvers.one_vs_rest import Effort
+from deepsep.zoo.transductive.label_switching import label_switching
+
+
+@settings
+class SwitchingTSVM(LowDensitySVM):
+    r"""Transductive SVM by label switching: unlabelled rows get labels, and pairs of them are switched.
+
+    For each class against the rest it minimises
+
+    .. math::
+
+        \tfrac12 \|w\|^2 + C \sum_{\text{labelled}} H(y_i f(x_i)) + C^* \sum_{\text{unlabelled}} H(y^*_i f(x_i)),
+
+    over w, b and the labels :math:`y^*`, of which a fixed share is positive. The rows that the supervised SVM scores
+    highest start as positive ones; :math:`C^*` starts at 1e-5 and is doubled until it has its value; and each time a
+    positive and a negative row together pay more than they would with their labels switched, they are switched, and the
+    SVM is trained again. In the end no such pair is left.
+
+    It fixes the share of rows on the positive side of each boundary, where :class:`deepsep.TSVM` fixes the mean
+    score: right shares help it, wrong ones do harm, since labels are taken from one class to fill another. Pass
+    ``priors`` if the shares of the population differ from those of the labels.
+
+    Parameters
+    ----------
+    priors : dict {class: share}, optional
+        Class shares in the population: of the rows labelled positive. None: those of the labelled rows.
+        Probabilities are corrected for them, as in :class:`deepsep.TSVM`.
+    max_iter : int, default=1000
+        Most passes over the rows in one convex problem, and most convex problems for each class.
+    C, C_star, kernel, gamma, n_unlabeled, probability, tol, random_state
+        As in :class:`deepsep.TSVM`.
+
+    Attributes
+    ----------
+    objective_path_ : list of c arrays
+        The objective each time that the SVM was trained with the final :math:`C^*`; it never rises.
+    n_iter_ : int
+        How often an SVM was trained.
+    coef_, intercept_, transduction_, label_distributions_ and others
+        As in :class:`deepsep.TSVM`.
+
+    Notes
+    -----
+    Joachims switches one pair at a time; here all pairs that gain are switched before the SVM is trained again, which
+    ends at a point of the same kind and is much faster. A row has one label, whatever its weight: rows of
+    unequal weight keep the share as nearly as whole rows can.
+
+    References
+    ----------
+    T. Joachims. Transductive inference for text classification using support vector machines. ICML 1999.
+
+    V. Sindhwani, S. S. Keerthi. Large scale semi-supervised linear SVMs. SIGIR 2006 (several pairs at a time).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import SwitchingTSVM
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> bool((SwitchingTSVM().fit(X, y).transduction_[200:] == "far").mean() > 0.95)
+    True
+    """
+
+    method_name = "switching-tsvm"
+    _ends: ClassVar = {"label switching": "no pair of labels is worth switching"}
+
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+        return {"balance": True}, Effort("label switching", self.max_iter, self.tol, label_switching)

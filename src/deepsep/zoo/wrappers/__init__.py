@@ -1,0 +1,1 @@
+"""Methods around a classifier of another kind."""

@@ -1,0 +1,173 @@
+"""Co-training: two classifiers that see different columns, and give each other the rows they are surest of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.base import settings
+from deepsep.core.arrays import checked_array
+from deepsep.core.checks import is_integer, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.errors import ModelFileError, ParameterError, shown
+from deepsep.files.foreign import dump_classifiers, load_classifiers
+from deepsep.zoo.wrappers.around import AroundClassifier
+
+Array = NDArray[Any]
+
+TINY = 1e-12  # added to each probability, so that a product of two is never 0 for all classes
+
+
+@settings
+class CoTraining(AroundClassifier):
+    r"""Co-training: classifiers on two views of the rows label unlabelled rows for each other.
+
+    Each round fits one copy of a classifier to each view of the labelled rows. Each of the two then labels the rows
+    that it is surest of, a few for each class, out of a pool of unlabelled rows, and they join the labelled rows of
+    both. The probability of a class is proportional to the product of what the two say, as if the views were
+    independent in each class.
+
+    That is what the method assumes, and that each view alone would do; the views that made it known are the words of a
+    page and those of the links to it. Two halves of the columns of a table are rarely such views.
+
+    Parameters
+    ----------
+    estimator : classifier or str, optional
+        What is trained, with ``predict_proba``: a classifier, or a supervised method by its name, such as
+        ``"logistic-regression"``. By default a random forest of 100 trees.
+    views : pair of lists, optional
+        The columns of each view, by number or, where rows come in a frame, by name; they may overlap. By default each
+        column is in one of them, at random.
+    rounds : int, default=30
+        The most rounds.
+    per_round : int, default=1
+        How many rows each classifier labels for the rarest class in a round, and for the others in proportion to the
+        labels.
+    pool : int, default=75
+        Unlabelled rows among which they choose.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Draws views and rows, and seeds the classifiers.
+
+    Attributes
+    ----------
+    estimators_ : list of two classifiers
+        Their classes are indices into ``classes_``.
+    views_ : list of two arrays of int
+        Their columns.
+    n_iter_ : int
+        Rounds in which rows were labelled.
+
+    References
+    ----------
+    A. Blum, T. Mitchell. Combining labeled and unlabeled data with co-training. COLT 1998.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import CoTraining
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = CoTraining(estimator="logistic-regression", views=([0], [1]), random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "co-training"
+
+    views: Any = None
+    rounds: int = 30
+    per_round: int = 1
+    pool: int = 75
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("rounds", "per_round", "pool"):
+            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
+        pair = self.views if isinstance(self.views, list | tuple) else ()
+        lists = len(pair) == 2 and all(isinstance(view, list | tuple | np.ndarray) and len(view) for view in pair)
+        require(self, "views", self.views is None or lists, "two lists of columns, such as ([0, 1], [2, 3]), or None")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        self.views_ = self._find_views(rows.X.shape[1], rng)
+        X = self._scale(rows)
+        known, codes = rows.labelled, rows.codes.copy()
+        waiting = rng.permutation(rows.unlabelled)
+        counts = np.bincount(codes[known])
+        wanted = np.round(self.per_round * counts / counts.min()).astype(int)
+        self.estimators_ = self._fit_views(X, known, codes, rng)
+        self.n_iter_ = 0
+        while self.n_iter_ < self.rounds and len(waiting):
+            pool = waiting[: self.pool]
+            labels = np.full(len(pool), -1)
+            for one, view in zip(self.estimators_, self.views_, strict=True):
+                sure = surest(one.predict_proba(X[np.ix_(pool, view)]), wanted)
+                labels = np.where(labels < 0, sure, labels)
+            codes[pool] = labels
+            chosen = pool[labels >= 0]
+            known = np.concatenate([known, chosen])
+            waiting = np.concatenate([waiting[self.pool :], pool[labels < 0]])
+            self.estimators_ = self._fit_views(X, known, codes, rng)
+            self.n_iter_ += 1
+
+    def _find_views(self, d: int, rng: np.random.Generator) -> list[Array]:
+        if self.views is None:
+            order = rng.permutation(d)
+            return [np.sort(order[: (d + 1) // 2]), np.sort(order[(d + 1) // 2 :] if d > 1 else order)]
+        names = list(getattr(self, "feature_names_in_", []))
+        return [np.unique([self._column(column, names, d) for column in view]) for view in self.views]
+
+    def _column(self, column: Any, names: list[str], d: int) -> int:
+        if isinstance(column, str) and column in names:
+            return names.index(column)
+        if is_integer(column, 0) and int(column) < d:
+            return int(column)
+        have = f"the columns are {', '.join(names[:5])}{', ...' * (len(names) > 5)}" if names else f"X has {d} columns"
+        raise ParameterError(f"CoTraining: views has a column {shown(column)}; {have}, from 0 to {d - 1}.")
+
+    def _fit_views(self, X: Array, known: Array, codes: Array, rng: np.random.Generator) -> list[Any]:
+        return [self._fit_copy(X[np.ix_(known, view)], codes[known], rng) for view in self.views_]
+
+    def _probabilities(self, X: Array) -> Array:
+        X = self._scaling.apply(X)
+        first, second = (
+            one.predict_proba(X[:, view]).astype(np.float64) + TINY
+            for one, view in zip(self.estimators_, self.views_, strict=True)
+        )
+        return np.asarray(first * second / (first * second).sum(axis=1, keepdims=True))
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state, arrays = super()._parts()
+        for i, (one, view) in enumerate(zip(self.estimators_, self.views_, strict=True)):
+            arrays |= {f"view{i}": view, f"view{i}.gz": dump_classifiers([one])}
+        return {**state, "n_iter_": self.n_iter_}, arrays
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
+        self.n_iter_ = int(state["n_iter_"])
+        self.views_ = [checked_array(arrays, f"view{i}", (None,), "i") for i in range(2)]
+        if any(len(view) == 0 or view.min() < 0 or view.max() >= self.n_features_in_ for view in self.views_):
+            raise ModelFileError(f"a view has columns beyond the {self.n_features_in_} of the model. Save it again.")
+        classes = np.arange(len(self.classes_))
+        self.estimators_ = []
+        for i, view in enumerate(self.views_):
+            (one,) = load_classifiers(f"view{i}.gz", arrays.get(f"view{i}.gz"), len(view), classes)
+            self.estimators_.append(one)
+
+
+def surest(P: Array, wanted: Array) -> Array:
+    """Return the class of the rows with the largest probabilities of each class, as many as wanted; -1 of others.
+
+    A row stands for its most probable class alone.
+    """
+    best = P.argmax(axis=1)
+    labels = np.full(len(P), -1)
+    for k, count in enumerate(wanted):
+        own = np.flatnonzero(best == k)
+        labels[own[np.argsort(-P[own, k], kind="stable")[:count]]] = k
+    return labels

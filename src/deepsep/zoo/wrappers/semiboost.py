@@ -1,0 +1,239 @@
+"""SemiBoost: boosting in which unlabelled rows take the labels of similar rows, most certain ones first."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.tree import DecisionTreeClassifier
+
+from deepsep.classifiers.base import UnweightedClassifier, settings
+from deepsep.classifiers.supervised import seeded
+from deepsep.core.arrays import checked_array, checked_pieces
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.scaling import Scaling
+from deepsep.core.training_rows import TrainingRows
+from deepsep.files.foreign import dump_classifiers, load_classifiers
+from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
+
+Array = NDArray[Any]
+
+LEARNERS = "learners.gz"  # the part of a saved model that holds the weak learners
+LARGEST_ODDS = 1e12  # of a weak learner that is always right
+
+
+@settings
+class SemiBoost(UnweightedClassifier):
+    r"""SemiBoost: weak learners in turn, each taught what similar rows say about the unlabelled ones.
+
+    For each class against the others, with labels y = ±1 and similarities S, the score H = Σ α_t h_t lowers
+
+    .. math:: F = \sum_{i \in \ell, j \in u} S_{ij} e^{-2 y_i H_j} + C \sum_{i, j \in u} S_{ij} e^{H_i - H_j}.
+
+    In each round, p_i and q_i say how strongly the rows that are similar to an unlabelled row i pull it to 1 and to
+    −1. Rows are drawn in proportion to |p_i − q_i|, labelled with the sign of p_i − q_i, and a weak learner h is
+    trained on them and the labelled rows. Its weight α has a closed form; F falls in every round with α > 0, and the
+    first other one is the last. The probability of a class is :math:`1 / (1 + e^{-4H})`, which is what F is lowest
+    for, divided by the sum over the classes.
+
+    The paper has the similarities of all pairs of rows. Here a row is similar to its nearest neighbours only, in a
+    sparse matrix: :math:`S_{ij} = e^{-d_{ij}^2 / \sigma^2}`, with σ the distance to the farthest of the neighbours,
+    the larger of the two that a pair has.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        The weak learner, with any settings. By default a decision tree of depth 5 with leaves of three
+        rows or more.
+    rounds : int, default=20
+        The most weak learners for a class.
+    C : float, optional
+        Weight of the pairs of unlabelled rows; by default the number of labelled rows over that of unlabelled ones.
+    sample : float, default=0.03
+        Share of the unlabelled rows that are drawn for a weak learner.
+    n_neighbors : int, default=25
+        Neighbours of a row.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Draws rows, and seeds the weak learners.
+
+    Attributes
+    ----------
+    boosted_ : list of lists of (float, classifier)
+        The weak learners of each class, with their weights in the score H.
+    objective_path_ : list of arrays
+        F before the first round and after every other, for each class (one for two classes). It never rises.
+
+    References
+    ----------
+    P. K. Mallapragada, R. Jin, A. K. Jain, Y. Liu. SemiBoost: boosting for semi-supervised learning. IEEE PAMI 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import SemiBoost
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = SemiBoost(random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "semiboost"
+
+    estimator: Any = None
+    rounds: int = 20
+    C: float | None = None
+    sample: float = 0.03
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
+
+    def _check_parameters(self) -> None:
+        learner = self.estimator
+        for name, holds, wanted in (
+            (
+                "estimator",
+                learner is None or (hasattr(learner, "get_params") and not isinstance(learner, type)),
+                "a classifier, such as DecisionTreeClassifier(max_depth=3), or None",
+            ),
+            ("rounds", is_integer(self.rounds, 1), "an integer of at least 1"),
+            ("C", self.C is None or (is_number(self.C) and self.C >= 0), "a number of at least 0 or None"),
+            ("sample", is_number(self.sample) and 0 < self.sample <= 1, "a number above 0, up to 1"),
+            ("n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1"),
+        ):
+            require(self, name, holds, wanted)
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        d = rows.X.shape[1]
+        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
+        X = self._scaling.apply(rows.X)
+        distance, index = neighbours(X, self.n_neighbors)
+        S = connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
+        self.boosted_, self.objective_path_ = [], []
+        for k in range(1, 2) if rows.n_classes == 2 else range(rows.n_classes):
+            signs = np.where(rows.codes[rows.labelled] == k, 1, -1)
+            boosted, path = self._boost(X, signs, S, rows, rng)
+            self.boosted_.append(boosted)
+            self.objective_path_.append(path)
+
+    def _boost(
+        self, X: Array, signs: Array, S: sparse.csr_array, rows: TrainingRows, rng: np.random.Generator
+    ) -> tuple[list[tuple[float, Any]], Array]:
+        labelled, unlabelled = rows.labelled, rows.unlabelled
+        similar = Similarities.of(S, labelled, unlabelled, signs, self.C)
+        X_u = X[unlabelled]
+        H = np.zeros(len(unlabelled))
+        path = [similar.objective(H)]
+        boosted: list[tuple[float, Any]] = []
+        for _ in range(self.rounds):
+            p, q = similar.pulls(H)
+            drawn = draw_by_weight(np.abs(p - q), self.sample, rng)
+            if not drawn.size:
+                break
+            learner = self._weak_learner(rng).fit(
+                np.concatenate([X[labelled], X_u[drawn]]),
+                np.concatenate([signs, np.where(p[drawn] > q[drawn], 1, -1)]),
+            )
+            h = learner.predict(X_u)
+            alpha = weight_of(h, p, q)
+            if alpha <= 0:
+                break
+            H = H + alpha * h
+            path.append(similar.objective(H))
+            boosted.append((alpha, learner))
+        if not boosted:  # similarities have nothing to say: what the labels teach, with odds of e to 1
+            boosted = [(0.25, self._weak_learner(rng).fit(X[labelled], signs))]
+        return boosted, np.array(path)
+
+    def _weak_learner(self, rng: np.random.Generator) -> Any:
+        tree = DecisionTreeClassifier(max_depth=5, min_samples_leaf=3)
+        return seeded(tree if self.estimator is None else clone(self.estimator), rng)
+
+    # -- predicting and saving -------------------------------------------------------------------------------
+
+    def _probabilities(self, X: Array) -> Array:
+        X = self._scaling.apply(X)
+        H = np.column_stack([sum(alpha * learner.predict(X) for alpha, learner in one) for one in self.boosted_])
+        if H.shape[1] == 1:
+            H = np.hstack([-H, H])
+        P = expit(4 * H)
+        return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        learners = [learner for one in self.boosted_ for _, learner in one]
+        arrays = {
+            "alpha": np.array([alpha for one in self.boosted_ for alpha, _ in one]),
+            "rounds": np.array([len(one) for one in self.boosted_]),
+            "objective_steps": np.array([len(path) for path in self.objective_path_]),
+            "objective_path_": np.concatenate(self.objective_path_),
+            **vars(self._scaling),
+        }
+        return {}, {**arrays, LEARNERS: dump_classifiers(learners)}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        d, problems = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
+        self._scaling = Scaling.from_arrays(arrays, d)
+        self.objective_path_ = checked_pieces(arrays, "objective_path_", "objective_steps", problems)
+        rounds = checked_array(arrays, "rounds", (problems,), "i")
+        alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")
+        learners = load_classifiers(LEARNERS, arrays.get(LEARNERS), d, np.array([-1, 1]))
+        pairs = list(zip(alpha.tolist(), learners, strict=True))
+        ends = np.cumsum(rounds)
+        self.boosted_ = [pairs[start:end] for start, end in zip(ends - rounds, ends, strict=True)]
+
+
+class Similarities(NamedTuple):
+    """What the unlabelled rows are similar to, for one class against the others."""
+
+    positive: Array  # (u,): the sum of the similarities to labelled rows of the class
+    negative: Array  # (u,): and to the others
+    unlabelled: sparse.csr_array  # (u, u)
+    C: float
+
+    @classmethod
+    def of(cls, S: sparse.csr_array, labelled: Array, unlabelled: Array, signs: Array, C: float | None) -> Self:
+        """Split the similarities of all rows, (n, n)."""
+        S_u = S[unlabelled]
+        S_ul = S_u[:, labelled]
+        C = len(labelled) / max(len(unlabelled), 1) if C is None else C
+        return cls(S_ul @ (signs > 0).astype(float), S_ul @ (signs < 0).astype(float), S_u[:, unlabelled], C)
+
+    def objective(self, H: Array) -> float:
+        """Return F of the scores of the unlabelled rows."""
+        up, down = np.exp(H), np.exp(-H)
+        return float(self.positive @ down**2 + self.negative @ up**2 + self.C * (up @ (self.unlabelled @ down)))
+
+    def pulls(self, H: Array) -> tuple[Array, Array]:
+        """Return p and q: how strongly each row is pulled to 1 and to -1."""
+        up, down = np.exp(H), np.exp(-H)
+        p = self.positive * down**2 + self.C / 2 * down * (self.unlabelled @ up)
+        q = self.negative * up**2 + self.C / 2 * up * (self.unlabelled @ down)
+        return p, q
+
+
+def weight_of(h: Array, p: Array, q: Array) -> float:
+    """Return the weight α that lowers the bound on F most, for a learner that says ±1 of the unlabelled rows."""
+    right = p[h > 0].sum() + q[h < 0].sum()
+    wrong = p[h < 0].sum() + q[h > 0].sum()
+    if right <= wrong:
+        return 0.0
+    return float(np.log(min(right / max(wrong, np.finfo(float).tiny), LARGEST_ODDS)) / 4)
+
+
+def draw_by_weight(weight: Array, share: float, rng: np.random.Generator) -> Array:
+    """Return a share of the rows, at least one, without repetition and in proportion to their weights."""
+    there = np.flatnonzero(weight > 0)
+    count = min(len(there), max(1, round(share * len(weight))))
+    # The first arrivals of independent exponential clocks, whose rates are the weights.
+    arrival = rng.exponential(size=len(there)) / weight[there]
+    return np.asarray(there[np.argsort(arrival)[:count]])

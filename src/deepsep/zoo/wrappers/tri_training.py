@@ -1,0 +1,150 @@
+"""Tri-training: three classifiers, each taught the labels on which the other two agree."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.files.foreign import dump_classifiers, load_classifiers
+from deepsep.zoo.wrappers.around import AroundClassifier
+
+Array = NDArray[Any]
+
+CLASSIFIERS = "classifiers.gz"  # the part of a saved model that holds the three
+
+
+@settings
+class TriTraining(AroundClassifier):
+    r"""Tri-training: an unlabelled row on which two classifiers agree gets that label in the training of the third.
+
+    Each of three copies of a classifier starts from labelled rows drawn with repetition, class by class. In a round,
+    a copy may be fitted again, to all labelled rows and to the unlabelled ones on which the other two agree. Let e be
+    the error of the other two on the labelled rows where they agree, and m the number of rows that they lend, with e'
+    and m' those of the last time that the copy was taught: it is taught only if e < e' and e m < e' m', so that the
+    noise in its labels falls. Where they lend too many rows for that, as many as may be are drawn. Rounds end when no
+    copy is taught.
+
+    The class probabilities are the means of the three; the paper takes their vote.
+
+    The error is measured on labelled rows that the copies were trained on. Classifiers that learn their training rows
+    by heart, as forests do, have error 0 there: they are taught once, all that the others agree on, and no more.
+
+    Parameters
+    ----------
+    estimator : classifier or str, optional
+        What is trained, with ``predict_proba``: a classifier, or a supervised method by its name, such as
+        ``"lightgbm-few-labels"``. By default a random forest of 100 trees.
+    rounds : int, default=20
+        The most rounds.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Draws rows, and seeds the classifiers.
+
+    Attributes
+    ----------
+    estimators_ : list of three classifiers
+        Their classes are indices into ``classes_``.
+    n_iter_ : int
+        Rounds in which a classifier was taught.
+
+    References
+    ----------
+    Z.-H. Zhou, M. Li. Tri-training: exploiting unlabeled data using three classifiers. IEEE Transactions on Knowledge
+    and Data Engineering 17(11), 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import TriTraining
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = TriTraining(estimator="logistic-regression", random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "tri-training"
+
+    rounds: int = 20
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "rounds", is_integer(self.rounds, 1), "an integer of at least 1")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        X = self._scale(rows)
+        codes, lab, unl = rows.codes, rows.labelled, rows.unlabelled
+        self.estimators_ = []
+        for _ in range(3):
+            drawn = _resampled(codes[lab], rng)
+            self.estimators_.append(self._fit_copy(X[lab[drawn]], codes[lab[drawn]], rng))
+        taught = [Taught(0.5, 0)] * 3
+        self.n_iter_ = 0
+        for _ in range(self.rounds if len(unl) else 0):
+            said = np.array([one.predict(X) for one in self.estimators_])
+            taught_now = 0
+            for i in range(3):
+                one, other = (said[j] for j in range(3) if j != i)
+                agree = one == other
+                error = float((one != codes)[lab][agree[lab]].mean()) if agree[lab].any() else 1.0
+                lent = unl[agree[unl]]
+                size = lesson_size(error, len(lent), taught[i])
+                if not size:
+                    continue
+                lent = rng.permutation(lent)[:size] if size < len(lent) else lent
+                both = np.concatenate([lab, lent])
+                self.estimators_[i] = self._fit_copy(X[both], np.concatenate([codes[lab], one[lent]]), rng)
+                taught[i] = Taught(error, size)
+                taught_now += 1
+            if not taught_now:
+                break
+            self.n_iter_ += 1
+
+    def _probabilities(self, X: Array) -> Array:
+        X = self._scaling.apply(X)
+        P = np.mean([one.predict_proba(X) for one in self.estimators_], axis=0, dtype=np.float64)
+        return np.asarray(P / P.sum(axis=1, keepdims=True))
+
+    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        state, arrays = super()._parts()
+        return {**state, "n_iter_": self.n_iter_}, {**arrays, CLASSIFIERS: dump_classifiers(self.estimators_)}
+
+    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
+        self.n_iter_ = int(state["n_iter_"])
+        classes = np.arange(len(self.classes_))
+        one, two, three = load_classifiers(CLASSIFIERS, arrays.get(CLASSIFIERS), self.n_features_in_, classes)
+        self.estimators_ = [one, two, three]
+
+
+class Taught(NamedTuple):
+    """What a classifier was last taught: the error of its teachers, and how many rows they lent."""
+
+    error: float
+    size: int
+
+
+def lesson_size(error: float, lent: int, before: Taught) -> int:
+    """Return how many of the rows lent a classifier may be taught; 0: none, as its labels would be noisier."""
+    if not (error < before.error and lent):
+        return 0
+    size = before.size or floor(error / (before.error - error) + 1)
+    if lent <= size:
+        return 0
+    if error * lent < before.error * size:
+        return lent
+    return min(lent, ceil(before.error * size / error - 1)) if size > error / (before.error - error) else 0
+
+
+def _resampled(codes: Array, rng: np.random.Generator) -> Array:
+    """Return rows drawn with repetition, as many of each class as there are."""
+    return np.concatenate([rng.choice(np.flatnonzero(codes == k), (codes == k).sum()) for k in np.unique(codes)])
