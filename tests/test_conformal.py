@@ -60,7 +60,7 @@ def test_the_coverage_given_the_held_out_rows_has_its_known_distribution():
 def test_it_equals_brute_force_over_all_thresholds(per_class):
     rng = np.random.default_rng(5)
     known = evidence(120, 6, 3, rng.integers(1, 6, 120).astype(float))
-    _, codes, weight, _ = known
+    _, codes, weight, *_ = known
     least = conformal_sets(known, 0.8, per_class=per_class).least
     for k in range(3):
         new = weight[codes == k].mean()
@@ -173,7 +173,7 @@ def test_a_committee_weights_its_evidence_by_the_shares_it_was_given():
     priors = dict(zip(classes, np.arange(1, len(classes) + 1) / sum(range(1, len(classes) + 1)), strict=True))
     members = ["logistic-regression", "tsvm"]
     model = Committee(members=members, effort="fast", n_jobs=1, random_state=0, student=False, priors=priors).fit(X, y)
-    _, codes, weight, _ = model.evidence_
+    _, codes, weight, *_ = model.evidence_
     np.testing.assert_allclose(np.bincount(codes, weight) / weight.sum(), list(priors.values()))
 
 

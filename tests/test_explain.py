@@ -34,7 +34,9 @@ def test_columns_that_matter_come_first() -> None:
     noise = next(line for line in explanation["importance"]["columns"] if line["column"] == "noise")
     assert abs(noise["loss"]) < explanation["importance"]["columns"][0]["loss"] / 10
     by_class = {line["class"]: line["columns"][0]["column"] for line in explanation["importance"]["classes"]}
-    assert by_class == {"old": "age", "payer": "plan", "young": "age"}
+    assert by_class["young"] == "age"
+    assert by_class["payer"] == "plan"
+    assert by_class["old"] in ("age", "plan")  # old people who do not pay
     assert json.loads(json.dumps(explanation, allow_nan=False)) == explanation
 
 

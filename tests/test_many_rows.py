@@ -13,7 +13,7 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM
-from deepsep.classifiers.committee.committee import fits as committee_fits
+from deepsep.classifiers.committee import fits as committee_fits
 from deepsep.errors import DataError
 from deepsep.scoring import score_frame
 from deepsep.table import Query, read_table, sampling

@@ -94,7 +94,7 @@ def summary(data: tuple[pd.DataFrame, np.ndarray]) -> dict[str, Any]:
 @pytest.mark.parametrize(("right", "n"), [(0, 35), (20, 35), (35, 35), (140, 200)])
 def test_wilson_is_where_the_score_test_rejects(right: int, n: int) -> None:
     low, high = wilson(right, n)
-    expected = stats.binomtest(right, n).proportion_ci(method="wilson")
+    expected = stats.binomtest(right, n).proportion_ci(0.9, method="wilson")
     assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
@@ -326,8 +326,8 @@ def test_figures_have_axes_with_titles_and_whole_class_names(summary: dict[str, 
     drawn = draw(summary)
     for name, titles in {
         "intervals": ["accuracy"],
-        "curve": ["labels in training", "accuracy"],
-        "rounds": ["round (0: labelled rows alone)", "accuracy"],
+        "curve": ["labels in training", "accuracy on held-out rows"],
+        "rounds": ["round (0: labelled rows alone)", "accuracy on held-out rows"],
         "reliability": ["confidence of the model", "share predicted correctly"],
         "importance": ["increase in log loss"],
     }.items():

@@ -7,7 +7,7 @@ from rows import segments
 from scipy.special import softmax
 
 from deepsep import TSVM, Committee, load
-from deepsep.classifiers.committee.committee import student as student_module
+from deepsep.classifiers.committee import student as student_module
 from deepsep.classifiers.committee.student import SMOOTHING, Student
 from deepsep.core.probability import smooth_labels
 from deepsep.core.training_rows import TrainingRows

@@ -156,14 +156,20 @@ def _next(
     if best != ranked[0]:
         lines.append(f"{ranked[0]} has no setting for the shares of --priors. The best that has: {best}.")
     options = asdict(training)
-    table = options.pop("table")
+    table, reading = options.pop("table"), options.pop("reading")
+    options |= {name: value for name, value in reading.items() if name != "dayfirst"}
     given = {
         **{f"--{name.replace('_', '-')}": value for name, value in options.items()},
         **same,
         "--method": best if best != COMMITTEE else None,
         "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
     }
-    words = [word for option, value in given.items() if value for word in (option, str(value))]
+    words = []
+    for option, value in given.items():
+        each = value if isinstance(value, list) else [value] if value else []
+        words += [word for one in each for word in (option, str(one))]
+    if reading["dayfirst"] is not None:
+        words.append("--dayfirst" if reading["dayfirst"] else "--monthfirst")
     words += [word for name, value in settings.get(best, {}).items() for word in ("--set", f"{name}={value}")]
     return [*lines, f"Next: {shlex.join(['deepsep', 'fit', *map(str, table), *words, '-o', 'model'])}"]
 

@@ -165,7 +165,7 @@ def separate(
     balanced = np.full(len(problem.signs), problem.target is not None)
     balanced[collapsed] = True
     separator = space.separator(np.ascontiguousarray(result.w), result.b)
-    by_labels = problem.target is not None and costs.shares is None
+    by_labels = problem.target is not None and costs.shares is None and costs.unlabelled > 0
     supervised_shares = _predicted_shares(problem, start) if by_labels else None
     return Boundaries(separator, result, space.name, algorithm, balanced, collapsed, supervised_shares)
 
