@@ -172,8 +172,8 @@ def compare(
     >>> comparison = compare(X, y, methods=["tsvm", "logistic-regression"], folds=3, repeats=1)
     >>> comparison.table[["method", "accuracy", "accuracy_low"]].round(2)
                     method  accuracy  accuracy_low
-    0                 tsvm       1.0          0.89
-    1  logistic-regression       1.0          0.89
+    0                 tsvm       1.0          0.92
+    1  logistic-regression       1.0          0.92
     >>> comparison.verdict[0].startswith("Use ")
     True
     """
