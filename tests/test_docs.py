@@ -110,6 +110,7 @@ def runnable(page: Path) -> bool:
 
 
 @pytest.mark.slow  # `make doctest` runs them, and so does CI
+@pytest.mark.usefixtures("shipped_network")
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name)
 def test_blocks_of_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

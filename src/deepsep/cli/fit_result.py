@@ -113,7 +113,8 @@ def _member_lines(summary: dict[str, Any]) -> list[str]:
         )
         for key in ("model", *sorted(weights, key=lambda key: -float(weights[key])), "majority")
     ]
-    head = ("On held-out rows", "weight", "right", "log loss")
+    first_word = "To expect" if summary["accuracy"]["expected"] else "On held-out rows"
+    head = (first_word, "weight", "right", "log loss")
     first, *others = (max(len(cell) for cell in column) for column in zip(head, *rows, strict=True))
     return [
         "  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))])
