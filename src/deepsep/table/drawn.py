@@ -97,4 +97,4 @@ def _word(cell: Any) -> str | None:
 
 
 def _listed() -> str:
-    return "'random' (rows drawn at random), 'quota' (so many of each class) or 'chosen' (for any other reason)"
+    return "'random' (rows drawn at random), 'quota' (a fixed number of each class) or 'chosen' (for any other reason)"
