@@ -1153,10 +1153,10 @@ print("done", flush=True)
 @pytest.mark.infra
 def test_a_killed_run_of_a_file_leaves_whole_batches(base: Base, model, table, expected, tmp_path) -> None:
     file, chance = write(table, tmp_path / "people.parquet"), random.Random(0)
-    while not score_and_kill(base, model, chance, FILE_CHILD, file):
+    # A run can be killed after its last batch, too: then nothing is left to resume.
+    while not (score_and_kill(base, model, chance, FILE_CHILD, file) and 0 < len(base.scores()) < ROWS):
         base.do("drop table scores", "delete from deepsep_scores")
     found = base.scores()
-    assert 0 < len(found) < ROWS
     assert len(found) % 50 == 0
     assert set(found["customer"]) == set(table["customer"][: len(found)])
     score_to_table(model, file, "scores", database=base.address, id="customer")
