@@ -27,11 +27,11 @@ TABLES = ("spotify_genre", "satimage", "splice", "nhanes_segments", "hotel_segme
 
 def accuracy(table, labels, seed, folder):
     X, codes = load(table, folder)
-    labelled, unlabelled = split(codes, labels, seed)
-    rows = np.concatenate([labelled, unlabelled])
-    y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
+    labeled, unlabeled = split(codes, labels, seed)
+    rows = np.concatenate([labeled, unlabeled])
+    y = np.concatenate([codes[labeled], np.full(len(unlabeled), -1)])
     model = method("feature-matching-gan", weight=0.0, random_state=seed).fit(X[rows], y)
-    return float((model.label_distributions_[len(labelled) :].argmax(axis=1) == codes[unlabelled]).mean())
+    return float((model.label_distributions_[len(labeled) :].argmax(axis=1) == codes[unlabeled]).mean())
 
 
 def main():

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from committee_members import PLACE, build
 
-from deepsep.classifiers.catalogue import uses_unlabelled
+from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.classifiers.committee.plan import MEMBERS
 from deepsep.core.mixture import Mixture
 from deepsep.core.probability import log_shift_to_shares, shifted
@@ -30,7 +30,7 @@ from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_er
 from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.metrics import scores
 from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
-from deepsep.report.sentences import unlabelled_rows
+from deepsep.report.sentences import unlabeled_rows
 
 RESULT = Path(__file__).parent / "results" / "committee.csv"
 OTHER_FOLDS = ("3", "10", "5x2", "5x3")  # folds, and how often the labels are dealt into them
@@ -307,7 +307,7 @@ def verdicts(a):
         for how in ("quota", "random"):
             for place in sorted((PLACE / f"{how}-5-alone" / "deepsep").glob("*.npz")):
                 cell, alone = (Cell.read(how, place.name, kind) for kind in ("5", "5-alone"))
-                learners = {m for m in cell.members if uses_unlabelled(build(m))}
+                learners = {m for m in cell.members if uses_unlabeled(build(m))}
                 if set(cell.members) <= set(cell.all) and learners <= set(alone.all) and len(cell.codes):
                     writer.writerow((how, cell.table, cell.labels, cell.seed, *verdict(cell, alone)))
 
@@ -321,7 +321,7 @@ def verdict(cell, alone):
         right.append(held_out.argmax(axis=1) == each.codes)
         truly.append((p.argmax(axis=1) == each.truth).mean())
         weights.append(weight)
-    said = unlabelled_rows(paired_difference(*right, weights[0]) | {"name": "the same"}, True)
+    said = unlabeled_rows(paired_difference(*right, weights[0]) | {"name": "the same"}, True)
     numbers = (said["difference"], *said["interval"], truly[0] - truly[1])
     return said["verdict"], *(f"{number:.5f}" for number in numbers)
 

@@ -35,7 +35,7 @@ from deepsep.evaluation.out_of_fold import Candidate, fit_copy, fit_folds
 
 PLACE = Path(__file__).parent / "results" / "committee"
 LABELS = (35, 125, 500)
-N_UNLABELLED, FEWEST_UNLABELLED = 3000, 1000
+N_UNLABELED, FEWEST_UNLABELED = 3000, 1000
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Cell:
 def draw(codes, cell):
     """Return (labelled rows, unlabelled rows): the labels fill quotas, or are drawn at random."""
     if cell.how == "quota":
-        return split(codes, cell.labels, cell.seed, N_UNLABELLED)
+        return split(codes, cell.labels, cell.seed, N_UNLABELED)
     rows = np.random.default_rng(cell.seed).permutation(len(codes))
-    return rows[: cell.labels], rows[cell.labels : cell.labels + N_UNLABELLED]
+    return rows[: cell.labels], rows[cell.labels : cell.labels + N_UNLABELED]
 
 
 def build(member):
@@ -79,7 +79,7 @@ def out_of_fold(X, labels, cell, member):
         )
     except LabelError:
         return {}
-    unseen = fit_folds({member: Candidate(build(member), labelled_only=cell.alone)}, X, labels, folds)
+    unseen = fit_folds({member: Candidate(build(member), labeled_only=cell.alone)}, X, labels, folds)
     kept = {"codes": unseen.codes, "rows": unseen.rows, "fold": unseen.fold}
     kept = {name: values.astype(np.int16) for name, values in kept.items()}
     return kept | {"unseen": unseen.p[member].astype(np.float16)}
@@ -91,15 +91,15 @@ def run_cell(folder, cell, member):
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     X, codes = load(cell.table, folder)
-    labelled, unlabelled = draw(codes, cell)
-    X = X[np.concatenate([labelled, unlabelled])]
-    labels = as_labels(np.concatenate([codes[labelled], np.full(len(unlabelled), -1)]))
+    labeled, unlabeled = draw(codes, cell)
+    X = X[np.concatenate([labeled, unlabeled])]
+    labels = as_labels(np.concatenate([codes[labeled], np.full(len(unlabeled), -1)]))
     start = time.perf_counter()
     kept = out_of_fold(X, labels, cell, member)
-    n = len(labelled)
+    n = len(labeled)
     seen = n if cell.alone else len(X)
     model = fit_copy(build(member), X[:seen], Labels(labels.codes[:seen], labels.classes), None, cell.seed)
-    kept |= {"truth": codes[unlabelled].astype(np.int16), "classes": labels.classes}
+    kept |= {"truth": codes[unlabeled].astype(np.int16), "classes": labels.classes}
     kept["seconds"] = time.perf_counter() - start
     everyone = model.predict_proba(X[n:]) if cell.alone else model.label_distributions_[n:]
     kept["all"] = everyone.astype(np.float16)
@@ -123,7 +123,7 @@ def run_or_say(folder, cell, member):
 
 def has_rows(folder, table, labels):
     """Whether enough unlabelled rows are left to measure accuracy on."""
-    return len(load(table, folder)[1]) - labels >= FEWEST_UNLABELLED
+    return len(load(table, folder)[1]) - labels >= FEWEST_UNLABELED
 
 
 def main(arguments=None):

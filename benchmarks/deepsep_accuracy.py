@@ -40,13 +40,13 @@ PRESETS = {
 def cell(name, folder, labels, seed, preset, settings, equal):
     warnings.simplefilter("ignore")
     X, codes = load(name, folder)
-    labelled, unlabelled = split(codes, labels, seed, equal=equal)
-    rows = np.concatenate([labelled, unlabelled])
-    y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
+    labeled, unlabeled = split(codes, labels, seed, equal=equal)
+    rows = np.concatenate([labeled, unlabeled])
+    y = np.concatenate([codes[labeled], np.full(len(unlabeled), -1)])
     start = time.perf_counter()
     model = PRESETS[preset](random_state=seed, **settings).fit(X[rows], y)
     seconds = time.perf_counter() - start
-    test, truth = X[unlabelled], codes[unlabelled]
+    test, truth = X[unlabeled], codes[unlabeled]
     rounds = [model.round_proba(test, t) for t in range(model.n_rounds_ + 1)]
     averages = [rounds[0]] + [
         np.tensordot(round_weights(t, model.decay), rounds[1 : t + 1], 1) for t in range(1, len(rounds))
@@ -56,7 +56,7 @@ def cell(name, folder, labels, seed, preset, settings, equal):
     p = averages[-1]
     ece = calibration_error(p, truth) * 100
     steady = [np.abs(np.diff(path[-4:])).mean() for path in (network, average)]
-    forest = RandomForestClassifier(500, random_state=seed).fit(X[labelled], codes[labelled])
+    forest = RandomForestClassifier(500, random_state=seed).fit(X[labeled], codes[labeled])
     trees = (forest.predict(test) == truth).mean() * 100
     return [name, labels, seed, network[0], network[-1], average[-1], *steady, ece, seconds, trees]
 

@@ -19,7 +19,7 @@ import warnings
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results" / "gpu.csv"
-NAMES = ("job", "unlabelled", "device", "seconds", "accuracy")
+NAMES = ("job", "unlabeled", "device", "seconds", "accuracy")
 JOBS = (  # name, rows, devices
     ("committee", 5_000, ("GPU", "CPU")),
     ("deepsep", 30_000, ("GPU", "CPU")),
@@ -63,7 +63,7 @@ def run(a):
     done = set()
     if a.out.exists():
         with a.out.open(encoding="utf-8") as file:
-            done = {(line["job"], line["unlabelled"], line["device"] == "CPU") for line in csv.DictReader(file)}
+            done = {(line["job"], line["unlabeled"], line["device"] == "CPU") for line in csv.DictReader(file)}
     for job, n, devices in JOBS:
         for device in devices:
             if (job, str(n), device == "CPU") in done:

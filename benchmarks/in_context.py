@@ -44,11 +44,11 @@ from deepsep.evaluation.metrics import scores
 from deepsep.networks import WEIGHTS_SHA256
 
 RESULTS = Path(__file__).parent / "results"
-KEY = ["part", "table", "labels", "seed", "view", "unlabelled", "settings"]
+KEY = ["part", "table", "labels", "seed", "view", "unlabeled", "settings"]
 FIGURES = ["accuracy", "balanced_accuracy", "ece", "log_loss"]
 SHARES = ["shares_network", "shares_labels", "shares_mean", "shares_em"]
 COLUMNS = [*KEY, *FIGURES, *SHARES, "covered", "weight", "seconds", "cpu_seconds", "megabytes", "error"]
-LABELS, UNLABELLED = (35, 125, 500), (0, 100, 1000, 3000)
+LABELS, UNLABELED = (35, 125, 500), (0, 100, 1000, 3000)
 BESIDE = ("random-forest", "lightgbm-few-labels", "mean-teacher", "deepsep", "logistic-regression")
 BOOK = ("digit1", "usps", "coil", "bci", "g241c", "g241d")
 # Test errors in percent, 10 / 100 labels, as commonly quoted from the SSL-book; not recomputed here.
@@ -92,23 +92,23 @@ def figures_of(p, truth):
     return {name: f"{value:.6f}" for name, value in scores(p, truth).items()}
 
 
-def fit(X, codes, labelled, unlabelled, seed, **chosen):
+def fit(X, codes, labeled, unlabeled, seed, **chosen):
     """Return the model, fitted to labelled rows and then unlabelled ones, and the seconds it took."""
-    y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
+    y = np.concatenate([codes[labeled], np.full(len(unlabeled), -1)])
     start = time.perf_counter()
-    model = InContext(random_state=seed, **chosen).fit(X[np.concatenate([labelled, unlabelled])], y)
+    model = InContext(random_state=seed, **chosen).fit(X[np.concatenate([labeled, unlabeled])], y)
     return model, time.perf_counter() - start
 
 
-def run_table(X, codes, labelled, unlabelled, seed):
+def run_table(X, codes, labeled, unlabeled, seed):
     """Yield (view, figures) for both views and each alone."""
-    model, seconds = fit(X, codes, labelled, unlabelled, seed)
-    truth = codes[unlabelled]
+    model, seconds = fit(X, codes, labeled, unlabeled, seed)
+    truth = codes[unlabeled]
     answers = {"both": model.label_distributions_, **model.view_distributions_}
     for view, p in answers.items():
-        figures = figures_of(p[len(labelled) :], truth) | {"seconds": f"{seconds:.2f}"}
+        figures = figures_of(p[len(labeled) :], truth) | {"seconds": f"{seconds:.2f}"}
         if view == "both":
-            figures |= measure_shares(model, p[len(labelled) :], codes[labelled], truth)
+            figures |= measure_shares(model, p[len(labeled) :], codes[labeled], truth)
         yield view, figures | {"weight": f"{model.view_weights_.get(view, 1):.4f}"}
 
 
@@ -122,44 +122,44 @@ def tables(a):
                     X, codes = load(table, a.folder)
                     return run_table(X, codes, *split(codes, labels, seed), seed)
 
-                yield {"table": table, "labels": labels, "seed": seed, "view": "both", "unlabelled": 3000}, cell
+                yield {"table": table, "labels": labels, "seed": seed, "view": "both", "unlabeled": 3000}, cell
 
 
-def unlabelled(a):
+def unlabeled(a):
     """The view of columns with other numbers of unlabelled rows in the context; always the same 1,000 are scored."""
     for seed in range(a.first_seed, a.first_seed + a.seeds):
         for labels in LABELS:
             for table in a.only or [name for name in table_names(a.folder) if name != "digits"]:
-                for n in UNLABELLED:
+                for n in UNLABELED:
 
                     def cell(table=table, labels=labels, seed=seed, n=n):
                         X, codes = load(table, a.folder)
-                        labelled, rest = split(codes, labels, seed)
-                        size = len(labelled) + n
+                        labeled, rest = split(codes, labels, seed)
+                        size = len(labeled) + n
                         model, seconds = fit(
-                            X, codes, labelled, rest[:n], seed, view="columns", context_size=max(size, 2)
+                            X, codes, labeled, rest[:n], seed, view="columns", context_size=max(size, 2)
                         )
                         p = model.predict_proba(X[rest[:1000]])
-                        shares = measure_shares(model, p, codes[labelled], codes[rest])
+                        shares = measure_shares(model, p, codes[labeled], codes[rest])
                         yield "columns", figures_of(p, codes[rest[:1000]]) | shares | {"seconds": f"{seconds:.2f}"}
 
-                    yield {"table": table, "labels": labels, "seed": seed, "view": "columns", "unlabelled": n}, cell
+                    yield {"table": table, "labels": labels, "seed": seed, "view": "columns", "unlabeled": n}, cell
 
 
 def moons(a):
     """Two moons, three labels each; 1,000 fresh rows are scored."""
     for seed in range(a.first_seed, a.first_seed + 10):
-        for n in UNLABELLED:
+        for n in UNLABELED:
 
             def cell(seed=seed, n=n):
                 X, codes = make_moons(6 + 3000 + 1000, noise=0.1, random_state=seed)
-                labelled = np.concatenate([np.flatnonzero(codes == k)[:3] for k in (0, 1)])
-                rest = np.setdiff1d(np.arange(len(codes)), labelled)
-                model, seconds = fit(X, codes, labelled, rest[:n], seed, view="columns", context_size=6 + n)
+                labeled = np.concatenate([np.flatnonzero(codes == k)[:3] for k in (0, 1)])
+                rest = np.setdiff1d(np.arange(len(codes)), labeled)
+                model, seconds = fit(X, codes, labeled, rest[:n], seed, view="columns", context_size=6 + n)
                 p = model.predict_proba(X[rest[3000:]])
                 yield "columns", figures_of(p, codes[rest[3000:]]) | {"seconds": f"{seconds:.2f}"}
 
-            yield {"table": "two moons", "labels": 6, "seed": seed, "view": "columns", "unlabelled": n}, cell
+            yield {"table": "two moons", "labels": 6, "seed": seed, "view": "columns", "unlabeled": n}, cell
 
 
 def book(a):
@@ -170,11 +170,11 @@ def book(a):
 
                 def cell(name=name, labels=labels, number=number):
                     data = load_ssl_book(name, labels=labels)
-                    labelled = data.splits[number]
-                    rest = np.setdiff1d(np.arange(len(data.target)), labelled)
-                    return run_table(data.data, data.target, labelled, rest, number)
+                    labeled = data.splits[number]
+                    rest = np.setdiff1d(np.arange(len(data.target)), labeled)
+                    return run_table(data.data, data.target, labeled, rest, number)
 
-                yield {"table": name, "labels": labels, "seed": number, "view": "both", "unlabelled": 1500}, cell
+                yield {"table": name, "labels": labels, "seed": number, "view": "both", "unlabeled": 1500}, cell
 
 
 def speed(a):
@@ -202,7 +202,7 @@ def speed(a):
             cost = {"seconds": f"{end - start:.2f}", "cpu_seconds": f"{busy:.2f}", "megabytes": f"{memory:.0f}"}
             yield name, figures_of(p[125:], codes[125:]) | cost
 
-        yield {"table": f"{a.threads} threads", "labels": 125, "seed": 0, "view": name, "unlabelled": 5000}, cell
+        yield {"table": f"{a.threads} threads", "labels": 125, "seed": 0, "view": name, "unlabeled": 5000}, cell
 
 
 def read(place):
@@ -321,21 +321,21 @@ def bootstrap(values, draws=10_000):
     return np.quantile(values[picked].mean(1), [0.05, 0.95])
 
 
-def print_unlabelled(frame):
-    for part, title in (("unlabelled", "tables, view of columns"), ("moons", "two moons, six labels")):
+def print_unlabeled(frame):
+    for part, title in (("unlabeled", "tables, view of columns"), ("moons", "two moons, six labels")):
         here = frame[(frame["part"] == part) & (frame["error"] == "")]
         if here.empty:
             continue
-        whole = here.groupby(["table", "labels", "seed"])["unlabelled"].transform("nunique") == len(UNLABELLED)
+        whole = here.groupby(["table", "labels", "seed"])["unlabeled"].transform("nunique") == len(UNLABELED)
         here = here[whole]
-        wide = here.pivot_table(index=["table", "labels"], columns="unlabelled", values="accuracy") * 100
+        wide = here.pivot_table(index=["table", "labels"], columns="unlabeled", values="accuracy") * 100
         print(f"\nAccuracy by unlabelled rows in the context: {title}\n")
         lines = [
             [str(labels), *(f"{value:.1f}" for value in row)]
             for labels, row in wide.groupby("labels").mean().iterrows()
         ]
         methods.print_table(["labels", *map(str, wide.columns)], lines, [])
-        if part == "unlabelled":
+        if part == "unlabeled":
             gain = (wide[1000] - wide[0]).groupby("table").mean().sort_values()
             hurt = ", ".join(f"{table} {value:+.1f}" for table, value in gain[gain < 0].items())
             print(f"\n1,000 unlabelled rows rather than none hurt on: {hurt or 'no table'}")
@@ -367,7 +367,7 @@ def print_speed(frame):
             print("  ratio {:.1f}; of CPU seconds {:.1f}".format(*ratios))
 
 
-PARTS = {"tables": tables, "unlabelled": unlabelled, "moons": moons, "book": book, "speed": speed}
+PARTS = {"tables": tables, "unlabeled": unlabeled, "moons": moons, "book": book, "speed": speed}
 
 
 def main(arguments=None):
@@ -380,7 +380,7 @@ def main(arguments=None):
     parser.add_argument("--threads", type=int, help="1, and 2 to measure speed")
     parser.add_argument("--out", type=Path, default=RESULTS / "in_context.csv", help="where finished cells are kept")
     a = parser.parse_args(arguments)
-    if a.part in ("tables", "unlabelled") and not a.folder:
+    if a.part in ("tables", "unlabeled") and not a.folder:
         parser.error(f"{a.part} needs the folder of tables")
     a.threads = a.threads or (2 if a.part == "speed" else 1)
     torch.set_num_threads(a.threads)
@@ -389,7 +389,7 @@ def main(arguments=None):
     frame = read(a.out)
     frame = frame[frame["settings"] == frame.groupby("part")["settings"].transform("last")]
     print_tables(frame, methods.read(RESULTS / "methods.csv"))
-    print_unlabelled(frame)
+    print_unlabeled(frame)
     print_book(frame)
     print_speed(frame)
 

@@ -44,14 +44,14 @@ FIRST, ROUNDS, BATCH, MOST = 35, 3, 25, 2000
 class Trees:
     """A random forest and LightGBM: the mean of their probabilities, as a cheap stand-in for a committee."""
 
-    def fit(self, X, y, X_unlabelled, seed):
+    def fit(self, X, y, X_unlabeled, seed):
         self.models = [each.fit(X, y) for each in _estimators(seed)]
         return self
 
     def predict_proba(self, X):
         return np.mean([each.predict_proba(X) for each in self.models], axis=0)
 
-    def out_of_fold(self, X, y, X_unlabelled, seed):
+    def out_of_fold(self, X, y, X_unlabeled, seed):
         parts = [out_of_fold(each, X, y, random_state=seed) for each in _estimators(seed)]
         return parts[0].rows, np.mean([part.probabilities for part in parts], axis=0)
 
@@ -66,16 +66,16 @@ def _estimators(seed):
 class Fast:
     """The committee of effort "fast"."""
 
-    def fit(self, X, y, X_unlabelled, seed):
+    def fit(self, X, y, X_unlabeled, seed):
         self.model = Committee(effort="fast", student=False, n_jobs=1, random_state=seed)
-        self.model.fit(np.concatenate([X, X_unlabelled]), np.concatenate([y, np.full(len(X_unlabelled), -1)]))
+        self.model.fit(np.concatenate([X, X_unlabeled]), np.concatenate([y, np.full(len(X_unlabeled), -1)]))
         return self
 
     def predict_proba(self, X):
         return self.model.predict_proba(X)
 
-    def out_of_fold(self, X, y, X_unlabelled, seed):
-        held_out = self.fit(X, y, X_unlabelled, seed).model.out_of_fold_
+    def out_of_fold(self, X, y, X_unlabeled, seed):
+        held_out = self.fit(X, y, X_unlabeled, seed).model.out_of_fold_
         return held_out.rows, held_out.p["committee"]
 
 
@@ -117,12 +117,12 @@ def doubt(a):
     for table, seed, X, codes in cells(a):
         if (("doubt", a.learner, table, seed, "margin", 0)) in a.done:
             continue
-        labelled, unlabelled = split(codes, 125, seed)
+        labeled, unlabeled = split(codes, 125, seed)
         rng = np.random.default_rng([seed, 1])
-        given, c = codes[labelled].copy(), codes.max() + 1
+        given, c = codes[labeled].copy(), codes.max() + 1
         flipped = rng.permutation(len(given))[: round(FLIPPED * len(given))]
         given[flipped] = (given[flipped] + rng.integers(1, c, len(flipped))) % c
-        rows, p = LEARNERS[a.learner]().out_of_fold(X[labelled], given, X[unlabelled], seed)
+        rows, p = LEARNERS[a.learner]().out_of_fold(X[labeled], given, X[unlabeled], seed)
         bad = np.isin(rows, flipped)
         top = round(LOOKED_AT * len(given))
         for rule, measure in DOUBT.items():
@@ -200,19 +200,19 @@ def next_rows(a):
         for rule in a.rules or NEXT:
             if ("next", a.learner, table, seed, rule, FIRST + ROUNDS * BATCH) in a.done:
                 continue
-            labelled, rest = split(codes, FIRST, seed, n_unlabelled=2 * MOST)
+            labeled, rest = split(codes, FIRST, seed, n_unlabeled=2 * MOST)
             pool, test = rest[: len(rest) // 2], rest[len(rest) // 2 :]
             Z, rng = _space(X[pool]), np.random.default_rng([seed, 2])
             for done in range(ROUNDS + 1):
                 if done or start is None:
-                    model = LEARNERS[a.learner]().fit(X[labelled], codes[labelled], X[pool], seed)
+                    model = LEARNERS[a.learner]().fit(X[labeled], codes[labeled], X[pool], seed)
                 start = start or model
                 model = model if done else start  # all rules start from the same labels
                 right = model.predict_proba(X[test]).argmax(axis=1) == codes[test]
                 write(a, "next", table, seed, rule, FIRST + done * BATCH, right.mean())
                 if done < ROUNDS:
                     chosen = NEXT[rule](model.predict_proba(X[pool]), Z, BATCH, seed + done, rng)
-                    labelled = np.concatenate([labelled, pool[chosen]])
+                    labeled = np.concatenate([labeled, pool[chosen]])
                     pool, Z = np.delete(pool, chosen), np.delete(Z, chosen, axis=0)
 
 

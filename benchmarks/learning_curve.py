@@ -40,7 +40,7 @@ from deepsep.evaluation.learning_curve import MORE, Subsets, fit_subsets, learni
 
 RESULTS = Path(__file__).parent / "results"
 LABELS = (35, 125, 500)
-N_UNLABELLED, FEWEST_UNLABELLED = 1000, 500
+N_UNLABELED, FEWEST_UNLABELED = 1000, 500
 STAND_INS = ("random-forest", "extra-trees")
 TREES = 100
 FIRST_TO_CALIBRATE = 100  # draws from here on chose the prior and the spread; those before it measure
@@ -70,13 +70,13 @@ def draw(codes, cell):
         first, further = rows[: cell.labels], rows[cell.labels : cell.labels + MORE]
     rest = np.setdiff1d(np.arange(len(codes)), np.concatenate([first, further]))
     rest = np.random.default_rng([cell.seed, 1]).permutation(rest)
-    return first, further, rest[:N_UNLABELLED], rest[N_UNLABELLED:]
+    return first, further, rest[:N_UNLABELED], rest[N_UNLABELED:]
 
 
-def fit(X, codes, labelled, unlabelled, seed):
+def fit(X, codes, labeled, unlabeled, seed):
     """Return the committee, and the rows and labels that it was fitted to."""
-    rows = np.concatenate([labelled, unlabelled])
-    y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
+    rows = np.concatenate([labeled, unlabeled])
+    y = np.concatenate([codes[labeled], np.full(len(unlabeled), -1)])
     model = Committee(effort="fast", student=False, n_jobs=1, random_state=seed).fit(X[rows], y)
     return model, X[rows], as_labels(y)
 
@@ -92,10 +92,10 @@ def run_cell(folder, cell, kept):
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)
     X, codes = load(cell.table, folder)
-    first, further, unlabelled, others = draw(codes, cell)
+    first, further, unlabeled, others = draw(codes, cell)
     began = time.perf_counter()
     # The further rows are unlabelled rows of the first fit, so that it sees the same rows.
-    model, rows, labels = fit(X, codes, first, np.concatenate([further, unlabelled]), cell.seed)
+    model, rows, labels = fit(X, codes, first, np.concatenate([further, unlabeled]), cell.seed)
     fitted = time.perf_counter()
     result = {"n": len(first), "more": len(further), "seconds": fitted - began}
     evidence = model.evidence_
@@ -111,7 +111,7 @@ def run_cell(folder, cell, kept):
             result[f"{name}.seconds"] = time.perf_counter() - began
             result[f"{name}.agrees"] = agreement(forest, rows, labels, pool, subsets.labels, cell.seed)
     truth = codes[others]
-    after = fit(X, codes, np.concatenate([first, further]), unlabelled, cell.seed)[0]
+    after = fit(X, codes, np.concatenate([first, further]), unlabeled, cell.seed)[0]
     right = [predict(each, X[others]) == truth for each in (model, after)]
     result |= {"before": right[0].mean(), "after": right[1].mean(), "test": len(truth)}
     result["changed"] = (right[0] != right[1]).mean()
@@ -130,9 +130,9 @@ def run_cell(folder, cell, kept):
 
 def agreement(forest, rows, labels, p, sizes, seed):
     """Return the committee's probability of the classes that forests with fewer labels predict, on unlabelled rows."""
-    at = np.flatnonzero(labels.labelled)
+    at = np.flatnonzero(labels.labeled)
     order = np.random.default_rng([seed, 2]).permutation(at)
-    pool = rows[~labels.labelled]
+    pool = rows[~labels.labeled]
     result = []
     for size in (*sizes, len(at)):
         some = order[: int(size)]
@@ -151,7 +151,7 @@ def run_or_say(folder, cell, kept):
 
 def has_rows(folder, table, labels):
     """Whether enough rows are left to learn from and to measure on."""
-    return len(load(table, folder)[1]) - labels - MORE - N_UNLABELLED >= FEWEST_UNLABELLED
+    return len(load(table, folder)[1]) - labels - MORE - N_UNLABELED >= FEWEST_UNLABELED
 
 
 def run(a):

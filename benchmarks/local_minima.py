@@ -39,8 +39,8 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "local_minima.csv"
 PICTURE = HERE.parent / "docs" / "images" / "local-minima.png"
 COSTS = (1.0, 10.0)
-UNLABELLED = 30
-LABELLED = 3  # of each class
+UNLABELED = 30
+LABELED = 3  # of each class
 GAMMA = 2.0
 MOST_NODES = 30_000
 PROVEN = 2e-5  # relative distance to the lower bound
@@ -56,19 +56,19 @@ METHODS = {
 
 
 def gaussians(rng, m, distance):
-    signs = np.tile([-1.0, 1.0], LABELLED + UNLABELLED // 2)
+    signs = np.tile([-1.0, 1.0], LABELED + UNLABELED // 2)
     return rng.normal(size=(len(signs), m)) + signs[:, None] * distance / 2 / np.sqrt(m), signs
 
 
 def two_moons(rng):
-    X, moon = make_moons(2 * LABELLED + UNLABELLED, noise=0.1, random_state=int(rng.integers(2**31)))
+    X, moon = make_moons(2 * LABELED + UNLABELED, noise=0.1, random_state=int(rng.integers(2**31)))
     return X, 2.0 * moon - 1
 
 
 def two_classes(rng, X, codes):
     """Rows of two classes of a table, drawn at random; features in units of their mean length."""
     pair = rng.choice(codes.max() + 1, 2, replace=False)
-    half = LABELLED + UNLABELLED // 2
+    half = LABELED + UNLABELED // 2
     rows = np.concatenate([rng.choice(np.flatnonzero(codes == k), half, replace=False) for k in pair])
     X = X[rows] - X[rows].mean(axis=0)
     return X / np.sqrt(np.square(X).sum(axis=1).mean()), np.repeat([-1.0, 1.0], half)
@@ -97,8 +97,8 @@ def price(X, y, signs, C, kernel):
     space = open_space(X[known], X[~known], np.ones(u), kernel, np.random.default_rng(0))
     cost, cost_star = np.full(int(known.sum()), C), np.full(u, C * known.sum() / u)
     target = np.array([y[known].mean()])
-    rows = FixedSigns.of(Problem(space.labelled, y[known][None], cost, space.unlabelled, cost_star, target))
-    start = np.zeros((1, space.labelled.shape[1]))
+    rows = FixedSigns.of(Problem(space.labeled, y[known][None], cost, space.unlabeled, cost_star, target))
+    start = np.zeros((1, space.labeled.shape[1]))
     return float(rows.solve(y[known], signs[None], start, tol=1e-8, max_sweeps=1000).objective[0])
 
 
@@ -106,29 +106,29 @@ def measure(family, draw, C, seed):
     """Yield one line for each method."""
     X, truth = draw(np.random.default_rng(seed))
     rng = np.random.default_rng(1000 + seed)
-    n = 1 if "one label" in family else LABELLED
+    n = 1 if "one label" in family else LABELED
     known = np.concatenate([rng.choice(np.flatnonzero(truth == k), n, replace=False) for k in (-1, 1)])
     y = np.zeros(len(truth))
     y[known] = truth[known]
-    unlabelled = y == 0
+    unlabeled = y == 0
     rbf = "RBF" in family
     kernel = partial(rbf_kernel, gamma=GAMMA) if rbf else None
     shape = {"kernel": "rbf", "gamma": GAMMA} if rbf else {}
-    labels = np.where(unlabelled, None, np.where(y > 0, "plus", "minus"))
+    labels = np.where(unlabeled, None, np.where(y > 0, "plus", "minus"))
     for name, make in METHODS.items():
         begun = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = make(C=C, probability=None, **shape).fit(X, labels)
         seconds = time.process_time() - begun
-        signs = np.where(model.transduction_ == "plus", 1.0, -1.0)[unlabelled]
+        signs = np.where(model.transduction_ == "plus", 1.0, -1.0)[unlabeled]
         yield {
             "family": family,
             "C": C,
             "seed": seed,
             "method": name,
             "objective": f"{price(X, y, signs, C, kernel):.8g}",
-            "error": f"{100 * np.mean(signs != truth[unlabelled]):.2f}",
+            "error": f"{100 * np.mean(signs != truth[unlabeled]):.2f}",
             "gap": f"{model.duality_gap_[0]:.1e}" if name == "exact" else "",
             "nodes": model.n_iter_ if name == "exact" else "",
             "seconds": f"{seconds:.3f}",

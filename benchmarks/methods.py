@@ -59,18 +59,18 @@ def measure(cell, folder):
         sys.modules["torch"].set_num_threads(1)
     try:
         X, codes = load(cell["table"], folder)
-        labelled, unlabelled = split(codes, cell["labels"], cell["seed"])
-        rows = np.concatenate([labelled, unlabelled])
-        y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
+        labeled, unlabeled = split(codes, cell["labels"], cell["seed"])
+        rows = np.concatenate([labeled, unlabeled])
+        y = np.concatenate([codes[labeled], np.full(len(unlabeled), -1)])
         model = build(cell["method"], random_state=cell["seed"])
         start = time.perf_counter()
         model.fit(X[rows], y)
         seconds = time.perf_counter() - start
         p = getattr(model, "label_distributions_", None)
-        p = model.predict_proba(X[unlabelled]) if p is None else p[len(labelled) :]
+        p = model.predict_proba(X[unlabeled]) if p is None else p[len(labeled) :]
         if not np.isfinite(p).all():
             raise ValueError("probabilities are not finite")
-        figures = {name: f"{value:.6f}" for name, value in scores(p, codes[unlabelled]).items()}
+        figures = {name: f"{value:.6f}" for name, value in scores(p, codes[unlabeled]).items()}
         return {**cell, **figures, "seconds": f"{seconds:.3f}", "error": ""}
     except Exception as error:
         return {**cell, "error": f"{type(error).__name__}: {error}".replace("\n", " ")}

@@ -40,9 +40,9 @@ from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 RESULTS = Path(__file__).parent / "results"
 KEPT = Path("results") / "promises"
 LABELS = (35, 125, 500, 2500)
-UNLABELLED = (20, 100, 3000)
+UNLABELED = (20, 100, 3000)
 FIRST_SEED, N_FITS = 10_000, 400
-COLUMNS = ("how", "labels", "unlabelled", "seed", "expected", "low", "high", "accuracy")
+COLUMNS = ("how", "labels", "unlabeled", "seed", "expected", "low", "high", "accuracy")
 
 
 # -- simulated populations -----------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def simulate_fit(how, n_labels, seed):
     shares, draw = population(rng)
     c = len(shares)
     codes = rng.choice(c, n_labels, p=shares) if how == "random" else np.repeat(np.arange(c), n_labels // c)
-    truth = rng.choice(c, max(UNLABELLED), p=shares)
+    truth = rng.choice(c, max(UNLABELED), p=shares)
     X, others = draw(codes), draw(truth)
     seen, codes = np.unique(codes, return_inverse=True)
     truth = np.where(np.isin(truth, seen), np.searchsorted(seen, truth), -1)
@@ -78,7 +78,7 @@ def simulate_fit(how, n_labels, seed):
     except LabelError:
         return
     unseen, everyone = _fit_members(X, codes, others, folds, len(seen), seed)
-    for n in UNLABELLED:
+    for n in UNLABELED:
         expected, p = _promise(unseen, everyone[:, :n], codes, folds, shares if how == "quota" else None)
         accuracy = (p.argmax(axis=1) == truth[:n]).mean()
         yield how, n_labels, n, seed, *(round(v, 4) for v in (expected.value, expected.low, expected.high, accuracy))
@@ -156,24 +156,24 @@ def _append(place, columns, todo, run, jobs):
 # -- real tables ---------------------------------------------------------------------------------------------
 
 
-def fit_table(folder, effort, how, table, n_labels, seed, n_unlabelled):
+def fit_table(folder, effort, how, table, n_labels, seed, n_unlabeled):
     """Return a line for the committee of `deepsep fit`; none if classes have too few rows or labels."""
     warnings.simplefilter("ignore")
     X, codes = load(table, folder)
     if len(codes) < n_labels + 1000:
         return []
     if how == "quota":
-        labelled, others = split(codes, n_labels, seed, n_unlabelled)
+        labeled, others = split(codes, n_labels, seed, n_unlabeled)
     else:
         rows = np.random.default_rng(seed).permutation(len(codes))
-        labelled, others = rows[:n_labels], rows[n_labels : n_labels + n_unlabelled]
-    truth, seen = codes[others], np.unique(codes[labelled])
-    y = np.concatenate([codes[labelled], np.full(len(others), -1)])
+        labeled, others = rows[:n_labels], rows[n_labels : n_labels + n_unlabeled]
+    truth, seen = codes[others], np.unique(codes[labeled])
+    y = np.concatenate([codes[labeled], np.full(len(others), -1)])
     share = np.bincount(truth, minlength=codes.max() + 1) + 1e-3
     priors = {int(k): float(share[k] / share[seen].sum()) for k in seen} if how == "quota" else None
     committee = Committee(effort=effort, student=False, n_jobs=1, random_state=seed, priors=priors)
-    committee.fit(X[np.concatenate([labelled, others])], y, labels_drawn=how)
-    expected, p = committee.expected_accuracy_, committee.label_distributions_[len(labelled) :]
+    committee.fit(X[np.concatenate([labeled, others])], y, labels_drawn=how)
+    expected, p = committee.expected_accuracy_, committee.label_distributions_[len(labeled) :]
     accuracy = (committee.classes_[p.argmax(axis=1)] == truth).mean()
     known = np.isin(truth, committee.classes_)
     figures = scores(p[known], np.searchsorted(committee.classes_, truth[known]))
@@ -191,7 +191,7 @@ def tables(a):
     cells = [(a.effort, how, t, n, s) for s in a.seeds for how in a.how for n in a.labels for t in names]
     columns = ("effort", "how", "table", *COLUMNS[1:], "ece", "log_loss")
     todo = [cell for cell in cells if cell not in done]
-    _append(place, columns, todo, lambda cell: fit_table(a.folder, *cell, a.unlabelled), a.jobs)
+    _append(place, columns, todo, lambda cell: fit_table(a.folder, *cell, a.unlabeled), a.jobs)
 
 
 # -- showing -------------------------------------------------------------------------------------------------
@@ -202,8 +202,8 @@ def coverage(frame):
     inside = (frame.low <= frame.accuracy) & (frame.accuracy <= frame.high)
     off = 100 * (frame.expected - frame.accuracy)
     both = frame.assign(holds=inside, off=off, width=100 * (frame.high - frame.low))
-    means = both.groupby(["how", "labels", "unlabelled"])[["holds", "off", "width", "accuracy"]].mean()
-    return means.assign(fits=both.groupby(["how", "labels", "unlabelled"]).size())
+    means = both.groupby(["how", "labels", "unlabeled"])[["holds", "off", "width", "accuracy"]].mean()
+    return means.assign(fits=both.groupby(["how", "labels", "unlabeled"]).size())
 
 
 def summary(a):
@@ -227,7 +227,7 @@ def main(arguments=None):
     two.add_argument("--how", nargs="+", default=["random", "quota"])
     two.add_argument("--labels", nargs="+", type=int, default=LABELS)
     two.add_argument("--seeds", nargs="+", type=int, default=[0])
-    two.add_argument("--unlabelled", type=int, default=3000)
+    two.add_argument("--unlabelled", dest="unlabeled", type=int, default=3000)
     two.set_defaults(do=tables)
     for each in (one, two):
         each.add_argument("--jobs", type=int, default=1)

@@ -37,7 +37,7 @@ from deepsep.scoring import score_file
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = [f"x{i}" for i in range(20)]
-LABELLED, UNLABELLED = 200, 500  # rows of the committee whose student scores
+LABELED, UNLABELED = 200, 500  # rows of the committee whose student scores
 WORKERS = (0, 1, 2, 4)  # 0: without Ray
 VICTIMS = {
     "scoring": "a worker that scores",
@@ -56,11 +56,11 @@ class Bench:
 
     def __init__(self, folder: Path, rows: int, parts: int) -> None:
         self.folder, self.rows = folder, rows
-        first = LABELLED + UNLABELLED
+        first = LABELED + UNLABELED
         X, codes = survey(first + rows, len(COLUMNS))
         frame = pd.DataFrame(X, columns=COLUMNS)
         committee = Committee(members=["logistic-regression", "knn"], n_jobs=1, random_state=0)
-        model = for_table(committee).fit(frame[:first], np.where(np.arange(first) < LABELLED, codes[:first], -1))
+        model = for_table(committee).fit(frame[:first], np.where(np.arange(first) < LABELED, codes[:first], -1))
         self.model = folder / "model"
         save(model, self.model)
         people = frame[first:].reset_index(drop=True)

@@ -44,9 +44,9 @@ def error_of(name, labels, which, settings, n_splits):
     """Return the mean test error in per cent, and the number of splits."""
     data = load_ssl_book(name, labels=labels)
     errors = []
-    for labelled in data.splits[:n_splits]:
+    for labeled in data.splits[:n_splits]:
         y = np.full(len(data.target), -1)
-        y[labelled] = data.target[labelled]
+        y[labeled] = data.target[labeled]
         model = method(which, standardize=False, random_state=0, **settings).fit(data.data, y)
         errors.append(100 * np.mean((model.transduction_ != data.target)[y < 0]))
     return float(np.mean(errors)), len(errors)

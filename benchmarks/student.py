@@ -46,10 +46,10 @@ def cells(a):
         for labels in LABELS:
             for table in table_names(a.folder):
                 X, codes = load(table, a.folder)
-                labelled, unlabelled = split(codes, labels, seed)
-                new = np.setdiff1d(np.arange(len(codes)), np.concatenate([labelled, unlabelled]))
+                labeled, unlabeled = split(codes, labels, seed)
+                new = np.setdiff1d(np.arange(len(codes)), np.concatenate([labeled, unlabeled]))
                 if table != "digits" and len(new) >= LEAST_NEW:
-                    yield table, labels, seed, X, codes, labelled, unlabelled, new
+                    yield table, labels, seed, X, codes, labeled, unlabeled, new
 
 
 def place_of(table, labels, seed):
@@ -59,13 +59,13 @@ def place_of(table, labels, seed):
 def committees(a):
     """Fit the committees, and keep what they say of their own rows and of the new ones."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    for table, labels, seed, X, codes, labelled, unlabelled, new in cells(a):
+    for table, labels, seed, X, codes, labeled, unlabeled, new in cells(a):
         place = place_of(table, labels, seed)
         if place.exists():
             continue
-        y = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
+        y = np.concatenate([codes[labeled], np.full(len(unlabeled), -1)])
         model = Committee(effort="fast", student=False, n_jobs=1, random_state=seed)
-        model.fit(X[np.concatenate([labelled, unlabelled])], y)
+        model.fit(X[np.concatenate([labeled, unlabeled])], y)
         np.savez_compressed(
             place.with_suffix(".part.npz"), own=model.label_distributions_, new=model.predict_proba(X[new])
         )
@@ -77,14 +77,14 @@ def tables(a):
     """Teach the students, and compare them with their committees on the new rows."""
     lines = pd.read_csv(a.out).to_dict("records") if a.out.exists() else []
     done = {(line["table"], line["labels"], line["draw"]) for line in lines}
-    for table, labels, seed, X, codes, labelled, unlabelled, new in cells(a):
+    for table, labels, seed, X, codes, labeled, unlabeled, new in cells(a):
         place = place_of(table, labels, seed)
         if (table, labels, seed) in done or not place.exists():
             continue
         with np.load(place) as kept:
             own, p = kept["own"], kept["new"]
-        at = np.concatenate([labelled, unlabelled])
-        known = np.concatenate([codes[labelled], np.full(len(unlabelled), -1)])
+        at = np.concatenate([labeled, unlabeled])
+        known = np.concatenate([codes[labeled], np.full(len(unlabeled), -1)])
         rows = TrainingRows(X[at], known, np.ones(len(at)), np.arange(own.shape[1]))
         teacher = Committee()
         teacher.classes_, teacher.n_features_in_ = np.arange(own.shape[1]), X.shape[1]

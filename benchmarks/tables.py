@@ -57,14 +57,14 @@ def load(name: str, folder: str | Path | None, most: int = 8000) -> tuple[Array,
     return X[:, X.std(axis=0) > 0], codes
 
 
-def split(codes: Array, labels: int, seed: int, n_unlabelled: int = 3000, equal: bool = False) -> tuple[Array, Array]:
+def split(codes: Array, labels: int, seed: int, n_unlabeled: int = 3000, equal: bool = False) -> tuple[Array, Array]:
     """Return (labelled rows, unlabelled rows); with `equal`, the classes of the unlabelled rows are of one size."""
     rng = np.random.default_rng(seed)
     c = codes.max() + 1
-    labelled = np.concatenate([rng.permutation(np.flatnonzero(codes == k))[: max(1, labels // c)] for k in range(c)])
-    rest = np.setdiff1d(np.arange(len(codes)), labelled)
+    labeled = np.concatenate([rng.permutation(np.flatnonzero(codes == k))[: max(1, labels // c)] for k in range(c)])
+    rest = np.setdiff1d(np.arange(len(codes)), labeled)
     rest = rng.permutation(rest)
     if equal:
-        size = min(n_unlabelled // c, np.bincount(codes[rest]).min())
+        size = min(n_unlabeled // c, np.bincount(codes[rest]).min())
         rest = np.concatenate([rest[codes[rest] == k][:size] for k in range(c)])
-    return labelled, rest[:n_unlabelled]
+    return labeled, rest[:n_unlabeled]

@@ -53,11 +53,11 @@ def cells(data, n_splits):
     """Yield (what names a cell, X, truth, labelled rows, settings); of the book, all sets before the next split."""
     if data is not None:
         X, truth = read_rows(data)
-        for split, labelled in enumerate(read_splits(data)[:n_splits]):
+        for split, labeled in enumerate(read_splits(data)[:n_splits]):
             for C in G50C_COSTS:
                 for name in METHODS:
                     at = {"set": "g50c", "labels": 50, "split": split, "C": C, "method": name}
-                    yield at, X, truth, labelled, {"C": C}
+                    yield at, X, truth, labeled, {"C": C}
     book = {}
     for split in range(n_splits):
         for name in BOOK:
@@ -75,11 +75,11 @@ def cells(data, n_splits):
 def errors(data, n_splits, place):
     done = pd.read_csv(place) if place.exists() else pd.DataFrame(columns=["set", "labels", "split", "C", "method"])
     done = set(done[["set", "labels", "split", "C", "method"]].itertuples(index=False, name=None))
-    for at, X, truth, labelled, settings in cells(data, n_splits):
+    for at, X, truth, labeled, settings in cells(data, n_splits):
         if tuple(at.values()) in done:
             continue
         y = np.full(len(truth), -1)
-        y[labelled] = truth[labelled]
+        y[labeled] = truth[labeled]
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -108,8 +108,8 @@ def fit_once(name, u):
 
 
 def growth(place):
-    done = pd.read_csv(place) if place.exists() else pd.DataFrame(columns=["method", "unlabelled"])
-    done = set(done[["method", "unlabelled"]].itertuples(index=False, name=None))
+    done = pd.read_csv(place) if place.exists() else pd.DataFrame(columns=["method", "unlabeled"])
+    done = set(done[["method", "unlabeled"]].itertuples(index=False, name=None))
     for u in SIZES:
         for name in METHODS:
             if (name, u) in done or name == "SVM" or (name == "S4VM" and u > 20_000):  # half an hour
@@ -117,7 +117,7 @@ def growth(place):
             command = [sys.executable, __file__, "fit", "--method", name, "--unlabelled", str(u)]
             out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
             seconds, megabytes = out.split()[-1].split(",")
-            line = {"method": name, "unlabelled": u, "seconds": seconds, "megabytes": megabytes}
+            line = {"method": name, "unlabeled": u, "seconds": seconds, "megabytes": megabytes}
             pd.DataFrame([line]).to_csv(place, mode="a", header=not place.exists(), index=False)
             print(*line.values(), file=sys.stderr, flush=True)
 
@@ -142,14 +142,14 @@ def main():
     parser.add_argument("--data", type=Path, metavar="FILE", help="g50c.mat; without it, g50c is left out")
     parser.add_argument("--splits", type=int, default=10, help="the first so many splits")
     parser.add_argument("--method", choices=METHODS)
-    parser.add_argument("--unlabelled", type=int)
+    parser.add_argument("--unlabelled", dest="unlabeled", type=int)
     a = parser.parse_args()
     if a.what == "errors":
         errors(a.data, a.splits, ERRORS)
     elif a.what == "growth":
         growth(GROWTH)
     elif a.what == "fit":
-        fit_once(a.method, a.unlabelled)
+        fit_once(a.method, a.unlabeled)
     else:
         summary()
 

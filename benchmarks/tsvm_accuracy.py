@@ -94,10 +94,10 @@ def gamma_unit(X):
     return 1 / np.median(distances[np.triu_indices_from(distances, k=1)]) ** 2
 
 
-def errors_of_split(X, truth, labelled, unit, grid, methods):
+def errors_of_split(X, truth, labeled, unit, grid, methods):
     """Return {(method, setting): test error in per cent}, the worst duality gap and the seconds of all fits."""
     y = np.full(len(truth), -1)
-    y[labelled] = truth[labelled]
+    y[labeled] = truth[labeled]
     test = y == -1
     errors, worst, start = {}, 0.0, time.perf_counter()
     with warnings.catch_warnings():
@@ -114,7 +114,7 @@ def errors_of_split(X, truth, labelled, unit, grid, methods):
 def run_splits(name, X, truth, splits, *, grid, methods, jobs):
     """Return {(method, setting): mean test error over the splits}."""
     unit = gamma_unit(X)
-    tasks = (delayed(errors_of_split)(X, truth, labelled, unit, grid, methods) for labelled in splits)
+    tasks = (delayed(errors_of_split)(X, truth, labeled, unit, grid, methods) for labeled in splits)
     done, gap, seconds = [], 0.0, 0.0
     for errors, worst, spent in Parallel(n_jobs=jobs, return_as="generator")(tasks):
         done.append(errors)

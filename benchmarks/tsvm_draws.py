@@ -29,7 +29,7 @@ DIGIT_MODELS = {"SVM": SUPERVISED, "TSVM": {}, "SVM, rbf": SUPERVISED | CURVED, 
 
 
 def moons(draw):
-    results = two_moons.fit_both(*two_moons.partly_labelled_moons(two_moons.FRESH_SEED + draw))
+    results = two_moons.fit_both(*two_moons.partly_labeled_moons(two_moons.FRESH_SEED + draw))
     return {name.partition(":")[0]: accuracy for name, (_, accuracy, _) in results.items()}
 
 
@@ -37,7 +37,7 @@ def unfair(draw):
     return {name: accuracy for name, (_, accuracy) in unfair_sample.fit_all(*unfair_sample.unfair_sample(draw)).items()}
 
 
-def labelled_per_class(X, truth, n, draw, models):
+def labeled_per_class(X, truth, n, draw, models):
     """Return the accuracy of each model when `n` rows of each class are labelled."""
     rng, known = np.random.default_rng(draw), np.zeros(len(X), bool)
     for k in np.unique(truth):
@@ -49,12 +49,12 @@ def labelled_per_class(X, truth, n, draw, models):
 
 def wine(draw):
     bottles = load_wine()
-    return labelled_per_class(StandardScaler().fit_transform(bottles.data), bottles.target, 3, draw, WINE_MODELS)
+    return labeled_per_class(StandardScaler().fit_transform(bottles.data), bottles.target, 3, draw, WINE_MODELS)
 
 
 def digits(draw):
     X, truth = load_digits(return_X_y=True)
-    return labelled_per_class(X / 16, truth, 5, draw, DIGIT_MODELS)
+    return labeled_per_class(X / 16, truth, 5, draw, DIGIT_MODELS)
 
 
 CASES = {"two moons": (moons, 100), "unfair sample": (unfair, 100), "wine": (wine, 20), "digits": (digits, 6)}

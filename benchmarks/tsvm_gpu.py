@@ -45,17 +45,17 @@ def problem_on(device, u, seed=0):
     X -= X[LABELS:].mean(dim=0, dtype=torch.float64).float()
     positive = y[:LABELS].cpu().numpy() == np.arange(CLASSES)[:, None]
     return Problem(
-        labelled=X[:LABELS],
+        labeled=X[:LABELS],
         signs=np.where(positive, 1.0, -1.0),
-        cost_labelled=np.full(LABELS, C),
-        unlabelled=X[LABELS:],
-        cost_unlabelled=torch.full((u,), C * LABELS / u, device=device),
+        cost_labeled=np.full(LABELS, C),
+        unlabeled=X[LABELS:],
+        cost_unlabeled=torch.full((u,), C * LABELS / u, device=device),
         target=2 * positive.mean(axis=1) - 1,
     )
 
 
 def on_the_host(problem):
-    rows = {name: getattr(problem, name).cpu().numpy() for name in ("labelled", "unlabelled", "cost_unlabelled")}
+    rows = {name: getattr(problem, name).cpu().numpy() for name in ("labeled", "unlabeled", "cost_unlabeled")}
     return replace(problem, make_rows=Rows, **rows)
 
 

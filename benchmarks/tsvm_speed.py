@@ -29,10 +29,10 @@ CLASSES = 5
 FEATURES = 32
 
 
-def embedding(n_labelled, n_unlabelled, seed=0):
+def embedding(n_labeled, n_unlabeled, seed=0):
     """Rows of five overlapping classes after a tanh, single precision; the unlabelled ones come last."""
     rng = np.random.default_rng(seed)
-    n = n_labelled + n_unlabelled
+    n = n_labeled + n_unlabeled
     centres = rng.normal(size=(CLASSES, FEATURES)) * 0.42
     y = rng.integers(CLASSES, size=n)
     y[:CLASSES] = np.arange(CLASSES)
@@ -40,7 +40,7 @@ def embedding(n_labelled, n_unlabelled, seed=0):
     for start in range(0, n, 100_000):
         rows = slice(start, start + 100_000)
         X[rows] = np.tanh(centres[y[rows]] + 0.6 * rng.normal(size=X[rows].shape))
-    y[n_labelled:] = -1
+    y[n_labeled:] = -1
     return X, y
 
 
@@ -53,35 +53,35 @@ def timed(run):
 # -- the other solvers ---------------------------------------------------------------------------------------
 
 
-def objective(w, r, X, sign, n_labelled, C_star):
+def objective(w, r, X, sign, n_labeled, C_star):
     f = X @ w + r
-    hinge = np.maximum(0, 1 - sign * f[:n_labelled]).sum()
-    return 0.5 * w @ w + C * hinge + C_star * np.maximum(0, 1 - np.abs(f[n_labelled:])).sum()
+    hinge = np.maximum(0, 1 - sign * f[:n_labeled]).sum()
+    return 0.5 * w @ w + C * hinge + C_star * np.maximum(0, 1 - np.abs(f[n_labeled:])).sum()
 
 
 def cccp_with(step, X, y, classes):
     """CCCP with fixed signs in each step; returns the sum of the objectives and the number of convex problems."""
-    n_labelled = int((y >= 0).sum())
-    u = len(y) - n_labelled
-    C_star = C * n_labelled / u
+    n_labeled = int((y >= 0).sum())
+    u = len(y) - n_labeled
+    C_star = C * n_labeled / u
     X = X.astype(np.float64)
-    X = X - X[n_labelled:].mean(axis=0)
-    cost = np.concatenate([np.full(n_labelled, C), np.full(u, C_star)])
+    X = X - X[n_labeled:].mean(axis=0)
+    cost = np.concatenate([np.full(n_labeled, C), np.full(u, C_star)])
     total, solved = 0.0, 0
     for k in classes:
-        sign = np.where(y[:n_labelled] == k, 1.0, -1.0)
+        sign = np.where(y[:n_labeled] == k, 1.0, -1.0)
         r = 2 * float((sign > 0).mean()) - 1
-        start = LinearSVC(C=C, loss="hinge", intercept_scaling=10.0).fit(X[:n_labelled], sign)
-        guess = np.sign(start.decision_function(X[n_labelled:]))
+        start = LinearSVC(C=C, loss="hinge", intercept_scaling=10.0).fit(X[:n_labeled], sign)
+        guess = np.sign(start.decision_function(X[n_labeled:]))
         while True:
             signs = np.concatenate([sign, guess])
             w = step(X, signs, cost, r)
             solved += 1
-            new = np.sign(X[n_labelled:] @ w + r)
+            new = np.sign(X[n_labeled:] @ w + r)
             if np.array_equal(new, guess) or solved > 200:
                 break
             guess = new
-        total += objective(w, r, X, sign, n_labelled, C_star)
+        total += objective(w, r, X, sign, n_labeled, C_star)
     return total, solved
 
 
@@ -120,8 +120,8 @@ def table_of_solvers(quick, repeats):
     print("runs once; ratios to the single loop, which solves to a relative duality gap of 1e-6\n")
     print("| l, u | single loop | cccp | CCCP + LinearSVC | ratio | dense QP (quadprog), one class | ratio per class |")
     print("|---|---|---|---|---|---|---|")
-    for n_labelled, u, dense in ((35, 250, True), (500, 250, True), (2500, 4780, False), (500, 20_000, False)):
-        X, y = embedding(n_labelled, u)
+    for n_labeled, u, dense in ((35, 250, True), (500, 250, True), (2500, 4780, False), (500, 20_000, False)):
+        X, y = embedding(n_labeled, u)
         programs = {
             "loop": lambda X=X, y=y: ours(X, y)[0],
             "steps": lambda X=X, y=y: ours(X, y, algorithm="cccp")[0],
@@ -131,7 +131,7 @@ def table_of_solvers(quick, repeats):
         turns = [{name: timed(run) for name, run in programs.items()} for _ in range(repeats)]
         seconds = {name: float(np.median([turn[name][0] for turn in turns])) for name in programs}
         ratio = float(np.median([turn["svc"][0] / turn["loop"][0] for turn in turns]))
-        cells = [f"{n_labelled}, {u:,}"]
+        cells = [f"{n_labeled}, {u:,}"]
         cells += [f"{seconds[name]:.3f} ({turns[0][name][1]:.3f})" for name in programs] + [f"{ratio:.0f}×"]
         if dense and not quick:
             qp, _ = timed(lambda X=X, y=y: cccp_with(quadprog_step, X, y, [0]))

@@ -64,9 +64,9 @@ def draw_rows(codes, draw):
     rng = np.random.default_rng(draw)
     order = rng.permutation(len(codes))
     each = LABELS // (codes.max() + 1)
-    labelled = np.concatenate([order[codes[order] == k][: max(each, 1)] for k in range(codes.max() + 1)])
-    rest = order[~np.isin(order, labelled)]
-    return labelled, rest[:TEST], rest[TEST:]
+    labeled = np.concatenate([order[codes[order] == k][: max(each, 1)] for k in range(codes.max() + 1)])
+    rest = order[~np.isin(order, labeled)]
+    return labeled, rest[:TEST], rest[TEST:]
 
 
 @lru_cache(maxsize=2)
@@ -95,18 +95,18 @@ def curve(a):
         if (name, size, which, draw) in done:
             continue
         X, codes = population(name, a.folder, draw)
-        labelled, test, rest = draw_rows(codes, draw)
+        labeled, test, rest = draw_rows(codes, draw)
         if len(rest) <= size / 10:  # the table has no more rows than at the size before
             continue
-        rows = np.concatenate([labelled, rest[:size]])
-        y = np.where(np.arange(len(rows)) < len(labelled), codes[rows], -1)
+        rows = np.concatenate([labeled, rest[:size]])
+        y = np.where(np.arange(len(rows)) < len(labeled), codes[rows], -1)
         start = time.process_time()
         model = METHODS[which](draw).fit(X[rows], y)
         line = {
             "population": name,
             "made": name in MADE,
             "asked": size,
-            "unlabelled": len(rows) - len(labelled),
+            "unlabeled": len(rows) - len(labeled),
             "method": which,
             "draw": draw,
             "accuracy": round(100 * (model.predict(X[test]) == codes[test]).mean(), 2),
@@ -196,7 +196,7 @@ def accuracy_of(source, folder):
 
 def growth(a):
     """Measure time, memory and accuracy of ``deepsep fit`` against the number of unlabelled rows."""
-    out, folder = a.out / "unlabelled_growth.csv", a.folder or Path("results") / "unlabelled"
+    out, folder = a.out / "unlabelled_growth.csv", a.folder or Path("results") / "unlabeled"
     folder.mkdir(parents=True, exist_ok=True)
     lines = pd.read_csv(out).to_dict("records") if out.exists() else []
     for rows in map(int, a.rows.split(",")):
@@ -243,7 +243,7 @@ def choosing(a):
             command = [sys.executable, "-c", CHOOSING, str(place)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             memory, seconds = map(float, done.stdout.split())
-            line = {"unlabelled": 20_000, "rows": rows, "bytes_per_row": round(memory / rows, 1)}
+            line = {"unlabeled": 20_000, "rows": rows, "bytes_per_row": round(memory / rows, 1)}
             lines.append(line | {"processor_seconds": round(seconds, 1)})
             print(lines[-1], file=sys.stderr, flush=True)
     pd.DataFrame(lines).to_csv(a.out / "choosing_rows.csv", index=False, lineterminator="\n")

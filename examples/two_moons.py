@@ -31,7 +31,7 @@ MODELS = {
 BLUE, ORANGE, INK, GREY = "#0072B2", "#D55E00", "#222222", "#8C8C8C"
 
 
-def partly_labelled_moons(seed):
+def partly_labeled_moons(seed):
     """Return the rows, the true moons, and the labels: -1 on all but three rows of each moon."""
     X, truth = make_moons(ROWS, noise=NOISE, random_state=seed)
     rng = np.random.default_rng(seed)
@@ -64,7 +64,7 @@ def print_results(results):
 def print_other_draws(n):
     accuracy = {name: [] for name in MODELS}
     for seed in range(FRESH_SEED, FRESH_SEED + n):
-        for name, result in fit_both(*partly_labelled_moons(seed)).items():
+        for name, result in fit_both(*partly_labeled_moons(seed)).items():
             accuracy[name].append(result[1])
     supervised, transductive = map(np.array, accuracy.values())
     print(
@@ -123,7 +123,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1003, help="which moons and labels (default: %(default)s)")
     parser.add_argument("--draws", type=int, default=20, help="how many draws to average (default: %(default)s)")
     arguments = parser.parse_args()
-    X, truth, y = partly_labelled_moons(arguments.seed)
+    X, truth, y = partly_labeled_moons(arguments.seed)
     fit_both(X, truth, y)  # the first fit also loads libraries, which would count as its time
     results = fit_both(X, truth, y)
     print_results(results)

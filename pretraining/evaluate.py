@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from deepsep.networks.components import MOST_COMPONENTS, principal_components
-from deepsep.networks.in_context_network import UNLABELLED, InContextNetwork, draw_identities, load_network
+from deepsep.networks.in_context_network import UNLABELED, InContextNetwork, draw_identities, load_network
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 Codes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
@@ -54,7 +54,7 @@ class Protocol:
 
     labels: Sequence[int] = (35, 125, 500)
     draws: int = 1
-    unlabelled: int = 800
+    unlabeled: int = 800
     members: int = 2
     most_columns: int = 72
     most_asked: int = 1500
@@ -73,9 +73,9 @@ def split(classes: Codes, labels: int, seed: int) -> tuple[Codes, Codes]:
     """Return labelled and unlabelled rows, as the benchmarks draw them."""
     rng = np.random.default_rng(seed)
     n = int(classes.max()) + 1
-    labelled = np.concatenate([rng.permutation(np.flatnonzero(classes == k))[: max(1, labels // n)] for k in range(n)])
-    rest = rng.permutation(np.setdiff1d(np.arange(len(classes)), labelled))
-    return labelled, rest[:3000]
+    labeled = np.concatenate([rng.permutation(np.flatnonzero(classes == k))[: max(1, labels // n)] for k in range(n)])
+    rest = rng.permutation(np.setdiff1d(np.arange(len(classes)), labeled))
+    return labeled, rest[:3000]
 
 
 @torch.no_grad()
@@ -110,7 +110,7 @@ def probabilities(
         columns = torch.randperm(context.shape[1], generator=generator)[:most_columns].to(device)
         order = torch.randperm(n_classes, generator=generator).to(device)
         identities = draw_identities(1, len(columns), network.sizes, generator=generator).to(device)
-        renamed = torch.where(labels == UNLABELLED, UNLABELLED, order[labels.clamp(max=n_classes - 1)])
+        renamed = torch.where(labels == UNLABELED, UNLABELED, order[labels.clamp(max=n_classes - 1)])
         memory = network.encode(
             context[None][..., columns],
             renamed[None],
@@ -156,11 +156,11 @@ def evaluate(
         for labels in protocol.labels:
             scores_by_view: dict[str, list[Score]] = {view: [] for view in (*VIEWS, "both")}
             for draw in range(protocol.draws):
-                labelled, rest = split(table.classes, labels, draw)
+                labeled, rest = split(table.classes, labels, draw)
                 scored = rest[: protocol.most_asked]
-                context = np.concatenate([labelled, rest[: protocol.unlabelled]])
-                marks = np.full(len(context), UNLABELLED)
-                marks[: len(labelled)] = table.classes[labelled]
+                context = np.concatenate([labeled, rest[: protocol.unlabeled]])
+                marks = np.full(len(context), UNLABELED)
+                marks[: len(labeled)] = table.classes[labeled]
                 true_shares = (np.bincount(table.classes[rest], minlength=n_classes) / len(rest)).astype(np.float32)
                 answers = []
                 for view in VIEWS:
@@ -231,14 +231,14 @@ def main() -> None:
     parser.add_argument("tables", type=Path)
     parser.add_argument("--labels", type=int, nargs="+", default=[35, 125, 500])
     parser.add_argument("--draws", type=int, default=1)
-    parser.add_argument("--unlabelled", type=int, default=800)
+    parser.add_argument("--unlabelled", dest="unlabeled", type=int, default=800)
     parser.add_argument("--members", type=int, default=2)
     parser.add_argument("--only", nargs="+", help="names of tables; all by default")
     options = parser.parse_args()
     network, seen = load_network(options.weights)
     tables = [t for t in read_tables(options.tables) if not options.only or t.name in options.only]
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    protocol = Protocol(options.labels, options.draws, options.unlabelled, options.members)
+    protocol = Protocol(options.labels, options.draws, options.unlabeled, options.members)
     start = time.perf_counter()
     scores = evaluate(network, tables, protocol, device)
     print(f"{len(tables)} tables, {seen:,} tables seen in training, {time.perf_counter() - start:.0f} s on {device}")

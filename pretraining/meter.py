@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from deepsep.networks.in_context_network import UNLABELLED, InContextNetwork, draw_identities, load_network
+from deepsep.networks.in_context_network import UNLABELED, InContextNetwork, draw_identities, load_network
 
 Array = NDArray[Any]
 
@@ -60,7 +60,7 @@ class Table(NamedTuple):
     stratum: str
     values: Array  # (ROWS, columns)
     classes: Array  # (ROWS,)
-    labelled: int
+    labeled: int
     trees: tuple[float, float]  # accuracy, log loss
 
 
@@ -105,10 +105,10 @@ def make_table(name: str, seed: int) -> Table:
     shuffled = rng.permutation(ROWS)
     _, one_each = np.unique(classes[shuffled], return_index=True)
     order = np.concatenate([shuffled[one_each], np.delete(shuffled, one_each)])
-    labelled = max(int(np.exp(rng.uniform(np.log(20), np.log(150)))), len(one_each))
+    labeled = max(int(np.exp(rng.uniform(np.log(20), np.log(150)))), len(one_each))
     values, classes = values[order], classes[order]
-    forest = ExtraTreesClassifier(200, n_jobs=1, random_state=0).fit(values[:labelled], classes[:labelled])
-    return Table(name, values, classes, labelled, scores(forest.predict_proba(values[labelled:]), classes[labelled:]))
+    forest = ExtraTreesClassifier(200, n_jobs=1, random_state=0).fit(values[:labeled], classes[:labeled])
+    return Table(name, values, classes, labeled, scores(forest.predict_proba(values[labeled:]), classes[labeled:]))
 
 
 def make(path: Path, jobs: int, share: float) -> None:
@@ -139,7 +139,7 @@ def write(path: Path, tables: list[Table]) -> None:
         columns=np.array([table.values.shape[1] for table in tables]),
         cells=np.concatenate([table.values.ravel() for table in tables]),
         classes=np.stack([table.classes for table in tables]).astype(np.int8),
-        labelled=np.array([table.labelled for table in tables]),
+        labeled=np.array([table.labeled for table in tables]),
         trees=np.array([table.trees for table in tables]),
     )
 
@@ -154,7 +154,7 @@ def read(path: Path) -> list[Table]:
     trees = [(float(accuracy), float(log_loss)) for accuracy, log_loss in parts["trees"]]
     return [
         Table(str(name), *rest)
-        for name, *rest in zip(parts["stratum"], cells, classes, parts["labelled"].tolist(), trees, strict=True)
+        for name, *rest in zip(parts["stratum"], cells, classes, parts["labeled"].tolist(), trees, strict=True)
     ]
 
 
@@ -176,8 +176,8 @@ def score(network: InContextNetwork, tables: list[Table], device: str) -> Array:
     for batch in _batches(tables, MAX_CELLS_AT_ONCE[device]):
         values = torch.from_numpy(np.stack([tables[i].values for i in batch]))
         classes = torch.from_numpy(np.stack([tables[i].classes for i in batch]))
-        labelled = torch.tensor([tables[i].labelled for i in batch])
-        labels = torch.where(torch.arange(ROWS) < labelled[:, None], classes, UNLABELLED)
+        labeled = torch.tensor([tables[i].labeled for i in batch])
+        labels = torch.where(torch.arange(ROWS) < labeled[:, None], classes, UNLABELED)
         # The same identities wherever a table is, and whichever tables come with it.
         identities = draw_identities(
             1, values.shape[2], network.sizes, generator=torch.Generator().manual_seed(values.shape[2])
@@ -189,8 +189,8 @@ def score(network: InContextNetwork, tables: list[Table], device: str) -> Array:
         chances = logits.double().softmax(2).cpu().numpy()
         for i, each in zip(batch, chances, strict=True):
             table = tables[i]
-            asked = each[table.labelled :, : int(table.classes.max()) + 1]
-            found[i] = scores(asked, table.classes[table.labelled :])
+            asked = each[table.labeled :, : int(table.classes.max()) + 1]
+            found[i] = scores(asked, table.classes[table.labeled :])
     return found
 
 

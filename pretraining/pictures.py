@@ -128,8 +128,8 @@ def draw_quota(ax: Any) -> None:
     classes = dice(0, 30).below(torch.tensor(10), 600).clamp(max=2)
     sample = draw_sample(dice(1, 30), classes, torch.full((30,), 3), 300, 100)
     picked = classes.gather(1, sample.order)[:, :300]
-    labelled = [(torch.where(sample.labelled, picked, 9) == k).sum(1) for k in range(3)]
-    counts = torch.stack(labelled, 1)
+    labeled = [(torch.where(sample.labeled, picked, 9) == k).sum(1) for k in range(3)]
+    counts = torch.stack(labeled, 1)
     i = int((((counts.amax(1) - counts.amin(1)) <= 1) & (counts.sum(1) > 30)).nonzero()[0])
     for k in range(3):
         ax.bar(k - 0.2, counts[i, k] / counts[i].sum(), 0.4, color="tab:orange")

@@ -16,7 +16,7 @@ from deepsep.table import check_table, join_labels
 from deepsep.table.evidence import drift
 
 
-def people(n=400, labelled=100, seed=0):
+def people(n=400, labeled=100, seed=0):
     """Three classes that the columns tell apart, but none alone."""
     rng = np.random.default_rng(seed)
     code = rng.integers(0, 3, n)
@@ -28,7 +28,7 @@ def people(n=400, labelled=100, seed=0):
             "joined": pd.to_datetime("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
         }
     )
-    frame["segment"] = pd.Series(np.array(["gold", "blue", "red"])[code]).where(rng.permutation(n) < labelled)
+    frame["segment"] = pd.Series(np.array(["gold", "blue", "red"])[code]).where(rng.permutation(n) < labeled)
     return frame
 
 
@@ -87,7 +87,7 @@ def test_errors_are_what_makes_a_fit_fail(frame, code, words):
 
 
 def test_all_labels_is_a_note():
-    findings, check = checked(people(labelled=400))
+    findings, check = checked(people(labeled=400))
     assert set(findings) == {"all-labelled"}
     assert check["fit_would_work"]
 
@@ -102,7 +102,7 @@ def test_all_labels_is_a_note():
 )
 def test_a_column_that_gives_the_label_away(leak):
     frame = people()
-    truth = people(labelled=400)["segment"]
+    truth = people(labeled=400)["segment"]
     findings, check = checked(frame.assign(code=leak(truth)))
     assert findings["leak"]["columns"] == ["code"]
     assert check["fit_would_work"]
@@ -110,7 +110,7 @@ def test_a_column_that_gives_the_label_away(leak):
 
 
 def test_a_column_that_gives_one_class_away():
-    frame, truth = people(), people(labelled=400)["segment"]
+    frame, truth = people(), people(labeled=400)["segment"]
     findings, _ = checked(frame.assign(card=np.where(truth == "gold", "yes", "no")))
     assert findings["leak"]["columns"] == ["card"]
     assert "class 'gold'" in findings["leak"]["message"]
@@ -145,23 +145,23 @@ def test_columns_with_gaps_on_both_sides_are_used():
 
 def test_without_weights_differences_are_those_of_scipy():
     rng = np.random.default_rng(0)
-    labelled = rng.random(500) < 0.3
-    age = rng.normal(40, 8, 500).round() + 5 * labelled
-    plan = np.where(rng.random(500) < 0.3 + 0.3 * labelled, "pro", "free")
-    one, two = drift({"age": pd.Series(age), "plan": pd.Series(plan)}, labelled)
-    counts = pd.crosstab(labelled, plan).to_numpy()
+    labeled = rng.random(500) < 0.3
+    age = rng.normal(40, 8, 500).round() + 5 * labeled
+    plan = np.where(rng.random(500) < 0.3 + 0.3 * labeled, "pro", "free")
+    one, two = drift({"age": pd.Series(age), "plan": pd.Series(plan)}, labeled)
+    counts = pd.crosstab(labeled, plan).to_numpy()
     shares = counts / counts.sum(axis=1, keepdims=True)
-    expected = {"age": stats.ks_2samp(age[labelled], age[~labelled]).statistic, "plan": abs(shares[0] - shares[1])[0]}
+    expected = {"age": stats.ks_2samp(age[labeled], age[~labeled]).statistic, "plan": abs(shares[0] - shares[1])[0]}
     assert {one.column: one.distance, two.column: two.distance} == pytest.approx(expected)
 
 
 def test_a_weight_of_two_counts_as_two_rows():
     rng = np.random.default_rng(0)
-    labelled, weight = rng.random(300) < 0.5, rng.integers(1, 4, 300)
-    columns = {"x": pd.Series(rng.normal(size=300) + labelled), "plan": pd.Series(rng.choice(["a", "b"], 300))}
+    labeled, weight = rng.random(300) < 0.5, rng.integers(1, 4, 300)
+    columns = {"x": pd.Series(rng.normal(size=300) + labeled), "plan": pd.Series(rng.choice(["a", "b"], 300))}
     twice = {name: column.repeat(weight).reset_index(drop=True) for name, column in columns.items()}
-    (weighted,) = drift(columns, labelled, weight.astype(float))
-    (repeated,) = drift(twice, labelled.repeat(weight))
+    (weighted,) = drift(columns, labeled, weight.astype(float))
+    (repeated,) = drift(twice, labeled.repeat(weight))
     assert weighted.distance == pytest.approx(repeated.distance)
     assert weighted.how == repeated.how
 

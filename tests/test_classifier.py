@@ -15,7 +15,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import deepsep
-from deepsep import TSVM, DeepSep, LabelledFold, method, methods
+from deepsep import TSVM, DeepSep, LabeledFold, method, methods
 from deepsep.classifiers.base import Classifier, UnweightedClassifier, settings
 from deepsep.core import training_rows
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelWarning, ModelFileError, ParameterError
@@ -38,7 +38,7 @@ class Recorder(Classifier):
         self.means_ = np.array(
             [
                 np.average(rows.X[of], axis=0, weights=rows.weight[of])
-                for of in (rows.labelled[rows.codes[rows.labelled] == k] for k in range(rows.n_classes))
+                for of in (rows.labeled[rows.codes[rows.labeled] == k] for k in range(rows.n_classes))
             ]
         )
 
@@ -98,8 +98,8 @@ def test_no_method_has_a_skeleton_of_its_own(name):
         assert getattr(kind, each) is getattr(Classifier, each)
 
 
-def segments(n=120, labelled=30):
-    return make_segments(n, labelled, cluster_std=2.0)
+def segments(n=120, labeled=30):
+    return make_segments(n, labeled, cluster_std=2.0)
 
 
 # -- labels and their marks ----------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ def test_marks_and_labels(kind):
     model = Recorder().fit(X, y)
     assert model.classes_.tolist() == classes
     np.testing.assert_array_equal(model.rows_.codes, np.where(known, codes, -1))
-    np.testing.assert_array_equal(model.rows_.labelled, np.arange(30))
-    np.testing.assert_array_equal(model.rows_.unlabelled, np.arange(30, 120))
+    np.testing.assert_array_equal(model.rows_.labeled, np.arange(30))
+    np.testing.assert_array_equal(model.rows_.unlabeled, np.arange(30, 120))
     assert set(model.predict(X)) <= set(classes)
     if kind == "pandas":
         assert model.feature_names_in_.tolist() == list("abcde")
@@ -141,7 +141,7 @@ def test_what_a_fit_leaves():
     assert Recorder(random_state=0).fit(X, y).draw_ == model.draw_ != Recorder(random_state=1).fit(X, y).draw_
 
 
-def test_without_unlabelled_rows_it_warns_at_the_line_of_the_caller():
+def test_without_unlabeled_rows_it_warns_at_the_line_of_the_caller():
     X, _, names = segments(90)
     with pytest.warns(LabelWarning, match="no unlabelled rows: Recorder learns from the labelled ones") as caught:
         model = Recorder().fit(X, names)
@@ -159,7 +159,7 @@ def test_a_class_with_one_label_is_warned_of():
 
 def test_it_cross_validates():
     X, y, _ = segments()
-    assert cross_val_score(Recorder(), X, y, cv=LabelledFold(3, random_state=0)).mean() > 0.8
+    assert cross_val_score(Recorder(), X, y, cv=LabeledFold(3, random_state=0)).mean() > 0.8
 
 
 # -- weights -------------------------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ def test_a_row_of_weight_0_is_absent():
     np.testing.assert_array_equal(model.rows_.weight, weight)
     assert model.rows_.weighted
     assert not Recorder().fit(X, y).rows_.weighted
-    np.testing.assert_array_equal(model.rows_.labelled, np.arange(30))
-    np.testing.assert_array_equal(model.rows_.unlabelled, np.arange(30, 120))
+    np.testing.assert_array_equal(model.rows_.labeled, np.arange(30))
+    np.testing.assert_array_equal(model.rows_.unlabeled, np.arange(30, 120))
     assert model.transduction_[len(X) :].tolist() == wrong.tolist()
 
 
@@ -340,7 +340,7 @@ def test_sparse_rows_that_would_fill_the_memory_are_refused(monkeypatch):
 # -- scoring -------------------------------------------------------------------------------------------------
 
 
-def test_score_counts_labelled_rows_only():
+def test_score_counts_labeled_rows_only():
     X, y, names = segments()
     model = Recorder().fit(X, y)
     right = (model.predict(X) == names)[:30]
@@ -427,8 +427,8 @@ CODES = np.where(Y0 == None, -1, (Y0 == "blue") + 5)  # noqa: E711
         lambda: TSVM().fit(X0, np.where(CODES == 5, 5, -1)),
         lambda: TSVM().fit(X0, CODES, sample_weight=CODES != 5),
         lambda: TSVM().fit(X0, [np.str_("a"), np.int64(3), *[None] * 58]),
-        lambda: LabelledFold(np.int64(1)),
-        lambda: list(LabelledFold(np.int64(40)).split(X0, CODES)),
+        lambda: LabeledFold(np.int64(1)),
+        lambda: list(LabeledFold(np.int64(40)).split(X0, CODES)),
         lambda: deepsep.out_of_fold(TSVM(), X0, Y0, n_splits=np.int64(1)),
         lambda: TSVM().fit(pd.DataFrame(SPOILT, columns=np.arange(5).astype(str)), Y0),
     ],

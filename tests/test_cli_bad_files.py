@@ -14,12 +14,10 @@ from typer.testing import CliRunner
 import deepsep
 from deepsep.cli import app
 
-LABELLED, ROWS = 24, 120
+LABELED, ROWS = 24, 120
 
 
-def people(
-    n: int = ROWS, labelled: int = LABELLED, classes: tuple[str, ...] = ("gold", "blue")
-) -> list[dict[str, str]]:
+def people(n: int = ROWS, labeled: int = LABELED, classes: tuple[str, ...] = ("gold", "blue")) -> list[dict[str, str]]:
     """Rows whose class shows in age and plan; the first ones are labelled."""
     rng = random.Random(0)
     rows = []
@@ -29,7 +27,7 @@ def people(
             {
                 "age": str(20 + 25 * k + rng.randrange(10)),
                 "plan": rng.choice(["free", "basic"]) if k else "pro",
-                "segment": classes[k] if i < labelled else "",
+                "segment": classes[k] if i < labeled else "",
             }
         )
     return rows
@@ -154,17 +152,17 @@ def test_misspelled_column(tmp_path: Path, option: str) -> None:
 
 
 def test_no_labels(tmp_path: Path) -> None:
-    table = write(tmp_path / "people.csv", people(labelled=0))
+    table = write(tmp_path / "people.csv", people(labeled=0))
     assert_refused(fit(table), table, "none of the 120 rows has a label")
 
 
 def test_labels_of_one_class(tmp_path: Path) -> None:
-    table = write(tmp_path / "people.csv", people(labelled=1))
+    table = write(tmp_path / "people.csv", people(labeled=1))
     assert_refused(fit(table), table, "one labelled row", "'gold'")
 
 
 def test_all_labels(tmp_path: Path) -> None:
-    table = write(tmp_path / "people.csv", people(labelled=ROWS))
+    table = write(tmp_path / "people.csv", people(labeled=ROWS))
     result = fit(table)
     assert result.exit_code == 0, result.output
     assert "no unlabelled rows" in result.stderr
@@ -212,7 +210,7 @@ def test_class_that_is_named_like_a_missing_value(tmp_path: Path, name: str, suf
     result = fit(table)
     assert result.exit_code == 0, result.output
     predictions = predicted(table)
-    assert len(predictions) == ROWS - LABELLED
+    assert len(predictions) == ROWS - LABELED
     assert set(predictions["segment"]) == {"gold", name}
     assert f"probability_{name}" in predictions.columns
 

@@ -226,7 +226,7 @@ def partly(table: Path) -> Path:
     return file
 
 
-def test_compare_says_which_method_and_whether_unlabelled_rows_helped(partly, tmp_path):
+def test_compare_says_which_method_and_whether_unlabeled_rows_helped(partly, tmp_path):
     asked = ("compare", partly, "--label", "segment", "--methods", "tsvm,knn", "--folds", 3, "--jobs", 1)
     done = run(*asked, "-o", tmp_path / "c.json")
     assert done.exit_code == 0, done.stderr

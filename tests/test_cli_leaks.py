@@ -32,21 +32,21 @@ def hundred_rows(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     return frame, truth, rng.permutation(100) < 40
 
 
-def write(folder: Path, frame: pd.DataFrame, truth: np.ndarray, labelled: np.ndarray) -> Path:
+def write(folder: Path, frame: pd.DataFrame, truth: np.ndarray, labeled: np.ndarray) -> Path:
     file = folder / "people.csv"
-    frame.assign(segment=np.where(labelled, truth, None)).to_csv(file, index=False)
+    frame.assign(segment=np.where(labeled, truth, None)).to_csv(file, index=False)
     return file
 
 
 @pytest.fixture
 def leaked(tmp_path: Path) -> tuple[Path, np.ndarray]:
     """A hundred rows whose column ``answer`` nearly gives the class, but for labelled rows only; and the classes."""
-    frame, truth, labelled = hundred_rows()
+    frame, truth, labeled = hundred_rows()
     flipped = np.where(np.random.default_rng(1).random(100) < 0.15, "blue", truth)
-    return write(tmp_path, frame.assign(answer=np.where(labelled, flipped, None)), truth, labelled), truth
+    return write(tmp_path, frame.assign(answer=np.where(labeled, flipped, None)), truth, labeled), truth
 
 
-def test_a_column_for_labelled_rows_only_is_left_out_and_nothing_false_is_promised(
+def test_a_column_for_labeled_rows_only_is_left_out_and_nothing_false_is_promised(
     leaked: tuple[Path, np.ndarray],
 ) -> None:
     file, truth = leaked
@@ -66,7 +66,7 @@ def test_a_column_for_labelled_rows_only_is_left_out_and_nothing_false_is_promis
     assert page.index("Column &#39;answer&#39; is given for labelled rows only") < page.index("In short")
 
 
-def test_a_column_for_labelled_rows_only_can_be_kept_but_then_nothing_is_promised(
+def test_a_column_for_labeled_rows_only_can_be_kept_but_then_nothing_is_promised(
     leaked: tuple[Path, np.ndarray],
 ) -> None:
     file, _ = leaked
@@ -80,9 +80,9 @@ def test_a_column_for_labelled_rows_only_can_be_kept_but_then_nothing_is_promise
     assert any(sentence.startswith("Of rows like the labelled ones") for sentence in content["verdict"])
 
 
-def test_placeholders_in_unlabelled_rows_do_not_hide_such_a_column(tmp_path: Path) -> None:
-    frame, truth, labelled = hundred_rows()
-    file = write(tmp_path, frame.assign(answer=np.where(labelled, truth, "not asked")), truth, labelled)
+def test_placeholders_in_unlabeled_rows_do_not_hide_such_a_column(tmp_path: Path) -> None:
+    frame, truth, labeled = hundred_rows()
+    file = write(tmp_path, frame.assign(answer=np.where(labeled, truth, "not asked")), truth, labeled)
     result = run("fit", file, *METHOD, "-o", tmp_path / "model", "--no-report", "--json")
     (finding,) = json.loads(result.stdout)["findings"]
     assert finding["message"].startswith("column 'answer' is the same for all unlabelled rows, and left out")
@@ -95,9 +95,9 @@ def test_rows_that_differ_get_a_warning_and_no_promise_unless_weights_make_them_
     young = rng.random(400) < 0.5
     frame["age"] = np.where(young, rng.normal(25, 3, 400), rng.normal(60, 3, 400)).round()
     frame["income"] = rng.normal(30, 5, 400).round(1)
-    labelled = rng.random(400) < np.where(young, 0.45, 0.1)
-    frame["weight"] = np.where(labelled, np.where(young, 0.55 / 0.45, 0.9 / 0.1), 1.0)
-    file = write(tmp_path, frame, truth, labelled)
+    labeled = rng.random(400) < np.where(young, 0.45, 0.1)
+    frame["weight"] = np.where(labeled, np.where(young, 0.55 / 0.45, 0.9 / 0.1), 1.0)
+    file = write(tmp_path, frame, truth, labeled)
     findings = {}
     for name, options in {"plain": ("--drop", "weight"), "weighted": ("--weight", "weight")}.items():
         result = run("fit", file, *METHOD, *options, "-o", tmp_path / name, "--json")
@@ -113,8 +113,8 @@ def test_shares_of_the_population_make_quota_labels_comparable(tmp_path: Path) -
     rng = np.random.default_rng(0)
     truth = np.where(rng.random(3_000) < 0.1, "rare", "common")
     frame = pd.DataFrame({"x": rng.normal(3 * (truth == "rare"), 1), "z": rng.normal(size=3_000)})
-    labelled = rng.random(3_000) < np.where(truth == "rare", 0.3, 0.03)
-    file, shares = write(tmp_path, frame, truth, labelled), tmp_path / "shares.json"
+    labeled = rng.random(3_000) < np.where(truth == "rare", 0.3, 0.03)
+    file, shares = write(tmp_path, frame, truth, labeled), tmp_path / "shares.json"
     shares.write_text('{"rare": 0.1, "common": 0.9}')
     for options, codes in (((), ["drift"]), (("--priors", shares), [])):
         method = ("--label", "segment", "--method", "tsvm", "--no-report", "--json", *options)
@@ -123,9 +123,9 @@ def test_shares_of_the_population_make_quota_labels_comparable(tmp_path: Path) -
 
 
 def test_leaks_and_dates_read_as_text_are_at_the_top(tmp_path: Path) -> None:
-    frame, truth, labelled = hundred_rows()
+    frame, truth, labeled = hundred_rows()
     days = [f"{1 + i % 12:02d}/{1 + i % 7:02d}/2024" for i in range(100)]  # the first may be day or month
-    file = write(tmp_path, frame.assign(code=np.where(truth == "gold", 7, 3), since=days), truth, labelled)
+    file = write(tmp_path, frame.assign(code=np.where(truth == "gold", 7, 3), since=days), truth, labeled)
     result = run("fit", file, *METHOD, "-o", tmp_path / "model", "--no-report")
     first = " ".join(result.stdout.split("Fitted")[0].split())
     assert "warning: column 'code' alone gives the label away" in first

@@ -131,7 +131,7 @@ def test_a_label_has_no_part_in_the_mixture_of_its_own_row():
 
 def test_members_are_fitted_first_then_the_folds_and_the_longest_first():
     members = {"tsvm": method("tsvm"), "in-context": method("in-context"), "random-forest": method("random-forest")}
-    tasks = list_tasks(members, True, n_rows=9_000, n_labelled=100, n_folds=2)
+    tasks = list_tasks(members, True, n_rows=9_000, n_labeled=100, n_folds=2)
     whole, folds = tasks[:3], [[task for task in tasks if task.fold == number] for number in (0, 1)]
     assert [task.fold for task in tasks] == [None] * 3 + [0] * 5 + [1] * 5
     for part in (whole, *folds):
@@ -139,14 +139,14 @@ def test_members_are_fitted_first_then_the_folds_and_the_longest_first():
     assert {task.name for task in folds[0]} == {*members, twin_of("tsvm"), twin_of("in-context")}
 
 
-def test_the_twin_of_a_member_sees_the_labelled_rows_alone():
+def test_the_twin_of_a_member_sees_the_labeled_rows_alone():
     X, y, _ = partly()
     model = committee(["tsvm", "logistic-regression"], twins=True).fit(X, y)
     held_out = model.out_of_fold_
     assert set(held_out.p) == {*CHEAP, twin_of("tsvm"), "committee", twin_of("committee")}
-    labelled = np.array([label is not None for label in y])
+    labeled = np.array([label is not None for label in y])
     for number, test in enumerate(held_out.folds.tests):
-        train = np.setdiff1d(np.flatnonzero(labelled), test)
+        train = np.setdiff1d(np.flatnonzero(labeled), test)
         with pytest.warns(LabelWarning, match="no unlabelled rows"):
             alone = TSVM(random_state=model.members_["tsvm"].random_state).fit(X[train], y[train])
         np.testing.assert_array_equal(
@@ -157,7 +157,7 @@ def test_the_twin_of_a_member_sees_the_labelled_rows_alone():
 
 
 @pytest.mark.filterwarnings("ignore:no unlabelled rows")
-def test_without_unlabelled_rows_there_are_no_twins():
+def test_without_unlabeled_rows_there_are_no_twins():
     X, y, _ = partly()
     model = committee(twins=True).fit(X[:40], y[:40])
     assert set(model.out_of_fold_.p) == {*CHEAP, "committee"}
@@ -168,7 +168,7 @@ def test_without_unlabelled_rows_there_are_no_twins():
 
 def test_a_twin_that_fails_takes_no_one_with_it():
     X, y, _ = partly()
-    member = Supervised(NeedsUnlabelled(LogisticRegression()))
+    member = Supervised(NeedsUnlabeled(LogisticRegression()))
     model = committee({"needs": member, "tsvm": "tsvm"}, twins=True).fit(X, y)
     assert set(model.out_of_fold_.p) == {"needs", "tsvm", twin_of("tsvm"), "committee"}
     assert model.failures_ == {}
@@ -185,7 +185,7 @@ def test_the_plan_names_what_will_be_fitted():
     assert committee(["knn"]).plan(60, labels).members == {"knn": "the vote of the nearest labelled rows"}
 
 
-class NeedsUnlabelled(SelfTrainingClassifier):
+class NeedsUnlabeled(SelfTrainingClassifier):
     def fit(self, X, y):
         if (np.asarray(y) != -1).all():
             raise RuntimeError("nothing to learn from")
@@ -247,7 +247,7 @@ def test_an_in_context_network_is_not_asked_about_rows_beyond_its_context():
     X, y, _ = partly(400, 30)
     folds = deal_folds(read_labels(y), n_splits=2, seed=0)
     asked = []
-    candidate = Candidate(method("tsvm"), most_unlabelled=50)
+    candidate = Candidate(method("tsvm"), most_unlabeled=50)
     look = lambda name, fitted, fold: asked.append((fitted.n_labeled_, fitted.n_unlabeled_))  # noqa: E731
     fit_folds({"one": candidate}, X, read_labels(y), folds, after_fit=look)
     assert asked == [(15, 50), (15, 50)]
@@ -315,7 +315,7 @@ def test_members_without_weights_are_left_out_of_weighted_rows():
     assert list(model.members_) == ["tsvm"]
 
 
-def test_probabilities_of_the_unlabelled_rows_have_the_known_shares():
+def test_probabilities_of_the_unlabeled_rows_have_the_known_shares():
     X, y, truth = partly(600, 60)
     names = sorted(set(truth))
     shares = dict(zip(names, np.linspace(1, 2, len(names)) / np.linspace(1, 2, len(names)).sum(), strict=True))

@@ -239,7 +239,7 @@ def test_a_query_that_draws_rows_is_refused_where_it_must_be_run_again(base: Bas
     assert not (tmp_path / "model").exists()
 
 
-def test_rows_that_come_during_a_fit_are_predicted_and_labelled_ones_are_not(
+def test_rows_that_come_during_a_fit_are_predicted_and_labeled_ones_are_not(
     base: Base, table, tmp_path, few, monkeypatch
 ) -> None:
     remember = fit_pipeline.remember_columns

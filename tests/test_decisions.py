@@ -260,7 +260,7 @@ def test_score_says_what_it_applied(folder: Path, rows: Path):
     assert "--sets 2.0; pass a number between 0 and 1" in result.stderr
 
 
-def test_fit_decides_for_the_unlabelled_rows(table: pd.DataFrame, tmp_path: Path):
+def test_fit_decides_for_the_unlabeled_rows(table: pd.DataFrame, tmp_path: Path):
     file, output = tmp_path / "table.csv", tmp_path / "model"
     table.to_csv(file, index=False)
     members = ("--effort", "fast", "--set", f"members={MEMBERS}", "--set", "n_jobs=1", "--no-report")

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from deepsep import TSVM, DeepSep, LabelledFold, load, out_of_fold, save
+from deepsep import TSVM, DeepSep, LabeledFold, load, out_of_fold, save
 from deepsep.classifiers.base import settings as with_settings
 from deepsep.core.probability import fit_temperature, round_weights, smooth_labels, temper
 from deepsep.errors import CollapseWarning, DeepSepError, DeepSepWarning, InterruptWarning, LabelWarning, StopTraining
@@ -53,8 +53,8 @@ def test_scikit_learn_contract_with_defaults(estimator, check):
         check(estimator)
 
 
-def segments(n=400, labelled=30):
-    return make_segments(n, labelled, n_features=6)
+def segments(n=400, labeled=30):
+    return make_segments(n, labeled, n_features=6)
 
 
 @pytest.fixture(scope="module")
@@ -323,7 +323,7 @@ def test_mean_probabilities_are_the_priors(calibrate, tmp_path):
     assert not hasattr(plain, "prior_shift_")
 
 
-def test_priors_without_unlabelled_rows_weigh_against_the_labels():
+def test_priors_without_unlabeled_rows_weigh_against_the_labels():
     X, _, names = segments(90)
     priors = {"amber": 0.6, "blue": 0.3, "cyan": 0.1}
     with pytest.warns(LabelWarning, match="no unlabelled rows"):
@@ -498,8 +498,8 @@ def test_progress_bar(capsys):
 def test_cross_validation_pipeline_and_grid():
     X, y, _ = segments(300, 60)
     pipeline = make_pipeline(StandardScaler(), DeepSep(**QUICK, random_state=0))
-    assert cross_val_score(pipeline, X, y, cv=LabelledFold(3, random_state=0)).mean() > 0.7
-    grid = GridSearchCV(pipeline, {"deepsep__rounds": [0, 1]}, cv=LabelledFold(3, random_state=0)).fit(X, y)
+    assert cross_val_score(pipeline, X, y, cv=LabeledFold(3, random_state=0)).mean() > 0.7
+    grid = GridSearchCV(pipeline, {"deepsep__rounds": [0, 1]}, cv=LabeledFold(3, random_state=0)).fit(X, y)
     assert set(grid.predict(X)) == {"amber", "blue", "cyan"}
 
 

@@ -136,7 +136,7 @@ def test_numbers_of_any_size_fall_into_their_bins(values):
 
 
 def test_a_profile_comes_back_from_its_file():
-    profile = profiled(people(), unlabelled=np.arange(2_000) > 30, data="abc")
+    profile = profiled(people(), unlabeled=np.arange(2_000) > 30, data="abc")
     assert read_profile(dump_profile(profile), KINDS, 2) == profile
 
 
@@ -177,7 +177,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE.keys())
 def test_an_edited_profile_is_refused(change):
-    content = json.loads(dump_profile(profiled(people(), unlabelled=np.ones(2_000, bool))))
+    content = json.loads(dump_profile(profiled(people(), unlabeled=np.ones(2_000, bool))))
     change(content)
     with pytest.raises(ModelFileError, match="profile of the training table"):
         read_profile(json.dumps(content).encode(), KINDS, 2)
@@ -194,7 +194,7 @@ def test_a_file_that_is_no_profile_is_refused(data):
 
 @pytest.mark.parametrize("batch", [1, 7, 400])
 def test_counts_do_not_depend_on_batches_or_parts(batch):
-    profile = profiled(people(), unlabelled=np.ones(2_000, bool))
+    profile = profiled(people(), unlabeled=np.ones(2_000, bool))
     frame = people(400, seed=1).assign(plan=lambda table: table["plan"].replace("team", "new"))
     whole, pieces = counted(profile, frame), counted(profile, frame[:150], batch)
     pieces += pickle.loads(pickle.dumps(counted(profile, frame[150:], batch)))  # as from another machine
@@ -287,18 +287,18 @@ def test_a_change_that_chance_explains_or_that_is_small_is_not_reported():
 
 
 def test_answers_are_compared_too():
-    profile = profiled(people(), unlabelled=np.ones(2_000, bool))
+    profile = profiled(people(), unlabeled=np.ones(2_000, bool))
     found = compared(profile, people(1_000, seed=1).sort_values("income")[-400:])
     assert found["answers"]["drifted"] == ["classes", "confidence"]
     assert found["answers"]["shares"]["high"]["here"] == 1
     assert any("predicted as 'high'" in line for line in found["notices"])
     assert found["answers"]["confidence"]["training"] == pytest.approx(proba_of(people()).max(axis=1).mean(), abs=1e-4)
-    known_labels = profiled(people(), unlabelled=np.zeros(2_000, bool))
+    known_labels = profiled(people(), unlabeled=np.zeros(2_000, bool))
     assert known_labels.answers.confidence is None
 
 
 def test_another_model_that_scores_is_given_room():
-    profile = profiled(people(), unlabelled=np.ones(2_000, bool))
+    profile = profiled(people(), unlabeled=np.ones(2_000, bool))
     counts = counted(profile, people(1_000, seed=1).sort_values("income")[-700:])
     strict, lenient = (compare(profile, counts, ["low", "high"], agreement=share) for share in (None, 0.8))
     assert "classes" in strict["answers"]["drifted"]

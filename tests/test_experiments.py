@@ -16,7 +16,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.svm import SVC
 
-from deepsep import LabelledFold, for_table, method, out_of_fold
+from deepsep import LabeledFold, for_table, method, out_of_fold
 from deepsep.core.labels import as_labels
 from deepsep.errors import DataError, DeepSepError, DeepSepWarning, LabelError, ParameterError
 from deepsep.evaluation.folds import deal_folds
@@ -46,14 +46,14 @@ def test_labels_then_validation_then_test(counts, sizes, shuffle):
         assert all(size < c or min(counts) - (size + 20) / c < 31 for size in sizes)
         return
     rows = split_rows(codes, what, shuffle)
-    assert len(rows.labelled) == max(what.sizes)
+    assert len(rows.labeled) == max(what.sizes)
     assert len(rows.validation) == 20
-    everything = np.concatenate([rows.labelled, rows.validation, rows.test])
+    everything = np.concatenate([rows.labeled, rows.validation, rows.test])
     assert len(np.unique(everything)) == len(everything)  # nobody has two roles
     assert np.bincount(codes[rows.test]).tolist() == [what.test_per_class] * c
     assert 30 <= what.test_per_class <= 100
     for size in what.sizes:
-        taken = np.bincount(codes[rows.labelled[:size]], minlength=c)
+        taken = np.bincount(codes[rows.labeled[:size]], minlength=c)
         assert taken.max() - taken.min() <= 1
         assert taken.min() >= 1
     fits = {size for size in sizes if size >= c and min(counts) - math.ceil((size + 20) / c) >= 30}
@@ -73,8 +73,8 @@ def test_how_many_test_rows_two_shuffles_share():
 def test_shuffles_differ_and_repeat():
     codes = np.repeat(np.arange(3), 200)
     what = plan(np.array([200] * 3), sizes=[30], validation=10)
-    np.testing.assert_array_equal(split_rows(codes, what, 1).labelled, split_rows(codes, what, 1).labelled)
-    assert (split_rows(codes, what, 1).labelled != split_rows(codes, what, 2).labelled).any()
+    np.testing.assert_array_equal(split_rows(codes, what, 1).labeled, split_rows(codes, what, 1).labeled)
+    assert (split_rows(codes, what, 1).labeled != split_rows(codes, what, 2).labeled).any()
 
 
 def test_the_test_rows_are_as_many_as_the_smallest_class_has_left():
@@ -332,7 +332,7 @@ def test_the_linear_svm_is_that_of_libsvm():
     np.testing.assert_allclose(model.coef_, moved.coef_, atol=1e-9)  # wherever the unlabelled rows lie
 
 
-def test_the_tsvms_of_the_study_differ_in_their_unlabelled_rows():
+def test_the_tsvms_of_the_study_differ_in_their_unlabeled_rows():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)), np.where(np.arange(400) < 40, np.arange(400) % 2, -1)
     few, every = (build(name, random_state=0).fit(X, y) for name in ("tsvm-250", "tsvm"))
@@ -350,16 +350,16 @@ def test_a_label_column_that_is_not_there(tmp_path):
 # -- comparing -----------------------------------------------------------------------------------------------
 
 
-def partly_labelled(n_labelled=60):
+def partly_labeled(n_labeled=60):
     frame = small_table()
     y = frame.pop("segment").to_numpy(dtype=object)
-    y[n_labelled:] = None
+    y[n_labeled:] = None
     return frame, y
 
 
 def test_compare_measures_what_cross_validation_measures():
     """Accuracies are those of fitting by hand on the folds of LabelledFold."""
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     asked = {"folds": 3, "repeats": 2, "seed": 4, "labels_drawn": "quota"}  # folds of random labels are not stratified
     comparison = compare(frame, y, methods=["knn", "logistic-regression"], **asked)
     assert comparison["unlabelled"] is None
@@ -367,7 +367,7 @@ def test_compare_measures_what_cross_validation_measures():
         by_hand = []
         for repeat in range(2):
             right = []
-            for train, test in LabelledFold(3, random_state=4 + repeat).split(frame, y):
+            for train, test in LabeledFold(3, random_state=4 + repeat).split(frame, y):
                 model = for_table(method(entry["name"])).fit(frame.iloc[train], y[train])
                 right += (model.predict(frame.iloc[test]) == y[test]).tolist()
             by_hand.append(np.mean(right))
@@ -377,7 +377,7 @@ def test_compare_measures_what_cross_validation_measures():
 
 
 def test_a_comparison_is_a_table():
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     found = compare(frame, y, methods=["knn", "logistic-regression"], folds=3, repeats=1)
     table = found.table
     assert isinstance(table, pd.DataFrame)
@@ -391,8 +391,8 @@ def test_a_comparison_is_a_table():
     assert json.loads(json.dumps(found)) == found  # what the command line writes
 
 
-def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabelled_rows():
-    frame, y = partly_labelled()
+def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabeled_rows():
+    frame, y = partly_labeled()
     asked = {"methods": ["tsvm", "knn"], "folds": 3, "repeats": 1}
     steps = []
     one = compare(frame, y, **asked, on_step=lambda *step: steps.append(step))
@@ -412,7 +412,7 @@ def test_compare_is_the_same_whatever_the_workers_and_asks_about_unlabelled_rows
 
 
 def test_compare_holds_out_random_labels_and_learns_from_chosen_ones():
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     drawn = np.where(np.arange(len(y)) < 40, "random", "chosen")
     asked = {"methods": ["logistic-regression"], "folds": 3, "seed": 4}
     found = compare(frame, y, labels_drawn=drawn, **asked)
@@ -435,7 +435,7 @@ def test_compare_holds_out_random_labels_and_learns_from_chosen_ones():
 
 
 def test_compare_counts_by_weight():
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
     weight[:3] = 0
     asked = {"methods": ["logistic-regression", "label-spreading"], "folds": 3, "repeats": 1, "seed": 4}
@@ -445,7 +445,7 @@ def test_compare_counts_by_weight():
     assert comparison["notes"] == ["label-spreading is left out: it does not support weights."]
     kept, right, counted = weight > 0, [], []
     some, known, w = frame[kept].reset_index(drop=True), y[kept], weight[kept]
-    for train, test in LabelledFold(3, random_state=4).split(some, known):
+    for train, test in LabeledFold(3, random_state=4).split(some, known):
         model = for_table(method("logistic-regression"))
         model.fit(some.iloc[train], known[train], supervised__sample_weight=w[train])
         right += (model.predict(some.iloc[test]) == known[test]).tolist()
@@ -465,7 +465,7 @@ def test_compare_counts_by_weight():
 def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again(weighted, monkeypatch):
     """A committee of one method predicts its classes; a member's scores are those of the method by itself."""
     monkeypatch.setattr("deepsep.study.comparison.MAX_UNLABELED", 200)
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     asked, costs = {"folds": 3, "repeats": 2, "seed": 4}, []
     if weighted:
         weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
@@ -497,8 +497,8 @@ def test_committee_is_compared_by_one_fit_and_its_members_are_not_fitted_again(w
     assert costs[1][0] == 1 + 6 + 6 + 6
 
 
-def test_twins_of_the_committee_say_whether_unlabelled_rows_helped():
-    frame, y = partly_labelled()
+def test_twins_of_the_committee_say_whether_unlabeled_rows_helped():
+    frame, y = partly_labeled()
     asked = {"folds": 3, "settings": {"committee": {"members": ["tsvm"]}}}
     together = compare(frame, y, methods=["committee", "knn"], **asked)
     by_itself = compare(frame, y, methods=["tsvm", "knn"], folds=3)
@@ -507,7 +507,7 @@ def test_twins_of_the_committee_say_whether_unlabelled_rows_helped():
 
 
 def test_deepsep_is_calibrated_by_the_other_folds():
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     quick = {"rounds": 1, "initial_epochs": 30, "propensity_epochs": 1, "label_epochs": 1, "n_networks": 1}
     asked = {"methods": ["deepsep"], "folds": 3, "seed": 4, "labels_drawn": "quota"}
     (found,) = compare(frame, y, settings={"deepsep": quick}, **asked)["methods"]
@@ -532,7 +532,7 @@ def test_deepsep_is_calibrated_by_the_other_folds():
 
 def test_shares_reach_every_method_and_the_weights_of_held_out_rows():
     """The probabilities of a method without the setting have the shares as their mean over the unlabelled rows."""
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     priors = {"a": 0.6, "b": 0.3, "c": 0.1}
     asked = {"methods": ["logistic-regression", "tsvm"], "folds": 3, "seed": 4, "labels_drawn": "quota"}
     found = compare(frame, y, priors=priors, **asked)
@@ -545,7 +545,7 @@ def test_shares_reach_every_method_and_the_weights_of_held_out_rows():
     shares, pool = np.array([0.6, 0.3, 0.1]), np.flatnonzero(pd.isna(y))
     right = {name: [] for name in of}
     truth = []
-    for train, test in LabelledFold(3, random_state=4).split(frame, y):
+    for train, test in LabeledFold(3, random_state=4).split(frame, y):
         truth += y[test].tolist()
         plain = method("logistic-regression").fit(X[train], y[train])
         log_p = np.log(plain.predict_proba(X[pool]))
@@ -566,7 +566,7 @@ def test_shares_reach_every_method_and_the_weights_of_held_out_rows():
 
 
 def test_compare_finds_what_is_wrong_with_the_table():
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     frame["code"] = np.where(pd.isna(y), "?", y)
     with pytest.warns(DeepSepWarning, match="left out 'code'"):
         found = compare(frame, y, methods=["knn"], folds=2)
@@ -577,7 +577,7 @@ def test_compare_finds_what_is_wrong_with_the_table():
 
 
 def test_compare_leaves_out_what_fails_and_says_so():
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     weight = np.full(len(y), 1.5)  # neighbours take no weights, and one and a half copies of a row there are not
     comparison = compare(frame, y, methods=["knn", "logistic-regression"], folds=2, repeats=1, sample_weight=weight)
     assert [entry["name"] for entry in comparison["methods"]] == ["logistic-regression"]
@@ -624,7 +624,7 @@ def test_verdict_separates_noise_from_difference():
     ids=str,
 )
 def test_compare_checks_its_settings(changes):
-    frame, y = partly_labelled()
+    frame, y = partly_labeled()
     with pytest.raises(ParameterError):
         compare(frame, y, **changes)
     for weight, what in (

@@ -24,10 +24,10 @@ from tools import structure
 SRC = Path(__file__).parents[1] / "src" / "deepsep"
 
 
-def table(n=240, labelled=40):
+def table(n=240, labeled=40):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, 3))
-    return X, np.where(np.arange(n) < labelled, np.where(X[:, 0] + X[:, 1] > 0, "yes", "no"), None)
+    return X, np.where(np.arange(n) < labeled, np.where(X[:, 0] + X[:, 1] > 0, "yes", "no"), None)
 
 
 @pytest.fixture
@@ -68,12 +68,12 @@ def test_checked_rows_give_the_same_bits_in_folds_as_fits_by_hand(name, checks):
     X[folds.tests[0], 2] *= 1e9  # so that the column is of extreme size only where these rows are held out
     weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
     one = method(name, random_state=0, **({"initial_epochs": 2, "rounds": 1} if name == "deepsep" else {}))
-    candidates = {"all": Candidate(one), "alone": Candidate(one, labelled_only=True)}
+    candidates = {"all": Candidate(one), "alone": Candidate(one, labeled_only=True)}
     result = fit_folds(candidates, X, labels, folds, weight=weight, checked=True)
     assert checks == []
     for number, test in enumerate(folds.tests):
         train = np.setdiff1d(folds.rows, test)
-        for which, rows in (("all", train), ("alone", train[labels.labelled[train]])):
+        for which, rows in (("all", train), ("alone", train[labels.labeled[train]])):
             weights = {"sample_weight": weight[rows]} if has_fit_parameter(one, "sample_weight") else {}
             by_hand = clone(one).fit(X[rows], y[rows], **weights)
             np.testing.assert_array_equal(result.p[which][result.fold == number], by_hand.predict_proba(X[test]))
@@ -127,7 +127,7 @@ def test_other_estimators_get_names():
     X, y = table()
     labels = read_labels(y)
     folds = deal_folds(labels, n_splits=2, seed=0)
-    candidates = {"all": Candidate(Remembers()), "alone": Candidate(Remembers(), labelled_only=True)}
+    candidates = {"all": Candidate(Remembers()), "alone": Candidate(Remembers(), labeled_only=True)}
     fit_folds(candidates, X, labels, folds, checked=True)
     assert [set(each) for each in given] == [{"yes", "no", None}, {"yes", "no"}] * 2
 

@@ -13,7 +13,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from deepsep import TSVM, DeepSep, LabelledFold, for_table, method, out_of_fold
+from deepsep import TSVM, DeepSep, LabeledFold, for_table, method, out_of_fold
 from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, LabelError, LabelWarning, ParameterError
 from deepsep.evaluation.folds import deal_folds
@@ -23,14 +23,14 @@ from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 @settings(max_examples=40, deadline=None)
 @given(
     counts=st.lists(st.integers(3, 9), min_size=2, max_size=4),
-    unlabelled=st.integers(0, 30),
+    unlabeled=st.integers(0, 30),
     repeats=st.integers(1, 3),
     seed=st.integers(0, 1000),
 )
-def test_partition(counts, unlabelled, repeats, seed):
-    y = np.concatenate([np.repeat(np.arange(len(counts)), counts), np.full(unlabelled, -1)])
+def test_partition(counts, unlabeled, repeats, seed):
+    y = np.concatenate([np.repeat(np.arange(len(counts)), counts), np.full(unlabeled, -1)])
     np.random.default_rng(seed).shuffle(y)
-    fold = LabelledFold(3, n_repeats=repeats, random_state=seed)
+    fold = LabeledFold(3, n_repeats=repeats, random_state=seed)
     splits = list(fold.split(np.zeros((len(y), 1)), y))
     assert len(splits) == fold.get_n_splits() == 3 * repeats
     seen = np.zeros(len(y), int)
@@ -59,15 +59,15 @@ def test_it_tells_the_truth_where_plain_folds_do_not():
     codes = np.array([{"left": 0, "right": 1, None: -1}[v] for v in y])
     assert cross_val_score(TSVM(), X, codes, cv=5, scoring="accuracy").mean() < 0.5
     assert cross_val_score(TSVM(), X, codes, cv=5).mean() > 0.9  # the model's own score leaves unlabelled rows out
-    assert cross_val_score(TSVM(), X, codes, cv=LabelledFold(random_state=0)).mean() == 1.0
-    assert cross_val_score(TSVM(), X, y, cv=LabelledFold(random_state=0)).mean() == 1.0
+    assert cross_val_score(TSVM(), X, codes, cv=LabeledFold(random_state=0)).mean() == 1.0
+    assert cross_val_score(TSVM(), X, y, cv=LabeledFold(random_state=0)).mean() == 1.0
 
 
 @pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "balanced_accuracy"])
 def test_grid_search_through_a_pipeline(scoring):
     X, y = easy()
     pipeline = make_pipeline(StandardScaler(), TSVM(random_state=0))
-    search = GridSearchCV(pipeline, {"tsvm__C": [0.01, 1.0]}, cv=LabelledFold(4, random_state=0), scoring=scoring)
+    search = GridSearchCV(pipeline, {"tsvm__C": [0.01, 1.0]}, cv=LabeledFold(4, random_state=0), scoring=scoring)
     search.fit(X, y)
     assert np.isfinite(search.best_score_)
     assert set(search.predict(X)) == {"left", "right"}
@@ -76,11 +76,11 @@ def test_grid_search_through_a_pipeline(scoring):
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda: LabelledFold(1), ParameterError, "n_splits=1"),
-        (lambda: LabelledFold(n_repeats=0), ParameterError, "n_repeats=0"),
-        (lambda: list(LabelledFold().split([[0]] * 4)), LabelError, "needs y"),
-        (lambda: list(LabelledFold(5).split([[0]] * 6, [0, 0, 0, 1, 1, -1])), LabelError, "class .*1.* has 2"),
-        (lambda: list(LabelledFold(2).split([[0]] * 3, [0, 0, 1, 1])), LabelError, "3 rows and y has 4"),
+        (lambda: LabeledFold(1), ParameterError, "n_splits=1"),
+        (lambda: LabeledFold(n_repeats=0), ParameterError, "n_repeats=0"),
+        (lambda: list(LabeledFold().split([[0]] * 4)), LabelError, "needs y"),
+        (lambda: list(LabeledFold(5).split([[0]] * 6, [0, 0, 0, 1, 1, -1])), LabelError, "class .*1.* has 2"),
+        (lambda: list(LabeledFold(2).split([[0]] * 3, [0, 0, 1, 1])), LabelError, "3 rows and y has 4"),
     ],
 )
 def test_bad_use(make, error, words):
@@ -92,7 +92,7 @@ def test_bad_use(make, error, words):
 def test_cross_val_predict_is_refused_and_the_cure_named(model):
     X, y = easy()
     with pytest.raises(LabelError, match=r"deepsep\.out_of_fold\(model, X, y\)"):
-        cross_val_predict(model, X, y, cv=LabelledFold())
+        cross_val_predict(model, X, y, cv=LabeledFold())
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_cross_val_predict_is_refused_and_the_cure_named(model):
         lambda model: VotingClassifier([("table", for_table(model))], voting="soft"),
         lambda model: StackingClassifier([("one", model)], LogisticRegression()),
         CalibratedClassifierCV,
-        lambda model: CalibratedClassifierCV(model, cv=LabelledFold(3)),
+        lambda model: CalibratedClassifierCV(model, cv=LabeledFold(3)),
         BaggingClassifier,
         OneVsRestClassifier,
     ],
@@ -128,7 +128,7 @@ def test_out_of_fold_is_what_fits_by_hand_give():
     result = out_of_fold(TSVM(), X, y, n_splits=3, n_repeats=2, sample_weight=weight, random_state=5)
     rows, p, here = [], [], np.flatnonzero(weight > 0)
     for repeat in range(2):
-        for train, test in LabelledFold(3, random_state=5 + repeat).split(None, y[here]):
+        for train, test in LabeledFold(3, random_state=5 + repeat).split(None, y[here]):
             model = TSVM(random_state=5).fit(X[here[train]], y[here[train]], sample_weight=weight[here[train]])
             rows.append(here[test])
             p.append(model.predict_proba(X[here[test]]))
@@ -151,7 +151,7 @@ def test_out_of_fold_takes_tables_and_gives_frames():
     ]
     assert not hasattr(model[-1], "classes_")  # the model itself is not fitted
     assert frame["given"].tolist() == y[frame["row"]].tolist()
-    train, test = next(LabelledFold(4, random_state=0).split(table, y))
+    train, test = next(LabeledFold(4, random_state=0).split(table, y))
     by_hand = for_table(method("logistic-regression", random_state=0)).fit(table.iloc[train], y[train])
     first = frame[frame["fold"] == 0]
     assert first["row"].tolist() == test.tolist()
@@ -175,7 +175,7 @@ def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
     seen = {}
     candidates = {
         "all": Candidate(TSVM()),
-        "labelled": Candidate(TSVM(), labelled_only=True),
+        "labelled": Candidate(TSVM(), labeled_only=True),
         "half": Candidate(TSVM(), label_share=0.5),
         "wrong": Candidate(TSVM(C=-1)),
     }
@@ -197,7 +197,7 @@ def test_out_of_fold_fits_several_estimators_to_parts_of_the_same_rows():
         fit_folds(candidates, X, labels, folds)
 
 
-def test_unlabelled_rows_can_be_sampled():
+def test_unlabeled_rows_can_be_sampled():
     _, y = easy()
     folds = deal_folds(read_labels(y), n_splits=2, max_unlabeled=50)
     assert len(folds.rows) == 24 + 50

@@ -22,12 +22,12 @@ from deepsep.networks.components import find_components
 from deepsep.networks.context_view import draw_columns, draw_member, pool
 
 
-def table(n=300, labelled=30, d=6, centres=3, seed=0, std=2.5):
+def table(n=300, labeled=30, d=6, centres=3, seed=0, std=2.5):
     """Blobs of one class each; `labelled` rows have a label, the same number of each class."""
     X, truth = make_blobs(n, centers=centres, n_features=d, cluster_std=std, random_state=seed)
     y = np.full(n, -1)
     for k in range(centres):
-        y[np.flatnonzero(truth == k)[: labelled // centres]] = k
+        y[np.flatnonzero(truth == k)[: labeled // centres]] = k
     return X, y, truth
 
 
@@ -127,7 +127,7 @@ def test_two_moons_with_six_labels():
 
 @accuracy
 def test_one_label_per_class():
-    X, y, truth = table(labelled=3, std=1.5)
+    X, y, truth = table(labeled=3, std=1.5)
     with pytest.warns(LabelWarning, match="only one labelled row"):
         model = small(view="both").fit(X, y)
     assert model.view_weights_ == {"columns": 0.6, "components": 0.4}
@@ -135,7 +135,7 @@ def test_one_label_per_class():
 
 
 @accuracy
-def test_no_unlabelled_rows():
+def test_no_unlabeled_rows():
     X, _, truth = table(120)
     with pytest.warns(LabelWarning, match="no unlabelled rows"):
         model = small(view="both").fit(X, truth)
@@ -167,7 +167,7 @@ def test_two_thousand_columns():
 
 @accuracy
 def test_a_hundred_classes():
-    X, y, truth = table(1200, labelled=500, d=8, centres=100, std=0.5)
+    X, y, truth = table(1200, labeled=500, d=8, centres=100, std=0.5)
     model = small(context_size=800).fit(X, y)
     assert model.label_distributions_.shape == (1200, 100)
     np.testing.assert_allclose(model.label_distributions_.sum(1), 1)
@@ -208,7 +208,7 @@ def test_all_rows_that_fit_are_in_the_context():
     assert len(np.unique(context)) == 25
 
 
-def test_labelled_rows_that_do_not_fit_are_drawn_evenly_from_the_classes():
+def test_labeled_rows_that_do_not_fit_are_drawn_evenly_from_the_classes():
     y = np.repeat([0, 1, 2, -1], [100, 50, 5, 500])
     context, out = drawn(y, 60)
     assert np.bincount(y[context[y[context] >= 0]]).tolist() == [20, 20, 5]
@@ -304,7 +304,7 @@ def test_priors_are_the_mean_of_the_probabilities():
 
 
 @accuracy
-def test_shares_are_read_off_the_unlabelled_rows():
+def test_shares_are_read_off_the_unlabeled_rows():
     rng = np.random.default_rng(0)
     truth = np.concatenate([np.repeat([0, 1], 15), rng.choice(2, p=[0.8, 0.2], size=600)])
     X = rng.normal(size=(630, 3)) + 3 * truth[:, None]

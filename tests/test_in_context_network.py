@@ -6,7 +6,7 @@ from safetensors.torch import load_file, save_file
 
 from deepsep.errors import ModelFileError, VersionError
 from deepsep.networks.in_context_network import (
-    UNLABELLED,
+    UNLABELED,
     InContextNetwork,
     Sizes,
     cell_features,
@@ -36,7 +36,7 @@ def table():
     generator = torch.Generator().manual_seed(1)
     values = torch.randn(2, N_CONTEXT + N_ASKED, N_COLUMNS, generator=generator)
     values[..., 1] = values[..., 1].round()
-    labels = torch.full((2, N_CONTEXT), UNLABELLED)
+    labels = torch.full((2, N_CONTEXT), UNLABELED)
     labels[:, :9] = torch.arange(9) % N_CLASSES
     identities = draw_identities(2, N_COLUMNS, SIZES, generator=generator)
     return values, labels, torch.full((2,), N_CLASSES), identities
@@ -91,7 +91,7 @@ def test_probabilities_and_shares_are_of_the_classes_of_the_table(network, table
     assert torch.all(prediction.concentration > 0)
 
 
-def test_without_unlabelled_rows_the_shares_start_from_those_of_the_labels():
+def test_without_unlabeled_rows_the_shares_start_from_those_of_the_labels():
     network = InContextNetwork(SIZES).eval()
     labels = torch.tensor([[0] * 6 + [1] * 2])
     identities = torch.zeros(1, 2, SIZES.identity)

@@ -93,11 +93,11 @@ def test_three_of_four_rows_are_chosen_by_the_model_and_the_others_measure_it(tm
     assert [row for row in label_all(session, truth, 8) if row in wanted] == wanted[:6]
     label_all(session, truth, 2)
     job = refits.jobs[1]
-    labelled, drawn = np.array([label is not None for label in job.labels]), np.array(job.labels_drawn)
-    assert labelled.sum() == 30
-    assert (labelled & (drawn == "chosen")).sum() == 7  # 20 and then every fourth are drawn at random
-    assert (labelled & (drawn == "random")).sum() == 23
-    assert not (labelled & job.free).any()
+    labeled, drawn = np.array([label is not None for label in job.labels]), np.array(job.labels_drawn)
+    assert labeled.sum() == 30
+    assert (labeled & (drawn == "chosen")).sum() == 7  # 20 and then every fourth are drawn at random
+    assert (labeled & (drawn == "random")).sum() == 23
+    assert not (labeled & job.free).any()
     assert session.progress()["curve"][-1] == {"labels": 30, "value": 0.8, "low": 0.7, "high": 0.9}
     assert session.state()["card"]["cells"][0]["name"] == "spent"  # what the model finds important comes first
     again = new_session(tmp_path / "a.csv", X, ids, refits=AtOnce()).refits.jobs[0].labels_drawn

@@ -60,16 +60,16 @@ def check_marks(y):
     codes = labels.codes.tolist()
     assert codes == [codes[0], -1, 1 - codes[0], codes[0]]
     assert len(labels.classes) == 2
-    labelled, given = given_labels(y)
-    assert labelled.tolist() == [True, False, True, True]
-    np.testing.assert_array_equal(given, labels.classes[labels.codes[labelled]])
+    labeled, given = given_labels(y)
+    assert labeled.tolist() == [True, False, True, True]
+    np.testing.assert_array_equal(given, labels.classes[labels.codes[labeled]])
 
 
 @pytest.mark.parametrize("y", [[-1, 1, 1], [None, 1, 1], [-1, None, -1], np.array([-1.0, np.nan])])
 def test_labels_to_compare_with_may_be_of_one_class_or_none(y):
-    labelled, given = given_labels(y)
+    labeled, given = given_labels(y)
     assert set(given) <= {1}
-    assert labelled.tolist() == [v == 1 for v in y]
+    assert labeled.tolist() == [v == 1 for v in y]
 
 
 def test_classes_keep_their_type():

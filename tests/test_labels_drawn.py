@@ -83,8 +83,8 @@ def test_of_a_large_table_the_rows_that_are_read_keep_their_origins(people: Path
     frame = frame.sample(frac=1, random_state=0)
     frame.to_csv(people, index=False)
     folder = fit(people, "--labels-drawn", "how", "--unlabelled", 50)
-    labelled = frame[frame["segment"].notna()]
-    assert drawn_in(folder) == dict(zip(labelled["customer"], labelled["how"], strict=True))
+    labeled = frame[frame["segment"].notna()]
+    assert drawn_in(folder) == dict(zip(labeled["customer"], labeled["how"], strict=True))
     assert len(deepsep.load(folder)[-1].transduction_) == 80
 
 

@@ -25,11 +25,11 @@ def curve(error, spread=1e-5, today=TODAY):
     return LearningCurve(120, today, SIZES, np.asarray(error), spread**2 * np.eye(len(SIZES)))
 
 
-def two_groups(n=200, labelled=20, gap=1.5):
+def two_groups(n=200, labeled=20, gap=1.5):
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(0, 1, (n, 2)), rng.normal(gap, 1, (n, 2))])
     y = np.full(2 * n, None)
-    y[:labelled], y[-labelled:] = "near", "far"
+    y[:labeled], y[-labeled:] = "near", "far"
     return X, y
 
 
@@ -136,7 +136,7 @@ def test_forests_see_ever_more_labels_and_predict_the_rows_of_their_folds():
 
 
 def test_a_class_with_one_label_and_few_labels_have_a_curve():
-    X, y = two_groups(labelled=4)
+    X, y = two_groups(labeled=4)
     y[50] = "lone"
     labels = as_labels(y)
     folds = deal_folds(labels, n_splits=3, seed=0)

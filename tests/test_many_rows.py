@@ -32,9 +32,9 @@ def table() -> pd.DataFrame:
     kind = rng.integers(3, size=N)
     frame = pd.DataFrame({"user": np.arange(1000, 1000 + N), "age": rng.normal(kind * 4.0), "size": rng.normal(kind)})
     frame["plan"] = np.array(["free", "plus", "pro"], dtype=object)[(kind + rng.integers(2, size=N)) % 3]
-    labelled = np.arange(N) % 20 == 3
+    labeled = np.arange(N) % 20 == 3
     frame["weight"] = 1.0 + np.arange(N) % 2
-    frame["kind"] = np.where(labelled, np.array(["a", "b", "c"], dtype=object)[kind], None)
+    frame["kind"] = np.where(labeled, np.array(["a", "b", "c"], dtype=object)[kind], None)
     return frame
 
 
@@ -73,15 +73,15 @@ def chosen_of(source: Path | Query, **settings: object):
         return choose_rows(tables, **({"label": "kind", "n": 60, "seed": 0} | settings))
 
 
-def test_every_labelled_row_is_chosen_and_so_many_of_the_others(source: Path | Query, table: pd.DataFrame) -> None:
-    labelled = np.flatnonzero(table["kind"].notna())
-    for n in (60, 200, N - len(labelled) - 1):
+def test_every_labeled_row_is_chosen_and_so_many_of_the_others(source: Path | Query, table: pd.DataFrame) -> None:
+    labeled = np.flatnonzero(table["kind"].notna())
+    for n in (60, 200, N - len(labeled) - 1):
         chosen = chosen_of(source, n=n)
-        assert chosen.labelled.tolist() == labelled.tolist()
-        assert set(labelled) <= set(chosen.read)
-        assert len(set(chosen.read)) == len(chosen.read) == len(labelled) + n
+        assert chosen.labeled.tolist() == labeled.tolist()
+        assert set(labeled) <= set(chosen.read)
+        assert len(set(chosen.read)) == len(chosen.read) == len(labeled) + n
         assert chosen.n_used == n
-        assert chosen.n_unlabelled == N - len(labelled)
+        assert chosen.n_unlabeled == N - len(labeled)
 
 
 def test_which_rows_are_chosen_depends_on_the_seed_and_on_nothing_else(
@@ -93,7 +93,7 @@ def test_which_rows_are_chosen_depends_on_the_seed_and_on_nothing_else(
     assert other.read.tolist() != same.read.tolist()
 
 
-def test_a_table_with_few_unlabelled_rows_is_read_as_a_whole(source: Path | Query) -> None:
+def test_a_table_with_few_unlabeled_rows_is_read_as_a_whole(source: Path | Query) -> None:
     assert chosen_of(source, n=N - N // 20) is None
     assert chosen_of(source, n=N) is None
 
@@ -107,7 +107,7 @@ def test_a_row_has_a_label_where_a_fit_to_all_rows_says_so(labels: list[object],
     given = deepsep.core.labels.given_labels(read_table(place, label="y")["y"])[0]
     with open_tables(place) as tables:
         chosen = choose_rows(tables, label="y", n=1, seed=0)
-    assert (np.flatnonzero(given).tolist() if chosen is None else chosen.labelled.tolist()) == np.flatnonzero(
+    assert (np.flatnonzero(given).tolist() if chosen is None else chosen.labeled.tolist()) == np.flatnonzero(
         given
     ).tolist()
 
@@ -142,7 +142,7 @@ def test_a_large_query_needs_a_column_to_sort_by(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_unlabelled_row_is_as_likely_as_any_other(table: pd.DataFrame, tmp_path: Path) -> None:
+def test_every_unlabeled_row_is_as_likely_as_any_other(table: pd.DataFrame, tmp_path: Path) -> None:
     table.to_parquet(tmp_path / "t.parquet", index=False)
     times = np.zeros(N)
     for seed in range(2_000):
@@ -161,16 +161,16 @@ def fit(source: Path | Query, *options: object):
     return run("fit", *where, *options)
 
 
-@pytest.mark.parametrize("unlabelled", [(), ("--unlabelled", "75"), ("--unlabelled", "all"), ("--unlabelled", "200")])
+@pytest.mark.parametrize("unlabeled", [(), ("--unlabelled", "75"), ("--unlabelled", "all"), ("--unlabelled", "200")])
 def test_a_large_table_is_fitted_from_a_part_and_predicted_as_a_whole(
-    source: Path | Query, unlabelled: tuple[str, ...], table: pd.DataFrame, tmp_path: Path, few: None
+    source: Path | Query, unlabeled: tuple[str, ...], table: pd.DataFrame, tmp_path: Path, few: None
 ) -> None:
-    options = ("--label", "kind", "--id", "user", "--weight", "weight", *USED, *unlabelled, "-o", tmp_path / "model")
+    options = ("--label", "kind", "--id", "user", "--weight", "weight", *USED, *unlabeled, "-o", tmp_path / "model")
     result = fit(source, *options)
     assert result.exit_code == 0, result.output
     done = json.loads(result.stdout)
     rest = table[table["kind"].isna()]
-    used = {(): 60, "75": 75, "all": len(rest), "200": 200}[unlabelled[1] if unlabelled else ()]
+    used = {(): 60, "75": 75, "all": len(rest), "200": 200}[unlabeled[1] if unlabeled else ()]
     assert (done["unlabelled"], done["unlabelled_used"]) == (len(rest), used)
     assert deepsep.load(tmp_path / "model")[-1].n_unlabeled_ == used
     predictions = pd.read_parquet(tmp_path / "model" / "predictions.parquet")
@@ -181,14 +181,14 @@ def test_a_large_table_is_fitted_from_a_part_and_predicted_as_a_whole(
     assert predictions["kind"].tolist() == scored["kind"].tolist()
 
 
-@pytest.mark.parametrize("unlabelled", ["75", "all"])
-def test_the_encoding_is_fitted_once(table: pd.DataFrame, unlabelled: str, tmp_path: Path, monkeypatch, few) -> None:
+@pytest.mark.parametrize("unlabeled", ["75", "all"])
+def test_the_encoding_is_fitted_once(table: pd.DataFrame, unlabeled: str, tmp_path: Path, monkeypatch, few) -> None:
     fits, fit_transform = [], TableEncoder.fit_transform
     monkeypatch.setattr(
         TableEncoder, "fit_transform", lambda self, X, y=None: fits.append(len(X)) or fit_transform(self, X, y)
     )
     table.to_parquet(tmp_path / "t.parquet", index=False)
-    options = ("--label", "kind", "--id", "user", *USED, "--unlabelled", unlabelled, "-o", tmp_path / "model")
+    options = ("--label", "kind", "--id", "user", *USED, "--unlabelled", unlabeled, "-o", tmp_path / "model")
     assert run("fit", tmp_path / "t.parquet", *options).exit_code == 0
     assert len(fits) == 1
 

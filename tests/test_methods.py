@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import has_fit_parameter
 
 import deepsep
-from deepsep import Committee, LabelledFold, load, method, methods, save
+from deepsep import Committee, LabeledFold, load, method, methods, save
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.errors import DeepSepError, DeepSepWarning, LabelWarning, ParameterError
@@ -100,8 +100,8 @@ def slow_unless(names):
     return [name if name in names else pytest.param(name, marks=pytest.mark.slow) for name in methods()]
 
 
-def segments(n=240, labelled=30):
-    return make_segments(n, labelled, cluster_std=2.0)
+def segments(n=240, labeled=30):
+    return make_segments(n, labeled, cluster_std=2.0)
 
 
 @pytest.fixture(scope="module", params=OTHERS)
@@ -121,8 +121,8 @@ def test_it_speaks_as_deepsep_does(fitted):
     assert model.classes_.tolist() == ["amber", "blue", "cyan"]
     np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
     np.testing.assert_array_equal(model.transduction_[:30], y[:30])
-    unlabelled = model.classes_[model.label_distributions_.argmax(axis=1)][30:]
-    np.testing.assert_array_equal(model.transduction_[30:], unlabelled)
+    unlabeled = model.classes_[model.label_distributions_.argmax(axis=1)][30:]
+    np.testing.assert_array_equal(model.transduction_[30:], unlabeled)
     assert len(model.data_fingerprint_) > 10
 
 
@@ -182,14 +182,14 @@ def test_a_row_of_weight_0_is_absent(name):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_without_unlabelled_rows(name):
+def test_without_unlabeled_rows(name):
     X, _, names = segments(90)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = short(name, random_state=0).fit(X, names)
     messages = [str(w.message) for w in caught if issubclass(w.category, LabelWarning)]
     assert np.isfinite(model.predict_proba(X)).all()
-    assert any("no unlabelled rows" in words for words in messages) == CATALOGUE[name].uses_unlabelled
+    assert any("no unlabelled rows" in words for words in messages) == CATALOGUE[name].uses_unlabeled
     assert all(w.filename == __file__ for w in caught if issubclass(w.category, LabelWarning))
 
 
@@ -282,7 +282,7 @@ def test_sparse_rows_give_the_model_of_dense_ones(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_it_cross_validates(name):
     X, y, _ = segments(60)
-    scores = cross_val_score(short(name, random_state=0), X, y, cv=LabelledFold(2, random_state=0))
+    scores = cross_val_score(short(name, random_state=0), X, y, cv=LabeledFold(2, random_state=0))
     assert scores.shape == (2,)
     assert np.isfinite(scores).all()
 
@@ -331,7 +331,7 @@ def test_the_names_at_the_top_are_the_promised_ones():
         "DeepSep",
         "Committee",
         "InContext",
-        "LabelledFold",
+        "LabeledFold",
         "SurveySegments",
         "for_table",
         "save",

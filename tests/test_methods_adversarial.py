@@ -132,7 +132,7 @@ def test_optimum_of_the_judge_is_that_of_the_paper(alpha):
     np.testing.assert_allclose(torch.sigmoid(table).detach().numpy(), p / (p + others), atol=1e-5)
 
 
-def test_a_classifier_that_fools_the_judge_gives_the_classes_of_the_labelled_pairs():
+def test_a_classifier_that_fools_the_judge_gives_the_classes_of_the_labeled_pairs():
     # Where D(x, y) is the optimal judge of p and the classifier is p itself, no small change lowers its loss on average
     # over classes of equal verdicts: D = 1/2 everywhere.
     p = rng(2).dirichlet(np.ones(3), size=4)
@@ -299,7 +299,7 @@ def test_predictions_are_of_the_average_of_the_weights_with_its_own_moments(data
     np.testing.assert_allclose(model.network_weights_["encoder.2.running_mean"], hidden.mean(axis=0), atol=0.15)
 
 
-def test_losses_of_unlabelled_rows(data):
+def test_losses_of_unlabeled_rows(data):
     X, y = data
     settings = {**STILL, "noise": 0.0, "steps": 1}
     plain, model, surer = (
@@ -308,8 +308,8 @@ def test_losses_of_unlabelled_rows(data):
     )
     twin, batch = twin_of(model.start), model.batches[0]
     with torch.no_grad():
-        scores = twin["head"](twin["encoder"](scaled(X)[torch.cat([batch.labelled, batch.unlabelled])]))
-    scores = scores[len(batch.labelled) :].numpy()
+        scores = twin["head"](twin["encoder"](scaled(X)[torch.cat([batch.labeled, batch.unlabeled])]))
+    scores = scores[len(batch.labeled) :].numpy()
     p, Z = torch.softmax(torch.from_numpy(scores), -1).numpy(), np.exp(scores).sum(axis=1)
     more = surer.losses[0].item() - plain.losses[0].item()
     assert more == pytest.approx(-0.3 * (p * np.log(p)).sum(axis=1).mean(), abs=1e-5)

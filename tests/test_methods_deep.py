@@ -166,7 +166,7 @@ def test_bound_without_the_class_is_the_literal_sum_over_classes():
     assert (marginal_bound(log_q, bounds) < best).all()
 
 
-def test_mean_over_rows_undoes_the_share_of_labelled_rows_in_a_batch():
+def test_mean_over_rows_undoes_the_share_of_labeled_rows_in_a_batch():
     values = torch.tensor([1.0, 3.0, 10.0])
     assert mean_over_rows(values, 2, 0.25).item() == pytest.approx(0.25 * 2 + 0.75 * 10)
     assert mean_over_rows(values, 3, 1.0).item() == pytest.approx(14 / 3)
@@ -303,18 +303,18 @@ def test_without_noise_and_denoising_it_is_the_supervised_network():
 
     def loss_of(batch):
         scores = twin(rows[batch.both])
-        return nn.functional.cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+        return nn.functional.cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
 
     train_steps(
         twin,
         loss_of,
         decays=[(p, 0.0) for p in twin.parameters()],
-        labelled=np.flatnonzero(y >= 0),
-        unlabelled=np.flatnonzero(y < 0),
+        labeled=np.flatnonzero(y >= 0),
+        unlabeled=np.flatnonzero(y < 0),
         steps=30,
         lr=1e-3,
         batch_size=32,
-        unlabelled_batch=128,
+        unlabeled_batch=128,
         rng=generator,
         device=torch.device("cpu"),
         weight=np.ones(len(y)),

@@ -76,7 +76,7 @@ def test_expectations_are_the_integrals(sign):
         assert got.in_variance[i] == pytest.approx((integral(m, v + 1e-3) - integral(m, v - 1e-3)) / 2e-3, abs=2e-3)
 
 
-def test_one_labelled_row_is_the_gaussian_closest_to_the_exact_posterior():
+def test_one_labeled_row_is_the_gaussian_closest_to_the_exact_posterior():
     z, width = 1.7, 1.0  # f = z v
     q = fit_null_category(np.array([[z]]), np.zeros(1), np.ones(1), np.ones(1), width=width, plan=LONG).posterior
 
@@ -121,7 +121,7 @@ def general_optimum(Z, residual, sign, width, start):
     return -found.fun, unpack(found.x)[0]
 
 
-def test_labelled_rows_reach_the_optimum_of_a_general_solver():
+def test_labeled_rows_reach_the_optimum_of_a_general_solver():
     X, y, _ = moons(12, 6)
     Z, sign = kernel_features(X), np.where(y == 1, 1.0, -1.0)
     found = fit_null_category(Z, np.zeros(12), sign, np.ones(12), width=1.0, plan=LONG)
@@ -132,7 +132,7 @@ def test_labelled_rows_reach_the_optimum_of_a_general_solver():
     np.testing.assert_allclose(found.posterior.mean, mean, atol=1e-3)
 
 
-def test_unlabelled_rows_end_close_below_the_optimum_of_a_general_solver():
+def test_unlabeled_rows_end_close_below_the_optimum_of_a_general_solver():
     """Precisions of sites are kept at 0 or above: the general solver, which does not, may be a little higher."""
     X, y, _ = moons(30, 3)
     Z, sign = kernel_features(X, gamma=2.0), np.where(y < 0, 0.0, 2.0 * y - 1)
@@ -154,7 +154,7 @@ def test_the_bound_never_falls(gamma):
     assert path[-1] > path[0] + 0.1
 
 
-def test_without_width_and_unlabelled_rows_it_is_the_probit_process():
+def test_without_width_and_unlabeled_rows_it_is_the_probit_process():
     """With w = 0 an unlabelled row has likelihood 1, whatever f is."""
     X, y, _ = moons(60, 6)
     Z, lab = kernel_features(X), y >= 0
@@ -323,7 +323,7 @@ def test_targets_have_mean_0_and_mean_square_1():
     weight = np.random.default_rng(0).random(60) + 0.1
     rows = TrainingRows(np.zeros((60, 1)), y, weight, np.arange(3))
     shares, targets = centred_targets(rows)
-    lab = rows.labelled
+    lab = rows.labeled
     assert shares.sum() == pytest.approx(1)
     np.testing.assert_allclose(weight[lab] @ targets[lab], 0, atol=1e-12)
     assert np.average(np.square(targets[lab]).mean(axis=1), weights=weight[lab]) == pytest.approx(1)
@@ -358,11 +358,11 @@ def test_a_step_sees_likelihood_and_variance(alpha):
     X, y, _ = blobs()
     model = Watched(alpha=alpha, random_state=0, **QUICK).fit(X, y)
     module, kernel = model.start.train()
-    labelled, unlabelled = model.batches[0]
+    labeled, unlabeled = model.batches[0]
     with torch.no_grad():
-        e = module["encoder"](scaled(X)[torch.cat([labelled, unlabelled])]).double().numpy()
+        e = module["encoder"](scaled(X)[torch.cat([labeled, unlabeled])]).double().numpy()
         length, variance, noise = (value.item() for value in kernel.settings())
-    targets = centred_targets(TrainingRows(X, y, np.ones(len(y)), np.arange(3)))[1][labelled]
+    targets = centred_targets(TrainingRows(X, y, np.ones(len(y)), np.arange(3)))[1][labeled]
     process = ConstantKernel(variance) * RBF(length) + WhiteKernel(noise)
     twin = GaussianProcessRegressor(process, optimizer=None, alpha=0.0).fit(e[:8], targets)
     spread = np.square(twin.predict(e[8:], return_std=True)[1][:, 0]).mean() - noise
@@ -379,14 +379,14 @@ def test_without_alpha_it_is_supervised_deep_kernel_learning():
     adam = torch.optim.Adam(list(twin.parameters()), lr=1e-3)
     targets = torch.from_numpy(centred_targets(TrainingRows(X, y, np.ones(len(y)), np.arange(3)))[1])
     rows = scaled(X)
-    for labelled, unlabelled in model.batches:
-        e = module["encoder"](rows[torch.cat([labelled, unlabelled])])[: len(labelled)].double()
+    for labeled, unlabeled in model.batches:
+        e = module["encoder"](rows[torch.cat([labeled, unlabeled])])[: len(labeled)].double()
         length, variance, noise = kernel.settings()
         distance = (e[:, None] - e).square().sum(-1) / length**2
         covariance = variance * (-0.5 * distance).exp() + noise * torch.eye(len(e), dtype=torch.float64)
         normal = torch.distributions.MultivariateNormal(torch.zeros(len(e), dtype=torch.float64), covariance)
         adam.zero_grad()
-        (-normal.log_prob(targets[labelled].T).sum() / (3 * len(e))).backward()
+        (-normal.log_prob(targets[labeled].T).sum() / (3 * len(e))).backward()
         adam.step()
     for name, value in module.state_dict().items():
         np.testing.assert_allclose(model.network_weights_[name], value.numpy(), atol=1e-4, err_msg=name)

@@ -147,11 +147,11 @@ def test_propagation_is_the_harmonic_function(data):
     model = LabelPropagation(class_mass=False).fit(X, y)
     W = graph_of(model, X)
     L = np.diag(W.sum(axis=1)) - W
-    u, labelled = y < 0, y >= 0
-    Y = one_hot(y[labelled], y.max() + 1)
-    f = np.linalg.solve(L[np.ix_(u, u)], W[np.ix_(u, labelled)] @ Y)
+    u, labeled = y < 0, y >= 0
+    Y = one_hot(y[labeled], y.max() + 1)
+    f = np.linalg.solve(L[np.ix_(u, u)], W[np.ix_(u, labeled)] @ Y)
     np.testing.assert_allclose(model.label_distributions_[u], f, atol=1e-8)
-    np.testing.assert_array_equal(model.label_distributions_[labelled], Y)
+    np.testing.assert_array_equal(model.label_distributions_[labeled], Y)
     scaled = f * Y.mean(axis=0) / f.sum(axis=0)
     P = LabelPropagation().fit(X, y).label_distributions_[u]
     np.testing.assert_allclose(P, scaled / scaled.sum(axis=1, keepdims=True), atol=1e-8)
@@ -159,7 +159,7 @@ def test_propagation_is_the_harmonic_function(data):
 
 @pytest.mark.parametrize("model", [LabelSpreading(alpha=0.99, n_neighbors=6), LabelPropagation(n_neighbors=6)])
 def test_moons_are_told_apart_from_one_label_each(model):
-    X, y, truth = moons(labelled=1)
+    X, y, truth = moons(labeled=1)
     with pytest.warns(LabelWarning, match="only one labelled row"):
         model.fit(X, y)
     assert (model.transduction_ == truth).mean() > 0.9
@@ -195,7 +195,7 @@ def test_copies_of_rows_are_no_trouble(cls):
 
 @pytest.mark.parametrize("cls", [*GRAPH, SemiBoost])
 def test_more_neighbours_than_rows(cls):
-    X, y, _ = blobs(n=20, labelled=2)
+    X, y, _ = blobs(n=20, labeled=2)
     model = cls(n_neighbors=100, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
 
@@ -285,7 +285,7 @@ def test_large_and_small_weights_keep_within_32_bits():
 
 
 def test_mincut_without_noise_is_one_cut():
-    X, y, _ = moons(labelled=3)
+    X, y, _ = moons(labeled=3)
     model = GraphMinCut(noise=0.0, n_cuts=3, pull=0.0, n_neighbors=8).fit(X, y)
     u = y < 0
     W = graph_of(model, X)
@@ -328,15 +328,15 @@ def test_random_walk_is_em_written_out():
     model = MarkovRandomWalk(t=3, max_iter=7, tol=0.0).fit(X, y)
     Q = dense_walk(graph_of(model, X), 3)
     theta = np.full((60, 3), 1 / 3)
-    labelled = np.flatnonzero(y >= 0)
+    labeled = np.flatnonzero(y >= 0)
     for _ in range(7):
-        began = np.array([theta[:, y[k]] * Q[:, k] for k in labelled])  # P(i | k, y_k)
+        began = np.array([theta[:, y[k]] * Q[:, k] for k in labeled])  # P(i | k, y_k)
         began /= began.sum(axis=1, keepdims=True)
         total = began.sum(axis=0)
-        new = np.stack([began[y[labelled] == c].sum(axis=0) for c in range(3)], axis=1)
+        new = np.stack([began[y[labeled] == c].sum(axis=0) for c in range(3)], axis=1)
         theta = np.where(total[:, None] > 0, new / np.where(total > 0, total, 1)[:, None], theta)
     np.testing.assert_allclose(model.label_distributions_, Q.T @ theta, atol=1e-10)
-    likelihood = [np.log((Q[:, k] @ theta)[y[k]]) for k in labelled]
+    likelihood = [np.log((Q[:, k] @ theta)[y[k]]) for k in labeled]
     np.testing.assert_allclose(model.log_likelihood_[-1], np.mean(likelihood))
     assert model.n_iter_ == 7
 
@@ -344,8 +344,8 @@ def test_random_walk_is_em_written_out():
 @pytest.mark.parametrize("data", [moons, blobs])
 def test_the_likelihood_of_labels_never_falls(data):
     X, y, _ = data()
-    labelled = np.flatnonzero(y >= 0)
-    _, path = em(transitions(affinities(X)), 4, labelled, y[labelled], y.max() + 1, max_iter=40, tol=0.0)
+    labeled = np.flatnonzero(y >= 0)
+    _, path = em(transitions(affinities(X)), 4, labeled, y[labeled], y.max() + 1, max_iter=40, tol=0.0)
     assert (np.diff(path) >= -1e-12).all()
     assert path[0] == pytest.approx(-np.log(y.max() + 1))
     assert path[-1] > path[0]
@@ -398,7 +398,7 @@ def test_settings_that_make_no_sense_are_named(cls, settings, message):
 
 
 @pytest.mark.parametrize("cls", [*GRAPH, SemiBoost])
-def test_labelled_rows_alone_are_enough(cls):
+def test_labeled_rows_alone_are_enough(cls):
     X, _, truth = blobs()
     with pytest.warns(LabelWarning, match="no unlabelled rows"):
         model = cls(random_state=0).fit(X, truth)

@@ -86,9 +86,9 @@ def train_twin(model, X, y):
     )
     X, y, states = scaled(X), torch.from_numpy(y), []
     for batch in model.batches:
-        scores = twin["head"](twin["encoder"](X[torch.cat([batch.labelled, batch.unlabelled])]))
+        scores = twin["head"](twin["encoder"](X[torch.cat([batch.labeled, batch.unlabeled])]))
         adam.zero_grad()
-        cross_entropy(scores[: len(batch.labelled)], y[batch.labelled]).backward()
+        cross_entropy(scores[: len(batch.labeled)], y[batch.labeled]).backward()
         adam.step()
         states.append({name: value.numpy().copy() for name, value in twin.state_dict().items()})
     return states
@@ -117,7 +117,7 @@ def test_without_its_term_it_is_the_supervised_network_to_the_bit(data, kind, of
     X, y = data
     model = watched(kind, **STILL, **off).fit(X, y)
     assert len(model.batches) == STEPS
-    assert all((y[batch.labelled] >= 0).all() and (y[batch.unlabelled] < 0).all() for batch in model.batches)
+    assert all((y[batch.labeled] >= 0).all() and (y[batch.unlabeled] < 0).all() for batch in model.batches)
     for own, twin in zip(model.states, train_twin(model, X, y), strict=True):
         same_bits(own, twin)
     if kind is not MeanTeacher:  # of which the teacher is kept
@@ -191,11 +191,11 @@ def test_mean_teacher_loss_by_hand(data):
     student, teacher = twin_of(model.start), twin_of(model.start)
     X, y = scaled(X), torch.from_numpy(y)
     for step, (batch, loss, state) in enumerate(zip(model.batches, model.losses, model.states, strict=True)):
-        rows = torch.cat([batch.labelled, batch.unlabelled])
+        rows = torch.cat([batch.labeled, batch.unlabeled])
         with torch.no_grad():
             p, q = (torch.softmax(net["head"](net["encoder"](X[rows])), -1) for net in (student, teacher))
         w = 7 * np.exp(-5 * (1 - min(1.0, 2 * step / STEPS)) ** 2)
-        own = p[torch.arange(len(batch.labelled)), y[batch.labelled]]
+        own = p[torch.arange(len(batch.labeled)), y[batch.labeled]]
         by_hand = -own.log().mean() + w * (p - q).square().mean()
         assert loss.item() == pytest.approx(float(by_hand), rel=1e-3, abs=1e-4)
         student.load_state_dict({name: torch.from_numpy(value) for name, value in state.items()})
@@ -236,7 +236,7 @@ def test_temporal_ensembling_loss_by_hand(data):
     X, y = scaled(X), torch.from_numpy(y)
     predicted, state = {}, model.start
     for batch, loss, after in zip(model.batches, model.losses, model.states, strict=True):
-        net, rows = twin_of(state), torch.cat([batch.labelled, batch.unlabelled]).tolist()
+        net, rows = twin_of(state), torch.cat([batch.labeled, batch.unlabeled]).tolist()
         with torch.no_grad():
             p = torch.softmax(net["head"](net["encoder"](X[rows])), -1).numpy().astype(float)
         apart = []
@@ -246,7 +246,7 @@ def test_temporal_ensembling_loss_by_hand(data):
             apart.append(((z - shares @ np.array(before) / shares.sum()) ** 2).mean() if before else 0.0)
         for row in set(rows):
             predicted.setdefault(row, []).append(p[rows.index(row)])
-        own = p[np.arange(len(batch.labelled)), y[batch.labelled].numpy()]
+        own = p[np.arange(len(batch.labeled)), y[batch.labeled].numpy()]
         assert loss.item() == pytest.approx(-np.log(own).mean() + 5 * np.mean(apart), rel=1e-3, abs=1e-4)
         state = after
 
@@ -307,7 +307,7 @@ def test_virtual_adversarial_passes_leave_the_moments_of_batch_norm_alone(data):
     X, y = data
     model = watched(VirtualAdversarial, **STILL, alpha=5.0).fit(X, y)
     twin, first = twin_of(model.start), model.batches[0]
-    twin["encoder"](scaled(X)[torch.cat([first.labelled, first.unlabelled])])
+    twin["encoder"](scaled(X)[torch.cat([first.labeled, first.unlabeled])])
     after = twin.state_dict()
     for name in ("encoder.2.running_mean", "encoder.2.running_var"):
         np.testing.assert_allclose(model.states[0][name], after[name].numpy(), rtol=1e-5)
@@ -318,7 +318,7 @@ def test_virtual_adversarial_loss_has_the_entropy_where_asked(data):
     plain, more = (watched(VirtualAdversarial, **STILL, alpha=0.0, entropy=on).fit(X, y) for on in (False, True))
     twin, batch = twin_of(more.start), more.batches[0]
     with torch.no_grad():
-        rows = torch.cat([batch.labelled, batch.unlabelled])
+        rows = torch.cat([batch.labeled, batch.unlabeled])
         p = torch.softmax(twin["head"](twin["encoder"](scaled(X)[rows])), -1)
     entropy = float(-(p * p.log()).sum(-1).mean())
     assert more.losses[0].item() - plain.losses[0].item() == pytest.approx(entropy, abs=1e-5)
@@ -329,7 +329,7 @@ def test_virtual_adversarial_loss_has_the_entropy_where_asked(data):
 
 def scores_of(state, X, batch):
     net = twin_of(state)
-    return net["head"](net["encoder"](scaled(X)[torch.cat([batch.labelled, batch.unlabelled])])).detach()
+    return net["head"](net["encoder"](scaled(X)[torch.cat([batch.labeled, batch.unlabeled])])).detach()
 
 
 def test_pseudo_label_loss_by_hand(data):
@@ -339,7 +339,7 @@ def test_pseudo_label_loss_by_hand(data):
         batch, state = model.batches[step], model.states[step - 1] if step else model.start
         p = torch.softmax(scores_of(state, X, batch), -1).numpy()
         alpha = 2 * np.clip((step / STEPS - 0.25) / 0.5, 0, 1)
-        own = p[np.arange(8), y[batch.labelled.numpy()]]
+        own = p[np.arange(8), y[batch.labeled.numpy()]]
         by_hand = -np.log(own).mean() - alpha * np.log(p[8:].max(axis=1)).mean()
         assert model.losses[step].item() == pytest.approx(by_hand, rel=1e-4)
 
@@ -358,9 +358,9 @@ def test_entropy_gradient_against_finite_differences(data):
         twin = twin_of(last).double()
         with torch.no_grad():
             twin["head"].weight.copy_(torch.from_numpy(flat.reshape(3, 8)))
-            rows = torch.cat([batch.labelled, batch.unlabelled])
+            rows = torch.cat([batch.labeled, batch.unlabeled])
             p = torch.softmax(twin["head"](twin["encoder"](scaled(X)[rows].double())), -1).numpy()
-        own = p[np.arange(8), y[batch.labelled.numpy()]]
+        own = p[np.arange(8), y[batch.labeled.numpy()]]
         return -np.log(own).mean() + 1.5 * (59 / STEPS) * -(p[8:] * np.log(p[8:])).sum(axis=1).mean()
 
     start = last["head.weight"].astype(np.float64).ravel()
@@ -396,12 +396,12 @@ def test_squared_hinge_of_a_linear_model_is_that_of_liblinear():
     np.testing.assert_allclose(result.x.reshape(3, 4), svc.coef_, atol=1e-5)
 
 
-def test_svm_network_never_looks_at_unlabelled_rows_in_the_loss(data):
+def test_svm_network_never_looks_at_unlabeled_rows_in_the_loss(data):
     X, y = data
     model = watched(SVMNetwork, **{**STILL, "steps": 5}).fit(X, y)
     batch, loss = model.batches[0], model.losses[0]
     scores = scores_of(model.start, X, batch).numpy()
-    sign = 2 * np.eye(3)[y[batch.labelled.numpy()]] - 1
+    sign = 2 * np.eye(3)[y[batch.labeled.numpy()]] - 1
     by_hand = (np.maximum(0, 1 - sign * scores[:8]) ** 2).sum(axis=1).mean()
     assert loss.item() == pytest.approx(by_hand, rel=1e-4)
 
@@ -442,7 +442,7 @@ def test_svm_network_folds_hide_every_label_once_and_lone_ones_never(data):
 
     class Watched(SVMNetwork):
         def _fit_network(self, rows, rng):
-            seen.append(set(rows.labelled))
+            seen.append(set(rows.labeled))
             return super()._fit_network(rows, rng)
 
     with pytest.warns(UserWarning, match="only one labelled row"):
@@ -497,7 +497,7 @@ def test_entropy_logistic_objective_and_gradient():
     np.testing.assert_allclose(gradient, approx_fprime(theta, by_hand, 1e-7), rtol=1e-4, atol=1e-5)
 
 
-def test_entropy_logistic_makes_unlabelled_rows_surer_and_lowers_its_objective(data):
+def test_entropy_logistic_makes_unlabeled_rows_surer_and_lowers_its_objective(data):
     X, y = data
     plain, model = (EntropyLogistic(entropy=value).fit(X, y) for value in (0.0, 0.5))
 

@@ -66,9 +66,9 @@ def test_objective_path_is_that_of_the_model_s_scores():
     X, y, _ = moons()
     model = SemiBoost(random_state=0, n_neighbors=6, C=0.2).fit(X, y)
     rows = Scaling.of(X, np.ones(len(X))).apply(X)
-    labelled, u = np.flatnonzero(y >= 0), np.flatnonzero(y < 0)
-    signs = np.where(y[labelled] == 1, 1, -1)
-    similar = boosting.Similarities.of(affinities(rows, 6), labelled, u, signs, 0.2)
+    labeled, u = np.flatnonzero(y >= 0), np.flatnonzero(y < 0)
+    signs = np.where(y[labeled] == 1, 1, -1)
+    similar = boosting.Similarities.of(affinities(rows, 6), labeled, u, signs, 0.2)
     H = sum(alpha * tree.predict(rows[u]) for alpha, tree in model.boosted_[0])
     np.testing.assert_allclose(model.objective_path_[0][-1], similar.objective(H))
     np.testing.assert_allclose(model.label_distributions_[u, 1], 1 / (1 + np.exp(-4 * H)))
@@ -78,11 +78,11 @@ def test_without_similarities_it_is_the_weak_learner(monkeypatch):
     X, y, _ = blobs()
     monkeypatch.setattr(boosting, "connect", lambda index, affinity: sparse.csr_array((len(index), len(index))))
     model = SemiBoost(estimator=DecisionTreeClassifier(random_state=0), standardize=False).fit(X, y)
-    labelled = y >= 0
+    labeled = y >= 0
     rows = X.astype(np.float32)
     for k, one in enumerate(model.boosted_):
         ((_, learner),) = one
-        tree = DecisionTreeClassifier(random_state=0).fit(rows[labelled], np.where(y[labelled] == k, 1, -1))
+        tree = DecisionTreeClassifier(random_state=0).fit(rows[labeled], np.where(y[labeled] == k, 1, -1))
         np.testing.assert_array_equal(learner.predict(rows), tree.predict(rows))
 
 

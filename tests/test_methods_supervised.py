@@ -28,7 +28,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import deepsep.files.folder
 import deepsep.files.manifest
 import deepsep.models
-from deepsep import LabelledFold, for_table, method
+from deepsep import LabeledFold, for_table, method
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.errors import DeepSepWarning, LabelWarning, ModelFileError, ParameterError
@@ -49,8 +49,8 @@ def quick(name, **settings):
     return method(name, **{"random_state": 0, **more, **settings})
 
 
-def segments(n=300, labelled=60, classes=3):
-    return make_segments(n, labelled, classes=classes)
+def segments(n=300, labeled=60, classes=3):
+    return make_segments(n, labeled, classes=classes)
 
 
 X, Y, NAMES = segments()
@@ -64,7 +64,7 @@ X, Y, NAMES = segments()
     [LogisticRegression(), GaussianNB(), KNeighborsClassifier(3), RandomForestClassifier(10, random_state=3)],
     ids=lambda e: type(e).__name__,
 )
-def test_it_is_the_classifier_on_the_labelled_rows(estimator):
+def test_it_is_the_classifier_on_the_labeled_rows(estimator):
     model = Supervised(estimator).fit(X, Y)
     alone = estimator.fit(X[:60], NAMES[:60].astype(str))
     np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X), atol=1e-12)
@@ -80,7 +80,7 @@ def test_settings_of_the_classifier_go_by_their_own_names():
     assert (model.estimator.n_estimators, model.estimator.max_depth, model.standardize) == (7, 2, True)
     with pytest.raises(ValueError, match="Invalid parameter 'n_trees'"):
         model.set_params(n_trees=3)
-    folds = LabelledFold(3, random_state=0)
+    folds = LabeledFold(3, random_state=0)
     search = GridSearchCV(for_table(model), {"supervised__n_estimators": [3, 4]}, cv=folds).fit(pd.DataFrame(X), Y)
     assert search.best_estimator_[-1].estimator_.n_estimators in (3, 4)
     nested = method("self-training").set_params(estimator__C=0.5)
@@ -94,7 +94,7 @@ def test_standardizing_is_over_all_rows():
     np.testing.assert_allclose(model.predict_proba(X * [1, 10, 100, 1, 1]), alone.predict_proba(Z), atol=1e-9)
 
 
-def test_self_training_gets_the_unlabelled_rows():
+def test_self_training_gets_the_unlabeled_rows():
     model = Supervised(SelfTrainingClassifier(LogisticRegression(), threshold=0.9)).fit(X, Y)
     codes = np.where(np.arange(300) < 60, np.searchsorted(["amber", "blue", "cyan"], NAMES.astype(str)), -1)
     alone = SelfTrainingClassifier(LogisticRegression(), threshold=0.9).fit(X, codes)
@@ -155,7 +155,7 @@ def test_scores_become_probabilities_that_keep_their_order(estimator, classes):
 
 def test_probabilities_of_an_svm_are_honest():
     """Where classes overlap, confidence is near accuracy; the scores of seen rows would promise far more."""
-    rows, y, names = segments(3000, labelled=150)
+    rows, y, names = segments(3000, labeled=150)
     p = quick("svm").fit(rows, y).predict_proba(rows[150:])
     right = np.array(["amber", "blue", "cyan"])[p.argmax(axis=1)] == names[150:]
     assert abs(p.max(axis=1).mean() - right.mean()) < 0.06
@@ -194,7 +194,7 @@ def test_no_probability_is_nan(name):
         np.testing.assert_allclose(p.sum(axis=1), 1)
 
 
-def test_more_neighbours_than_labelled_rows_are_all_of_them():
+def test_more_neighbours_than_labeled_rows_are_all_of_them():
     y = np.full(300, None)
     y[:4] = ["amber", "amber", "amber", "blue"]
     with pytest.warns(LabelWarning):
@@ -204,7 +204,7 @@ def test_more_neighbours_than_labelled_rows_are_all_of_them():
 
 def test_lightgbm_with_its_defaults_has_too_few_rows_and_says_nothing(capfd):
     pytest.importorskip("lightgbm")
-    rows, y, _ = segments(labelled=35)
+    rows, y, _ = segments(labeled=35)
     p = method("lightgbm").fit(rows, y).predict_proba(rows)
     assert (p == p[0]).all()
     assert len(np.unique(method("lightgbm-few-labels").fit(rows, y).predict(rows))) == 3

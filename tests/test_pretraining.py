@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from deepsep.networks.components import principal_components
-from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELLED, InContextNetwork, Sizes, load_network
+from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELED, InContextNetwork, Sizes, load_network
 from pretraining import pictures, train
 from pretraining.difficulty import difficulty
 from pretraining.evaluate import Protocol, evaluate, read_tables
@@ -51,7 +51,7 @@ def test_every_family_makes_whole_tables(family, columns):
     assert (batch.classes < batch.n_classes[:, None]).all()
     torch.testing.assert_close(batch.shares.sum(1), torch.ones(5))
     for classes, labels, n_classes in zip(batch.classes, batch.labels, batch.n_classes, strict=True):
-        known = labels != UNLABELLED
+        known = labels != UNLABELED
         assert torch.equal(labels[known], classes[:70][known])
         assert set(labels[known].tolist()) == set(range(n_classes))
 
@@ -140,18 +140,18 @@ def test_quotas_give_every_class_the_same_number_of_labels():
     n_classes = torch.full((tables,), 2)
     sample = draw_sample(dice(tables), classes, n_classes, context=60, asked=20)
     of_context = classes.gather(1, sample.order)[:, :60]
-    in_class = (of_context * sample.labelled).sum(1)
-    balanced = (in_class - sample.labelled.sum(1) / 2).abs() <= 0.5
+    in_class = (of_context * sample.labeled).sum(1)
+    balanced = (in_class - sample.labeled.sum(1) / 2).abs() <= 0.5
     assert 0.5 < balanced.float().mean() < 0.8
     assert (sample.order.sort(1).values.diff(dim=1) > 0).all(), "a row was drawn twice"
     assert sample.shares[:, 1].mean() == pytest.approx(0.2, abs=0.03)
 
 
-def test_some_tables_have_no_unlabelled_rows_in_the_context():
+def test_some_tables_have_no_unlabeled_rows_in_the_context():
     batch = draw(400, 40, 8, 3, family="clusters")
-    unlabelled = (batch.labels == UNLABELLED).sum(1)
-    assert 0 < (unlabelled == 0).float().mean() < 0.3
-    assert unlabelled.max() >= 10
+    unlabeled = (batch.labels == UNLABELED).sum(1)
+    assert 0 < (unlabeled == 0).float().mean() < 0.3
+    assert unlabeled.max() >= 10
 
 
 def test_rare_classes_join_the_largest_and_one_class_alone_is_split():
@@ -235,7 +235,7 @@ def two_blobs(tables, generator):
     classes = torch.randint(0, 2, (tables, 32), generator=generator)
     sign = 2 * torch.randint(0, 2, (tables, 1, 2), generator=generator) - 1
     values = (2 * classes[..., None] - 1) * sign + 0.5 * torch.randn(tables, 32, 2, generator=generator)
-    labels = torch.where(torch.arange(24) < 12, classes[:, :24], UNLABELLED)
+    labels = torch.where(torch.arange(24) < 12, classes[:, :24], UNLABELED)
     share = classes.float().mean(1)
     shares = torch.zeros(tables, MAX_CLASSES)
     shares[:, 0], shares[:, 1] = 1 - share, share
@@ -295,6 +295,6 @@ def test_evaluation_measures_both_views_and_their_average(tmp_path):
     np.savez(tmp_path / "a.npz", values=rng.normal(size=(200, 4)), classes=classes)
     torch.manual_seed(0)
     network = InContextNetwork(train.TINY_SIZES)
-    scores = evaluate(network, read_tables(tmp_path), Protocol(labels=(10,), unlabelled=20, members=1), "cpu")
+    scores = evaluate(network, read_tables(tmp_path), Protocol(labels=(10,), unlabeled=20, members=1), "cpu")
     assert [view for _, view, _ in scores] == ["columns", "components", "both"]
     assert all(0 <= score.accuracy <= 100 and score.log_loss > 0 for score in scores.values())

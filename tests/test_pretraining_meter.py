@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from deepsep.networks.in_context_network import UNLABELLED, InContextNetwork, Sizes, draw_identities, save_network
+from deepsep.networks.in_context_network import UNLABELED, InContextNetwork, Sizes, draw_identities, save_network
 from pretraining import meter
 
 
@@ -34,7 +34,7 @@ def some_tables(n: int = 9) -> list[meter.Table]:
 def test_a_file_gives_back_its_tables(tmp_path):
     meter.write(tmp_path / "meter.npz", some_tables())
     for wrote, read in zip(some_tables(), meter.read(tmp_path / "meter.npz"), strict=True):
-        assert (read.stratum, read.labelled, read.trees) == (wrote.stratum, wrote.labelled, wrote.trees)
+        assert (read.stratum, read.labeled, read.trees) == (wrote.stratum, wrote.labeled, wrote.trees)
         np.testing.assert_array_equal(read.values, wrote.values)
         np.testing.assert_array_equal(read.classes, wrote.classes)
 
@@ -46,15 +46,15 @@ def test_scores_are_those_of_one_table_at_a_time(network, monkeypatch):
     np.testing.assert_allclose(meter.score(network, tables, "cpu"), together, rtol=1e-4)
     table = tables[4]
     generator = torch.Generator().manual_seed(table.values.shape[1])
-    labels = np.where(np.arange(meter.ROWS) < table.labelled, table.classes, UNLABELLED)
+    labels = np.where(np.arange(meter.ROWS) < table.labeled, table.classes, UNLABELED)
     with torch.no_grad():
         logits = network(
             torch.from_numpy(table.values)[None],
             torch.from_numpy(labels)[None],
             torch.tensor([2]),
             draw_identities(1, table.values.shape[1], network.sizes, generator=generator),
-        ).logits[0, table.labelled :, :2]
-    right = logits.argmax(1).numpy() == table.classes[table.labelled :]
+        ).logits[0, table.labeled :, :2]
+    right = logits.argmax(1).numpy() == table.classes[table.labeled :]
     assert together[4, 0] == pytest.approx(100 * right.mean())
 
 

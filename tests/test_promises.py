@@ -183,7 +183,7 @@ def test_classes_known_from_chosen_labels_are_not_missed():
     assert Committee(**CHEAP).fit(X, y, labels_drawn=drawn).unseen_.share == 0
 
 
-def test_a_table_without_unlabelled_rows_has_a_report():
+def test_a_table_without_unlabeled_rows_has_a_report():
     X, _, truth = two_classes(n=60)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
@@ -194,17 +194,17 @@ def test_a_table_without_unlabelled_rows_has_a_report():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["random", "quota"])
-@pytest.mark.parametrize(("labels", "unlabelled"), [(40, 30), (40, 1000), (200, 100), (200, 1000)])
-def test_the_interval_of_a_committee_holds(how, labels, unlabelled):
+@pytest.mark.parametrize(("labels", "unlabeled"), [(40, 30), (40, 1000), (200, 100), (200, 1000)])
+def test_the_interval_of_a_committee_holds(how, labels, unlabeled):
     """End to end, in a population whose classes have the shares .5, .3 and .2; benchmarks/promises.py has more."""
     shares, inside = np.array([0.5, 0.3, 0.2]), []
     members = {"line": "logistic-regression", "trees": method("extra-trees", n_estimators=20)}
     for seed in range(100):
-        rng = np.random.default_rng([seed, labels, unlabelled])
+        rng = np.random.default_rng([seed, labels, unlabeled])
         given = rng.choice(3, labels, p=shares) if how == "random" else np.repeat(np.arange(3), -(-labels // 3))
-        truth = np.r_[given, rng.choice(3, unlabelled, p=shares)]
+        truth = np.r_[given, rng.choice(3, unlabeled, p=shares)]
         X = rng.normal(size=(len(truth), 4)) + 1.5 * np.eye(3, 4)[truth]
-        y = np.r_[given, np.full(unlabelled, -1)]
+        y = np.r_[given, np.full(unlabeled, -1)]
         priors = dict(enumerate(shares.tolist())) if how == "quota" else None
         model = Committee(members=members, student=False, n_jobs=1, priors=priors, random_state=seed)
         model.fit(X, y, labels_drawn=how)

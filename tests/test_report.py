@@ -66,7 +66,7 @@ def _small_baselines() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deepsep.report.held_out.TREES", 5)
         patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELLED", 20)
+        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
         patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
@@ -220,7 +220,7 @@ def test_held_out_rows_are_predicted_by_models_that_have_not_seen_them(data: tup
     table, y = data
     labels = read_labels(y)
     shuffled = labels.codes.copy()
-    known = np.flatnonzero(labels.labelled)
+    known = np.flatnonzero(labels.labeled)
     shuffled[known] = np.random.default_rng(0).permutation(shuffled[known])
     table = table.assign(noise=np.arange(len(table), dtype=float))  # tells each row apart
     evaluation = evaluate(
@@ -296,15 +296,15 @@ def test_page_says_when_the_model_contains_rows_of_the_table(summary: dict[str, 
     assert words in render(summary | {"made": summary["made"] | {"rows_in_model": 1000}})
 
 
-def test_map_shows_labelled_rows_that_its_model_was_not_trained_on(data: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_map_shows_labeled_rows_that_its_model_was_not_trained_on(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
     evaluation = evaluate(for_table(DeepSep(**FAST)), table, read_labels(y), folds=2, baselines=False, repeats=0)
     assert not isinstance(evaluation, str)
     rows = evaluation.embedded.rows
     test = deal_folds(read_labels(y), n_splits=2, seed=0, stratified=False).tests[0]  # nothing is said of the labels
-    labelled = y[rows] != None  # noqa: E711
-    assert 0 < labelled.sum() < len(rows)
-    assert set(rows[labelled]) <= set(test)
+    labeled = y[rows] != None  # noqa: E711
+    assert 0 < labeled.sum() < len(rows)
+    assert set(rows[labeled]) <= set(test)
     others = np.setdiff1d(np.arange(len(y)), test)
     without = for_table(DeepSep(**FAST)).fit(table.iloc[others], y[others])
     np.testing.assert_allclose(evaluation.embedded.X, without.transform(table.iloc[rows]), atol=1e-6)

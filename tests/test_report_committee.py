@@ -28,7 +28,7 @@ def _small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deepsep.report.committee_held_out.TREES", 20)
         patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELLED", 20)
+        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
         patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
@@ -82,7 +82,7 @@ def test_guessing_is_what_the_other_folds_say(fitted, weighted):
     evaluation = evaluate(model, table, labels, sample_weight=weight, repeats=0)
     start = 0
     for test in model[-1].out_of_fold_.folds.tests:
-        train = np.setdiff1d(np.flatnonzero(labels.labelled), test)
+        train = np.setdiff1d(np.flatnonzero(labels.labeled), test)
         guess = DummyClassifier(strategy="prior").fit(
             train[:, None], labels.codes[train], sample_weight=None if weight is None else weight[train]
         )
@@ -101,7 +101,7 @@ def test_repeats_of_a_row_count_once():
     np.testing.assert_array_equal(evaluation.p["model"], held_out.p["committee"][:24])
 
 
-def test_members_are_listed_with_weights_and_what_unlabelled_rows_are_worth(fitted, summary):
+def test_members_are_listed_with_weights_and_what_unlabeled_rows_are_worth(fitted, summary):
     committee = fitted[0][-1]
     lines = {line["key"]: line for line in summary["members"]["lines"]}
     assert {key: line["weight"] for key, line in lines.items()} == committee.weights_
@@ -113,7 +113,7 @@ def test_members_are_listed_with_weights_and_what_unlabelled_rows_are_worth(fitt
     assert summary["members"]["sentence"] in summary["verdict"]
 
 
-def test_with_quotas_unlabelled_rows_are_judged_in_a_population_with_the_estimated_shares():
+def test_with_quotas_unlabeled_rows_are_judged_in_a_population_with_the_estimated_shares():
     table, y = people()
     committee = Committee(members=MEMBERS, effort="fast", twins=True, student=False, n_jobs=1, random_state=0)
     model = for_table(committee).fit(table, y, committee__labels_drawn="quota")
@@ -165,8 +165,8 @@ def test_other_labels_are_not_those_of_the_fit(fitted):
 
 def test_rows_on_the_map_are_apart_by_what_the_members_say_of_them(fitted):
     model, _, y = fitted
-    committee, unlabelled = model[-1], np.flatnonzero(y == None)  # noqa: E711
-    embedded, held_out = embed_members(committee, unlabelled, seed=0), committee.out_of_fold_
+    committee, unlabeled = model[-1], np.flatnonzero(y == None)  # noqa: E711
+    embedded, held_out = embed_members(committee, unlabeled, seed=0), committee.out_of_fold_
     place = {row: i for i, row in enumerate(held_out.rows)}
     assert sum(row in place for row in embedded.rows) == 20
     said = {
@@ -255,16 +255,16 @@ def test_weights_count_among_the_surest_rows():
     assert part["unlabelled"] is None
 
 
-def test_the_shares_of_the_curve_are_those_of_the_unlabelled_rows():
+def test_the_shares_of_the_curve_are_those_of_the_unlabeled_rows():
     rng = np.random.default_rng(1)
-    p, unlabelled = (rng.dirichlet(np.ones(3), size=n) for n in (100, 500))
-    codes, sure = rng.integers(3, size=100), unlabelled.max(axis=1)
-    points = by_share(held_out_rows(p, codes), unlabelled, calibrated=True)
+    p, unlabeled = (rng.dirichlet(np.ones(3), size=n) for n in (100, 500))
+    codes, sure = rng.integers(3, size=100), unlabeled.max(axis=1)
+    points = by_share(held_out_rows(p, codes), unlabeled, calibrated=True)
     assert points[0]["share"] == 1
     for point in points:
         at, held = sure >= point["confidence"], p.max(axis=1) >= point["confidence"]
         assert (point["share"], point["unlabelled"]) == (at.mean(), at.sum())
-        alone = expected_accuracy(unlabelled[at], np.ones(at.sum()), held_out_rows(p[held], codes[held]))
+        alone = expected_accuracy(unlabeled[at], np.ones(at.sum()), held_out_rows(p[held], codes[held]))
         assert point["accuracy"] == pytest.approx(alone.value)
         assert point["interval"] == pytest.approx(alone.interval)
     assert [point["confidence"] for point in points] == sorted(point["confidence"] for point in points)
@@ -272,8 +272,8 @@ def test_the_shares_of_the_curve_are_those_of_the_unlabelled_rows():
 
 def test_nothing_is_said_of_rows_surer_than_those_held_out():
     rng = np.random.default_rng(2)
-    p, unlabelled = np.full((50, 2), [0.6, 0.4]), np.column_stack([np.linspace(0.5, 1, 200), np.linspace(0.5, 0, 200)])
-    points = by_share(held_out_rows(p, rng.integers(2, size=50)), unlabelled, calibrated=True)
+    p, unlabeled = np.full((50, 2), [0.6, 0.4]), np.column_stack([np.linspace(0.5, 1, 200), np.linspace(0.5, 0, 200)])
+    points = by_share(held_out_rows(p, rng.integers(2, size=50)), unlabeled, calibrated=True)
     assert points
     assert max(point["confidence"] for point in points) <= 0.6
 

@@ -30,7 +30,7 @@ def _small_map_and_forests() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deepsep.report.held_out.TREES", 10)
         patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELLED", 20)
+        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
         patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
@@ -66,10 +66,10 @@ def test_networks_of_the_rounds_are_brought_to_the_shares_like_the_model() -> No
 
 
 @pytest.mark.parametrize("calibrate", [True, False])
-@pytest.mark.parametrize("unlabelled", [True, False])
-def test_without_rounds_the_start_is_the_model(unlabelled: bool, calibrate: bool) -> None:
+@pytest.mark.parametrize("unlabeled", [True, False])
+def test_without_rounds_the_start_is_the_model(unlabeled: bool, calibrate: bool) -> None:
     X, y, _ = quota()
-    if not unlabelled:
+    if not unlabeled:
         X, y = X[y != None], y[y != None]  # noqa: E711
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeepSepWarning)
@@ -112,8 +112,8 @@ def test_report_expects_the_accuracy_of_the_population() -> None:
     model = TSVM(priors=SHARES).fit(X, y)
     summary = summarize(model, X, y, explained=False)
     methods = {line["key"]: line for line in summary["accuracy"]["methods"]}
-    unlabelled = y == None  # noqa: E711
-    real = accuracy_score(truth[unlabelled], model.predict(X[unlabelled]))
+    unlabeled = y == None  # noqa: E711
+    real = accuracy_score(truth[unlabeled], model.predict(X[unlabeled]))
     low, high = methods["model"]["accuracy"]["interval"]
     assert low < real < high
     assert abs(methods["model"]["accuracy"]["value"] - real) < 0.03

@@ -131,8 +131,8 @@ def test_a_file_may_have_the_name_of_a_pattern(table: pd.DataFrame, tmp_path: Pa
 def test_a_sample_is_that_of_one_file(table: pd.DataFrame, kind: str, tmp_path: Path) -> None:
     split(table, tmp_path / "parts", kind)
     whole = write(table, tmp_path / f"whole.{kind}")
-    of_parts = read_sample(f"{tmp_path}/parts/*", label="segment", unlabelled=40, seed=3)
-    pd.testing.assert_frame_equal(of_parts, read_sample(whole, label="segment", unlabelled=40, seed=3))
+    of_parts = read_sample(f"{tmp_path}/parts/*", label="segment", unlabeled=40, seed=3)
+    pd.testing.assert_frame_equal(of_parts, read_sample(whole, label="segment", unlabeled=40, seed=3))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -211,15 +211,15 @@ def options(folder: Path) -> tuple[str, ...]:
     return ("--label", "segment", "--id", "user", "--method", "tsvm", "--no-report", "-o", str(folder))
 
 
-@pytest.mark.parametrize("unlabelled", [(), ("--unlabelled", "60"), ("--unlabelled", "all")])
-def test_a_fit_of_several_files_is_that_of_one(table, unlabelled, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("unlabeled", [(), ("--unlabelled", "60"), ("--unlabelled", "all")])
+def test_a_fit_of_several_files_is_that_of_one(table, unlabeled, tmp_path: Path, monkeypatch) -> None:
     for module in (sampling, training):
         monkeypatch.setattr(module, "ENOUGH", 80)
     files = split(table, tmp_path / "parts", "csv")
     whole = write(table, tmp_path / "whole.csv")
-    run("fit", whole, *options(tmp_path / "one"), *unlabelled)
-    run("fit", *files, *options(tmp_path / "several"), *unlabelled)
-    run("fit", f"{tmp_path}/parts/*.csv", *options(tmp_path / "pattern"), *unlabelled)
+    run("fit", whole, *options(tmp_path / "one"), *unlabeled)
+    run("fit", *files, *options(tmp_path / "several"), *unlabeled)
+    run("fit", f"{tmp_path}/parts/*.csv", *options(tmp_path / "pattern"), *unlabeled)
     one, *others = (pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("one", "several", "pattern"))
     for other in others:
         pd.testing.assert_frame_equal(other, one)

@@ -28,11 +28,11 @@ REFERENCES = [
 EXACT = {"tol": 1e-10, "max_iter": 1000}
 
 
-def two_blobs(rng, n_labelled=14, n_unlabelled=40, m=3, gap=1.0):
+def two_blobs(rng, n_labeled=14, n_unlabeled=40, m=3, gap=1.0):
     """Two overlapping clusters; labels -1 and 1."""
-    y = np.where(np.arange(n_labelled + n_unlabelled) % 2, 1.0, -1.0)
+    y = np.where(np.arange(n_labeled + n_unlabeled) % 2, 1.0, -1.0)
     X = rng.normal(size=(len(y), m)) + gap * y[:, None] / np.sqrt(m)
-    return X[:n_labelled], y[:n_labelled], X[n_labelled:]
+    return X[:n_labeled], y[:n_labeled], X[n_labeled:]
 
 
 def make_problem(X_l, y, X_u, C, C_star, *, s=0.0, r=None):
@@ -75,7 +75,7 @@ def test_cccp_reaches_the_reference(reference):
 @pytest.mark.parametrize(("r", "s"), [(0.0, 0.0), (-0.3, -0.4), (None, 0.0), (None, -0.4)])
 def test_cccp_is_collobert_step_for_step(seed, r, s):
     rng = np.random.default_rng(seed)
-    X_l, y, X_u = two_blobs(rng, n_labelled=15)
+    X_l, y, X_u = two_blobs(rng, n_labeled=15)
     problem, mean = make_problem(X_l, y, X_u, 0.7, 0.25, s=s, r=r)
     result = cccp(problem, supervised_svm(problem, **EXACT), **EXACT)
     w, b, path = literal_cccp(X_l, y, X_u, 0.7, 0.25, s=s, r=r)
@@ -90,7 +90,7 @@ def test_cccp_is_collobert_step_for_step(seed, r, s):
     seed=st.integers(0, 10**6), C=st.sampled_from([0.01, 1.0, 30.0]), free=st.booleans(), s=st.sampled_from([0, -0.5])
 )
 def test_objective_never_rises_and_the_gap_is_certified(seed, C, free, s):
-    X_l, y, X_u = two_blobs(np.random.default_rng(seed), n_unlabelled=60)
+    X_l, y, X_u = two_blobs(np.random.default_rng(seed), n_unlabeled=60)
     problem, mean = make_problem(X_l, y, X_u, C, C / 3, s=s, r=None if free else 0.1)
     result = cccp(problem, supervised_svm(problem, tol=1e-8, max_iter=1000), tol=1e-8, max_iter=1000)
     assert result.converged.all()
@@ -108,9 +108,9 @@ def test_objective_never_rises_and_the_gap_is_certified(seed, C, free, s):
 @pytest.mark.parametrize("r", [0.0, None])
 def test_single_loop_ends_where_an_exact_step_gains_nothing(seed, r, dtype):
     """The signs of the end fix a convex majoriser; a QP solver cannot lower it by more than the duality gap."""
-    X_l, y, X_u = two_blobs(np.random.default_rng(seed), n_unlabelled=120)
+    X_l, y, X_u = two_blobs(np.random.default_rng(seed), n_unlabeled=120)
     problem, mean = make_problem(X_l, y, X_u, 1.0, 0.1, r=r)
-    problem = replace(problem, labelled=problem.labelled.astype(dtype), unlabelled=problem.unlabelled.astype(dtype))
+    problem = replace(problem, labeled=problem.labeled.astype(dtype), unlabeled=problem.unlabeled.astype(dtype))
     start = supervised_svm(problem, tol=1e-3, max_iter=1000)
     result = single_loop(problem, start, tol=1e-6, max_iter=1000)
     assert result.converged.all()
@@ -128,7 +128,7 @@ def test_single_loop_ends_where_an_exact_step_gains_nothing(seed, r, dtype):
 @pytest.mark.parametrize("seed", range(3))
 def test_supervised_svm_equals_the_qp(seed, m):
     rng = np.random.default_rng(seed)
-    X, y, _ = two_blobs(rng, n_labelled=31, m=m)
+    X, y, _ = two_blobs(rng, n_labeled=31, m=m)
     problem = Problem(X, y[None], np.full(len(y), 0.5), X[:0], np.zeros(0), None)
     result = supervised_svm(problem, **EXACT)
     w, _, objective = hinge_svm(X, y, np.full(len(y), 0.5))
@@ -147,7 +147,7 @@ def test_start_takes_the_middle_of_the_optimal_biases():
 
 def test_problems_in_lock_step_do_not_touch_each_other():
     rng = np.random.default_rng(5)
-    X_l, _, X_u = two_blobs(rng, n_labelled=30, n_unlabelled=200)
+    X_l, _, X_u = two_blobs(rng, n_labeled=30, n_unlabeled=200)
     signs = np.where(rng.integers(3, size=30) == np.arange(3)[:, None], 1.0, -1.0)
     target = np.array([-0.3, -0.4, -0.3])
     mean = X_u.mean(axis=0)
@@ -163,13 +163,13 @@ def test_problems_in_lock_step_do_not_touch_each_other():
 def test_shards_add_up():
     """A pass over two halves sums to the pass over all rows: the solver may run over shards."""
     rng = np.random.default_rng(0)
-    X_l, y, X_u = two_blobs(rng, n_labelled=20, n_unlabelled=9000, m=6)
+    X_l, y, X_u = two_blobs(rng, n_labeled=20, n_unlabeled=9000, m=6)
     signs = np.vstack([y, -y])
     offset = np.array([0.1, -0.1])
 
-    def rows(unlabelled, labelled=slice(None)):
-        cost = np.full(len(unlabelled), 0.01)
-        return Rows(X_l[labelled], signs[:, labelled], np.ones(len(y[labelled])), unlabelled, cost, offset=offset)
+    def rows(unlabeled, labeled=slice(None)):
+        cost = np.full(len(unlabeled), 0.01)
+        return Rows(X_l[labeled], signs[:, labeled], np.ones(len(y[labeled])), unlabeled, cost, offset=offset)
 
     w, kappa, which = rng.normal(size=(2, 6)), np.array([4.0, 32.0]), np.arange(2)
     whole = rows(X_u).sweep(w, kappa, which)
@@ -182,7 +182,7 @@ def test_shards_add_up():
 
 def test_sweep_is_the_gradient_and_curvature_of_its_envelope():
     rng = np.random.default_rng(1)
-    X_l, y, X_u = two_blobs(rng, n_unlabelled=80)
+    X_l, y, X_u = two_blobs(rng, n_unlabeled=80)
     for linearised in (False, True):
         rows = Rows(X_l, y[None], np.ones(len(y)), X_u, np.full(80, 0.2), offset=np.array([0.2]))
         if linearised:
@@ -222,7 +222,7 @@ def test_every_newton_system_gives_the_same_direction():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("r", [0.0, None])
 def test_badly_scaled_rows_still_converge(scale, dtype, r):
-    X_l, y, X_u = two_blobs(np.random.default_rng(0), n_labelled=60, n_unlabelled=500, m=8)
+    X_l, y, X_u = two_blobs(np.random.default_rng(0), n_labeled=60, n_unlabeled=500, m=8)
     mean = X_u.mean(axis=0)
     X_l, X_u = ((X - mean) * scale for X in (X_l, X_u))
     target = None if r is None else np.array([r])
@@ -235,7 +235,7 @@ def test_badly_scaled_rows_still_converge(scale, dtype, r):
 def test_the_gap_is_confirmed_in_double_precision():
     """Scores of large single-precision rows are noise at 1e-6: the solver must notice and switch."""
     rng = np.random.default_rng(0)
-    X, y, _ = two_blobs(rng, n_labelled=400, m=8)
+    X, y, _ = two_blobs(rng, n_labeled=400, m=8)
     X = (X * 20).astype(np.float32)
     rows = Rows(X, y[None], np.full(400, 5.0), X[:0], np.zeros(0), offset=np.zeros(1))
     solution = minimise(rows, np.zeros((1, 8)), tol=1e-9)

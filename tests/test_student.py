@@ -172,7 +172,7 @@ def test_rows_of_any_size(factor, offset):
     assert model.student_agreement_ > 0.9
 
 
-def test_few_unlabelled_rows_teach_nobody():
+def test_few_unlabeled_rows_teach_nobody():
     X, y, _ = partly(130, 40)
     model = committee().fit(X, y)
     assert model.student_ is None

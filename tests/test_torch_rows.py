@@ -27,9 +27,9 @@ C, M, L, U = 3, 6, 70, 2600  # the unlabelled rows make two full products and a 
 EVERY = np.arange(C)
 
 
-def torch_pass(labelled, *rest, **settings):
+def torch_pass(labeled, *rest, **settings):
     """Rows whose arrays are torch's, on the device where they are."""
-    return Rows(labelled, *rest, library=TorchArrays(device_of(labelled)), **settings)
+    return Rows(labeled, *rest, library=TorchArrays(device_of(labeled)), **settings)
 
 
 def make_problem(seed=0, *, free=False, s=0.0, u=U, dtype=np.float64):
@@ -48,9 +48,9 @@ def on(device, problem):
     there = partial(torch.tensor, device=device)
     return replace(
         problem,
-        labelled=there(problem.labelled),
-        unlabelled=there(problem.unlabelled),
-        cost_unlabelled=there(problem.cost_unlabelled),
+        labeled=there(problem.labeled),
+        unlabeled=there(problem.unlabeled),
+        cost_unlabeled=there(problem.cost_unlabeled),
         make_rows=torch_pass,
     )
 
@@ -125,17 +125,17 @@ def test_one_problem_can_be_linearised_again(device, free):
 
 
 @DEVICES
-@pytest.mark.parametrize("labelled", [True, False])
-def test_scores(device, labelled):
+@pytest.mark.parametrize("labeled", [True, False])
+def test_scores(device, labeled):
     problem = make_problem(free=True)
     rng = np.random.default_rng(3)
     w, b = rng.normal(size=(C, M)), rng.normal(size=C)
-    X = problem.labelled if labelled else problem.unlabelled
+    X = problem.labeled if labeled else problem.unlabeled
     for each in (problem, on(device, problem)):
-        f = each.labelled_scores(w, b) if labelled else each.unlabelled_scores(w, b)
+        f = each.labeled_scores(w, b) if labeled else each.unlabeled_scores(w, b)
         assert f.dtype == np.float64
         np.testing.assert_allclose(f, w @ X.T + b[:, None], rtol=1e-10, atol=1e-10)
-    nobody = on(device, problem).supervised().unlabelled_scores(w, b)
+    nobody = on(device, problem).supervised().unlabeled_scores(w, b)
     assert nobody.shape == (C, 0)
 
 
@@ -210,12 +210,12 @@ def test_the_gap_is_confirmed_in_double_precision(device):
     """Scores of large single-precision rows are noise at 1e-6: the solver must notice and switch."""
     problem = make_problem(7, dtype=np.float32)
     few = problem.supervised()
-    problem = replace(few, labelled=20 * few.labelled, cost_labelled=np.full(L, 5.0), target=problem.target)
+    problem = replace(few, labeled=20 * few.labeled, cost_labeled=np.full(L, 5.0), target=problem.target)
     rows = on(device, problem).rows()
     solution = minimise(rows, np.zeros((C, M)), tol=1e-9)
     assert solution.converged.all()
     assert rows.double
-    reference = minimise(replace(problem, labelled=problem.labelled.astype(float)).rows(), np.zeros((C, M)), tol=1e-12)
+    reference = minimise(replace(problem, labeled=problem.labeled.astype(float)).rows(), np.zeros((C, M)), tol=1e-12)
     np.testing.assert_allclose(solution.objective, reference.objective, rtol=2e-9)
 
 
@@ -234,18 +234,18 @@ def test_tensors_on_the_device_are_not_copied(device):
     there = on(device, make_problem())
     rows = there.rows()
     assert rows.library.device.type == device
-    assert rows.blocks[0].x.data_ptr() == there.labelled.data_ptr()
-    assert rows.blocks[1].x.data_ptr() == there.unlabelled.data_ptr()
-    before = there.unlabelled.clone()
+    assert rows.blocks[0].x.data_ptr() == there.labeled.data_ptr()
+    assert rows.blocks[1].x.data_ptr() == there.unlabeled.data_ptr()
+    before = there.unlabeled.clone()
     rows.sweep(np.ones((C, M)), np.full(C, 4.0), EVERY, np.full(C, 4.0))
     rows.promote()
-    assert torch.equal(there.unlabelled, before)
+    assert torch.equal(there.unlabeled, before)
 
 
 @DEVICES
 def test_rows_of_a_network_leave_no_gradients(device):
     problem = on(device, make_problem())
-    problem.unlabelled.requires_grad_()
+    problem.unlabeled.requires_grad_()
     rows = problem.rows()
     rows.sweep(np.ones((C, M)), np.full(C, 4.0), EVERY)
     assert not rows.blocks[1].x.requires_grad

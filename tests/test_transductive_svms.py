@@ -21,11 +21,11 @@ from deepsep.zoo.transductive.safe_labels import diverse_boundaries, safest
 from deepsep.zoo.transductive.smooth_descent import smooth_objective
 
 
-def overlapping(u, seed, m=3, labelled=3, distance=1.5):
+def overlapping(u, seed, m=3, labeled=3, distance=1.5):
     """Rows of two classes that overlap: labelled rows, their signs, unlabelled rows; and the same as X, y of -1."""
     rng = np.random.default_rng(seed)
     signs = np.where(np.arange(u) < u // 2, 1.0, -1.0)
-    y = np.repeat([1.0, -1.0], labelled)
+    y = np.repeat([1.0, -1.0], labeled)
     X_l, X_u = (rng.normal(size=(len(s), m)) + distance / 2 * s[:, None] / np.sqrt(m) for s in (y, signs))
     return X_l, y, X_u
 
@@ -42,7 +42,7 @@ def problem_of(X_l, y, X_u, C, C_star, r=None):
 
 
 @pytest.mark.parametrize("method", [SwitchingTSVM, S4VM, ExactTSVM])
-def test_unlabelled_rows_without_a_cost(method):
+def test_unlabeled_rows_without_a_cost(method):
     X, y = as_table(*overlapping(20, seed=0))
     model = method(C=1.0, C_star=0.0).fit(X, y)
     constrained = method is ExactTSVM  # the mean score is still fixed
@@ -57,13 +57,13 @@ def lowest_of_all(X_l, y, X_u, C, C_star, r):
     """The minimum over all labellings, each solved by another solver."""
     X, cost = np.vstack([X_l, X_u]), np.concatenate([np.full(len(y), C), np.full(len(X_u), C_star)])
     mean = X_u.mean(axis=0)
-    labellings = product([-1.0, 1.0], repeat=len(X_u))
-    return min(hinge_svm(X, np.concatenate([y, signs]), cost, mean=mean, r=r)[2] for signs in labellings)
+    labelings = product([-1.0, 1.0], repeat=len(X_u))
+    return min(hinge_svm(X, np.concatenate([y, signs]), cost, mean=mean, r=r)[2] for signs in labelings)
 
 
 @pytest.mark.parametrize("balance", [True, False])
 @pytest.mark.parametrize("C", [0.1, 1.0, 10.0])
-def test_the_exact_minimum_is_the_lowest_of_all_labellings(balance, C):
+def test_the_exact_minimum_is_the_lowest_of_all_labelings(balance, C):
     X_l, y, X_u = overlapping(7, seed=int(10 * C), distance=1.0)
     C_star = C * len(y) / len(X_u)
     model = ExactTSVM(C=C, balance=balance).fit(*as_table(X_l, y, X_u))
@@ -77,7 +77,7 @@ def test_the_exact_minimum_is_the_lowest_of_all_labellings(balance, C):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_solver_is_below_the_exact_minimum(seed):
-    X, y, _ = moons(30, labelled=2, seed=seed)
+    X, y, _ = moons(30, labeled=2, seed=seed)
     settings = {"C": 5.0, "kernel": "rbf", "gamma": 2.0}
     exact = ExactTSVM(**settings).fit(X, y)
     assert exact.duality_gap_[0] <= 2e-6
@@ -88,7 +88,7 @@ def test_no_solver_is_below_the_exact_minimum(seed):
 
 
 def test_a_search_that_is_cut_short_says_how_far_the_minimum_may_be():
-    X, y, _ = moons(30, labelled=2, seed=1)
+    X, y, _ = moons(30, labeled=2, seed=1)
     settings = {"C": 1.0, "kernel": "rbf", "gamma": 2.0}
     exact = ExactTSVM(**settings).fit(X, y).objective_path_[0][-1]
     with pytest.warns(ConvergenceWarning, match="max_nodes=20 with a relative distance to the lower bound"):
@@ -98,8 +98,8 @@ def test_a_search_that_is_cut_short_says_how_far_the_minimum_may_be():
     assert reached * (1 - gap) <= exact <= reached
 
 
-def test_too_many_unlabelled_rows_are_counted():
-    X, y, _ = moons(100, labelled=2)
+def test_too_many_unlabeled_rows_are_counted():
+    X, y, _ = moons(100, labeled=2)
     with pytest.raises(ParameterError, match=r"96 unlabelled rows are too many.*n_unlabeled=50"):
         ExactTSVM().fit(X, y)
     assert ExactTSVM(n_unlabeled=10, random_state=0).fit(X, y).n_unlabeled_ == 10
@@ -184,7 +184,7 @@ def test_the_gradient_is_the_slope_of_the_objective(r, is_sparse):
     at = np.random.default_rng(0).normal(size=4 if r is None else 3)
     value, gradient = smooth_objective(at, problem, 0, 0.7)
     w, b = at[:3], at[3] if r is None else r
-    f_l, f_u = (X @ w + b for X in (problem.labelled, problem.unlabelled))
+    f_l, f_u = (X @ w + b for X in (problem.labeled, problem.unlabeled))
     literal = w @ w / 2 + 2 * (np.maximum(0, 1 - y * f_l) ** 2).sum() + 0.7 * 0.5 * np.exp(-3 * f_u**2).sum()
     assert value == pytest.approx(literal, rel=1e-12)
     numeric = approx_fprime(at, lambda x: smooth_objective(x, problem, 0, 0.7)[0], 1e-7)
@@ -193,9 +193,9 @@ def test_the_gradient_is_the_slope_of_the_objective(r, is_sparse):
         thin = Problem(
             sparse.csr_array(X_l),
             y[None],
-            problem.cost_labelled,
+            problem.cost_labeled,
             sparse.csr_array(X_u),
-            problem.cost_unlabelled,
+            problem.cost_unlabeled,
             problem.target,
             centre=X_u.mean(axis=0),
         )
@@ -285,7 +285,7 @@ def test_a_sign_of_0_leaves_a_row_out(r):
     solution = FixedSigns.of(problem).solve(y, signs, begin, tol=1e-9, max_sweeps=1000)
     for k, given in enumerate(signs):
         kept = given != 0
-        X = np.vstack([problem.labelled, problem.unlabelled[kept]])
+        X = np.vstack([problem.labeled, problem.unlabeled[kept]])
         cost = np.concatenate([np.full(6, 1.0), np.full(kept.sum(), 0.3)])
         _, _, objective = hinge_svm(X, np.concatenate([y, given[kept]]), cost, mean=np.zeros(3), r=r)
         np.testing.assert_allclose(solution.objective[k] - 0.3 * (~kept).sum(), objective, rtol=1e-7)

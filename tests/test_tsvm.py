@@ -36,13 +36,13 @@ def test_scikit_learn_contract(estimator, check):
         check(estimator)
 
 
-def three_classes(n=600, labelled=8, seed=0, spread=1.5):
+def three_classes(n=600, labeled=8, seed=0, spread=1.5):
     """Three clusters; `labelled` rows of each have a name, the others None."""
     X, truth = make_blobs(n, centers=[(-4, 0), (4, 0), (0, 5)], cluster_std=spread, random_state=seed)
     names = np.array(["amber", "blue", "cyan"], dtype=object)[truth]
     y = np.full(n, None)
     for k in range(3):
-        rows = np.flatnonzero(truth == k)[:labelled]
+        rows = np.flatnonzero(truth == k)[:labeled]
         y[rows] = names[rows]
     return X, y, names
 
@@ -128,15 +128,15 @@ def test_out_of_fold_probabilities_are_humbler():
 
 def test_balancing_fixes_the_mean_score():
     X, y, _ = three_classes()
-    unlabelled = y == None  # noqa: E711
+    unlabeled = y == None  # noqa: E711
     model = TSVM().fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X[unlabelled]).mean(axis=0), 2 / 3 - 1, atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(X[unlabeled]).mean(axis=0), 2 / 3 - 1, atol=1e-9)
     priors = {"amber": 0.5, "blue": 0.2, "cyan": 0.3}
     model = TSVM(priors=priors).fit(X, y)
-    np.testing.assert_allclose(model.decision_function(X[unlabelled]).mean(axis=0), [0.0, -0.6, -0.4], atol=1e-9)
+    np.testing.assert_allclose(model.decision_function(X[unlabeled]).mean(axis=0), [0.0, -0.6, -0.4], atol=1e-9)
     two = y != "cyan"
     model = TSVM(priors={"amber": 0.3, "blue": 0.7}).fit(X[two], y[two])
-    scores = X[two & unlabelled] @ model.coef_[0] + model.intercept_[0]
+    scores = X[two & unlabeled] @ model.coef_[0] + model.intercept_[0]
     assert scores.mean() == pytest.approx(0.4)
 
 
@@ -199,7 +199,7 @@ def test_priors_and_every_probability(probability, n_classes, tmp_path):
     assert not hasattr(model.set_params(priors=None).fit(X, y), "prior_shift_")
 
 
-def test_priors_without_unlabelled_rows_correct_by_the_ratio_of_shares():
+def test_priors_without_unlabeled_rows_correct_by_the_ratio_of_shares():
     X, _, y, _ = quota_of_gaussians(np.array([[-1.0], [1.0]]), [0.5, 0.5], 200, 100)
     X, y = X[y >= 0], y[y >= 0]
     with pytest.warns(LabelWarning, match="no unlabelled rows"):
@@ -209,7 +209,7 @@ def test_priors_without_unlabelled_rows_correct_by_the_ratio_of_shares():
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_without_unlabelled_cost_it_is_the_supervised_svm(kernel):
+def test_without_unlabeled_cost_it_is_the_supervised_svm(kernel):
     X, y, _ = three_classes(spread=3.0)
     given = y != None  # noqa: E711
     model = TSVM(C=0.3, C_star=0.0, balance=False, kernel=kernel, gamma=0.1, probability=None).fit(X, y)

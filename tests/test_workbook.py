@@ -135,7 +135,7 @@ def test_numbers_have_the_formats_of_excel(made):
     assert book["Segment sizes"]["C2"].number_format == "0.0%"
 
 
-def test_tests_are_of_the_labelled_rows(made):
+def test_tests_are_of_the_labeled_rows(made):
     table, labels, weight, _, _, _, file = made
     tests = frame_of(file, "Tests").set_index("Column")
     known = labels.notna()
@@ -206,7 +206,7 @@ def test_columns_that_the_model_leaves_out_are_named():
     assert (last[0], last[1], last[8]) == ("number", "identifier", "left out")
 
 
-def test_all_rows_labelled_and_one_that_is_no_frame():
+def test_all_rows_labeled_and_one_that_is_no_frame():
     rng = np.random.default_rng(0)
     X = np.vstack([rng.normal(-1, 1, (40, 2)), rng.normal(1, 1, (40, 2))])
     y = np.repeat([3, 7], 40)

@@ -28,7 +28,7 @@ SYMBOLS = {
     r"\rVert": "‖",
     r"\,": " ",
 }
-PUBLIC = ("DeepSep", "TSVM", "LabelledFold", "SurveySegments", "for_table", "load", "method", "methods", "save")
+PUBLIC = ("DeepSep", "TSVM", "LabeledFold", "SurveySegments", "for_table", "load", "method", "methods", "save")
 ELSEWHERE = re.compile(r"""<(?:script|img|iframe|source|link)\b[^>]*?\s(?:src|href)=["']?(?:https?:)?//[^>]*>""", re.I)
 
 

@@ -1,7 +1,7 @@
 """What the pages may cite: a reader for every file in benchmarks/results, and for the pages of the paper's study.
 
 `SOURCES` holds the names for the expressions of `check_numbers.py`. A CSV file is known by its name:
-`tsvm_speed.value("ratio", unlabelled=20000)`. Accuracies and calibration errors of `methods` are in per cent, and means
+`tsvm_speed.value("ratio", unlabeled=20000)`. Accuracies and calibration errors of `methods` are in per cent, and means
 over draws, then over tables.
 """
 
@@ -342,7 +342,7 @@ class Draws(Results):
         return [sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)]
 
 
-class UnlabelledCurve(Results):
+class UnlabeledCurve(Results):
     """Accuracy on new rows against the number of unlabelled rows: benchmarks/unlabelled_rows.py."""
 
     STEPS: ClassVar = ((0, 1_000), (1_000, 10_000), (10_000, 100_000), (100_000, 1_000_000))
@@ -392,7 +392,7 @@ class UnlabelledCurve(Results):
         return f"{value.replace('+0.0', '0.0')} ({len(pairs)})"
 
 
-class UnlabelledGrowth(Results):
+class UnlabeledGrowth(Results):
     """Time and memory of a fit against the number of rows: benchmarks/unlabelled_rows.py."""
 
     def exponent(self, fit: str, figure: str, start: int, end: int) -> float:
@@ -527,7 +527,7 @@ class InContext(Results):
 
     def part(self, part: str, **where: Any) -> pd.DataFrame:
         newest = self.rows(part=part)["settings"].iloc[-1]
-        frame = self.rows(part=part, settings=newest, **where).astype({"labels": int, "unlabelled": int, "seed": int})
+        frame = self.rows(part=part, settings=newest, **where).astype({"labels": int, "unlabeled": int, "seed": int})
         numbers = [*self.FIGURES, *self.SHARES, "covered", "weight", "seconds", "cpu_seconds", "megabytes"]
         return frame.assign(**{name: pd.to_numeric(frame[name]) for name in numbers})
 
@@ -596,13 +596,13 @@ class InContext(Results):
         """Return how many of the intervals of 90 % hold the share of the class, in per cent."""
         return [100 * value for value in self._means(self.part("tables", view="both"), "covered")]
 
-    def by_unlabelled(self, part: str) -> pd.DataFrame:
+    def by_unlabeled(self, part: str) -> pd.DataFrame:
         """Return accuracies: tables and numbers of labels down, numbers of unlabelled rows across."""
         frame = self.part(part)
-        return 100 * frame.pivot_table(index=["table", "labels"], columns="unlabelled", values="accuracy")
+        return 100 * frame.pivot_table(index=["table", "labels"], columns="unlabeled", values="accuracy")
 
-    def unlabelled(self) -> str:
-        parts = [("18 tables", self.by_unlabelled("unlabelled")), ("two moons", self.by_unlabelled("moons"))]
+    def unlabeled(self) -> str:
+        parts = [("18 tables", self.by_unlabeled("unlabeled")), ("two moons", self.by_unlabeled("moons"))]
         rows = [
             [name, str(labels), *(f"{value:.1f}" for value in line)]
             for name, wide in parts
@@ -610,9 +610,9 @@ class InContext(Results):
         ]
         return markdown(["", "labels", *(f"{n:,}" for n in parts[0][1].columns)], rows)
 
-    def unlabelled_gains(self) -> dict[str, float]:
+    def unlabeled_gains(self) -> dict[str, float]:
         """Return what 1,000 unlabelled rows in the context give on each table, over all numbers of labels."""
-        wide = self.by_unlabelled("unlabelled")
+        wide = self.by_unlabeled("unlabeled")
         return dict((wide[1000] - wide[0]).groupby("table").mean())
 
     def book_gain(self, name: str, labels: int, quoted: Results) -> float:
@@ -1065,7 +1065,7 @@ def wilson(share: float, n: int) -> list[int]:
     return [round(100 * (centre - half)), round(100 * (centre + half))]
 
 
-class Labelling(Results):
+class Labeling(Results):
     """Labels to doubt and rows to label: benchmarks/labelling.py. Figures are means over tables and draws, in %."""
 
     def _wide(self, part: str, learner: str, rules: Sequence[str]) -> pd.DataFrame:
@@ -1230,9 +1230,9 @@ class Promises(Results):
         sizes, cells = (35, 125, 500, 2500), self.frame.astype({"labels": int})
         words = {"random": "random labels", "quota": "quotas, shares given"}
         rows = [
-            [words[how], f"{int(unlabelled):,}"]
+            [words[how], f"{int(unlabeled):,}"]
             + [f"{100 * float(part.loc[part['labels'] == size, 'holds'].iloc[0]):.0f}" for size in sizes]
-            for (how, unlabelled), part in cells.groupby(["how", "unlabelled"], sort=False)
+            for (how, unlabeled), part in cells.groupby(["how", "unlabeled"], sort=False)
         ]
         return markdown(["labels", "unlabelled rows", *(f"{size:,} labels" for size in sizes)], rows)
 
@@ -1408,12 +1408,12 @@ READERS = {
     "decisions": Decisions,
     "drift": Drift,
     "drift_answers": DriftAnswers,
-    "labelling": Labelling,
+    "labelling": Labeling,
     "learning_curve": LearningCurves,
     "promises": Promises,
     "promises_tables": PromisesOfTables,
-    "unlabelled_curve": UnlabelledCurve,
-    "unlabelled_growth": UnlabelledGrowth,
+    "unlabelled_curve": UnlabeledCurve,
+    "unlabelled_growth": UnlabeledGrowth,
 }
 
 FUNCTIONS = (evaluation, evaluation_table, markdown, mean, median, wilson)

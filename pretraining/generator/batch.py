@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from deepsep.networks import components
-from deepsep.networks.in_context_network import UNLABELLED
+from deepsep.networks.in_context_network import UNLABELED
 from pretraining.generator import worth
 from pretraining.generator.causal import causal_table
 from pretraining.generator.clusters import cluster_table
@@ -141,5 +141,5 @@ def _draw_part(dice: Dice, family: Family, size: int, context: int, asked: int, 
     sample = draw_sample(dice, classes, n_classes, context, asked)
     values = table.gather(1, sample.order[..., None].expand(-1, -1, columns))
     classes = classes.gather(1, sample.order)
-    labels = torch.where(sample.labelled, classes[:, :context], UNLABELLED)
+    labels = torch.where(sample.labeled, classes[:, :context], UNLABELED)
     return values, classes, labels, n_classes, sample.shares

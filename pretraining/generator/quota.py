@@ -18,7 +18,7 @@ class Sample(NamedTuple):
     """Rows in order: labelled, unlabelled context, asked."""
 
     order: Tensor  # (tables, context + asked)
-    labelled: Tensor  # (tables, context)
+    labeled: Tensor  # (tables, context)
     shares: Tensor  # (tables, MAX_CLASSES): of the classes among all rows without a label
 
 
@@ -41,13 +41,13 @@ def draw_sample(dice: Dice, classes: Tensor, n_classes: Tensor, context: int, as
     turn = torch.empty_like(place).scatter_(1, key.argsort(1), place)
 
     most = min(context, MOST_LABELS)
-    n_labelled = dice.log_uniform(min(5, most), most + 0.99).long().clamp(max=most)
+    n_labeled = dice.log_uniform(min(5, most), most + 0.99).long().clamp(max=most)
     # Some tables have no unlabelled rows in the context, so that the network does not come to need them.
-    n_labelled = torch.where(dice.chance(0.06), context, n_labelled)
-    n_labelled = torch.maximum(n_labelled, n_classes.clamp(max=context))
-    gets_label = turn < n_labelled[:, None]
+    n_labeled = torch.where(dice.chance(0.06), context, n_labeled)
+    n_labeled = torch.maximum(n_labeled, n_classes.clamp(max=context))
+    gets_label = turn < n_labeled[:, None]
     order = torch.where(gets_label, turn.float() / rows - 2, shuffled).argsort(1)[:, : context + asked]
 
     weights = torch.where(gets_label, 0.0, 1.0)
     left = torch.zeros(dice.tables, MAX_CLASSES, device=classes.device).scatter_add_(1, classes, weights)
-    return Sample(order, first(n_labelled, context), left / left.sum(1, keepdim=True))
+    return Sample(order, first(n_labeled, context), left / left.sum(1, keepdim=True))

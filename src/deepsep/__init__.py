@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from deepsep.classifiers.deep_separation.deepsep import DeepSep
     from deepsep.classifiers.in_context.in_context import InContext
     from deepsep.classifiers.tsvm.tsvm import TSVM
-    from deepsep.evaluation.folds import LabelledFold
+    from deepsep.evaluation.folds import LabeledFold
     from deepsep.evaluation.out_of_fold import out_of_fold
     from deepsep.evaluation.suspicious import suspicious_labels
     from deepsep.models import load, save
@@ -29,7 +29,7 @@ __all__ = [
     "Committee",
     "DeepSep",
     "InContext",
-    "LabelledFold",
+    "LabeledFold",
     "SurveySegments",
     "__version__",
     "datasets",
@@ -48,7 +48,7 @@ _HOME = {
     "Committee": "deepsep.classifiers.committee.committee",
     "InContext": "deepsep.classifiers.in_context.in_context",
     "TSVM": "deepsep.classifiers.tsvm.tsvm",
-    "LabelledFold": "deepsep.evaluation.folds",
+    "LabeledFold": "deepsep.evaluation.folds",
     "for_table": "deepsep.table",
     "load": "deepsep.models",
     "method": "deepsep.classifiers.catalogue",

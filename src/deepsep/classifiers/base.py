@@ -19,7 +19,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from deepsep.classifiers.catalogue import uses_unlabelled
+from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.core.arrays import checked_array, checked_codes
 from deepsep.core.checks import check_not_constant, private_generator, require, row_weights
 from deepsep.core.context import Context
@@ -128,7 +128,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         X = divide(rows.matrix, exponents).reshape(rows.X.shape)
         rows = replace(rows, X=X, context=context or Context())
         self._check_with_classes()
-        if uses_unlabelled(self) and not rows.unlabelled.size:
+        if uses_unlabeled(self) and not rows.unlabeled.size:
             warn(
                 f"no unlabelled rows: {type(self).__name__} learns from the labelled ones alone. Pass the unlabelled "
                 "rows in X as well, with None in y.",
@@ -219,19 +219,19 @@ class Classifier(ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n,), optional
             How much each row counts.
         """
-        labelled, labels = given_labels(y)
-        if not labelled.any():
+        labeled, labels = given_labels(y)
+        if not labeled.any():
             raise LabelError(
-                f"none of the {len(labelled)} rows of y has a label, so there is nothing to compare the predictions "
+                f"none of the {len(labeled)} rows of y has a label, so there is nothing to compare the predictions "
                 "with. Pass rows with labels."
             )
         predicted = self.predict(X)
-        if len(predicted) != len(labelled):
-            raise ParameterError(f"X has {len(predicted)} rows and y has {len(labelled)} entries; they must match.")
-        weight = row_weights(predicted, sample_weight)[labelled]
+        if len(predicted) != len(labeled):
+            raise ParameterError(f"X has {len(predicted)} rows and y has {len(labeled)} entries; they must match.")
+        weight = row_weights(predicted, sample_weight)[labeled]
         if not weight.any():
             raise ParameterError("every labelled row has sample_weight 0. Give some of them a positive weight.")
-        return float(accuracy_score(labels, predicted[labelled], sample_weight=weight))
+        return float(accuracy_score(labels, predicted[labeled], sample_weight=weight))
 
     # -- saving ----------------------------------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class Method:
     what: str
     assumes: str
     cost: str
-    uses_unlabelled: bool = True
+    uses_unlabeled: bool = True
     compared: bool = False
     in_study: bool = False
     tuning: Mapping[str, Range] = field(default_factory=dict)
@@ -223,7 +223,7 @@ _METHODS = (
         "a network with an SVM's loss; labelled rows alone",
         "nothing about the unlabelled rows",
         "seconds, whatever the number of rows",
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning=_NETWORK,
     ),
     Method(
@@ -352,7 +352,7 @@ _METHODS = (
         "at least some hundred labels: with 35 its default leaves hold too few rows to split",
         "below a second",
         in_study=True,
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning=_BOOSTING,
         classifier="lightgbm:LGBMClassifier",
         settings=_LIGHTGBM,
@@ -366,7 +366,7 @@ _METHODS = (
         "below a second",
         compared=True,
         in_study=True,
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning=_BOOSTING,
         classifier="lightgbm:LGBMClassifier",
         settings=_LIGHTGBM | _FEW_LABELS,
@@ -379,7 +379,7 @@ _METHODS = (
         "nothing about the unlabelled rows",
         "a second",
         compared=True,
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning=_FOREST,
         classifier="sklearn.ensemble:RandomForestClassifier",
         settings={"n_estimators": 500},
@@ -391,7 +391,7 @@ _METHODS = (
         "500 trees with random thresholds; labelled rows alone",
         "nothing about the unlabelled rows",
         "a second",
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning=_FOREST,
         classifier="sklearn.ensemble:ExtraTreesClassifier",
         settings={"n_estimators": 500},
@@ -404,7 +404,7 @@ _METHODS = (
         "straight boundaries",
         "well below a second",
         compared=True,
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning={"C": Range(1e-2, 100)},
         classifier="sklearn.linear_model:LogisticRegression",
         settings={"max_iter": 1000},
@@ -417,7 +417,7 @@ _METHODS = (
         "the vote of the nearest labelled rows",
         "few features, all of them telling",
         "well below a second",
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning={"n_neighbors": Range(1, 30, whole=True)},
         classifier="sklearn.neighbors:KNeighborsClassifier",
         settings={"algorithm": "brute"},
@@ -430,7 +430,7 @@ _METHODS = (
         "a support vector machine with an RBF kernel; labelled rows alone",
         "nothing about the unlabelled rows",
         "well below a second",
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning={"C": Range(1e-2, 100)},
         classifier="sklearn.svm:SVC",
         settings=_SVM,
@@ -443,7 +443,7 @@ _METHODS = (
         "gradient boosting with XGBoost's defaults; labelled rows alone",
         "nothing about the unlabelled rows",
         "below a second",
-        uses_unlabelled=False,
+        uses_unlabeled=False,
         tuning={"learning_rate": Range(1e-2, 0.3), "max_depth": Range(1, 10, whole=True)},
         classifier="xgboost:XGBClassifier",
         settings={**_ONE_THREAD, "verbosity": 0},
@@ -592,10 +592,10 @@ def title_of(estimator: Any) -> str:
     return type(getattr(estimator, "estimator", estimator)).__name__ if record is None else record.title
 
 
-def uses_unlabelled(estimator: Any) -> bool:
+def uses_unlabeled(estimator: Any) -> bool:
     """Whether an estimator learns from unlabelled rows; one of which nothing is known is taken to."""
     record = record_of(estimator)
-    return bool(getattr(estimator, "uses_unlabelled", True)) if record is None else record.uses_unlabelled
+    return bool(getattr(estimator, "uses_unlabeled", True)) if record is None else record.uses_unlabeled
 
 
 def find_method(name: str) -> Method:
@@ -671,7 +671,7 @@ def classifier_named(name: str) -> Any:
     """Return the unfitted classifier that a supervised method wraps, with the settings that it has there."""
     record = find_method(name)
     if not record.classifier:
-        known = ", ".join(key for key, other in CATALOGUE.items() if other.classifier and not other.uses_unlabelled)
+        known = ", ".join(key for key, other in CATALOGUE.items() if other.classifier and not other.uses_unlabeled)
         raise ParameterError(f"estimator={name!r} does not learn from labelled rows alone; pass one of {known}.")
     if not record.is_installed:
         raise missing_package(f"the method {name!r}", record.classifier.partition(":")[0])

@@ -105,7 +105,7 @@ class Supervised(Classifier):
         return {"accept_sparse": "csr" if get_tags(self.estimator).input_tags.sparse else False}
 
     @property
-    def uses_unlabelled(self) -> bool:
+    def uses_unlabeled(self) -> bool:
         """Whether the classifier gets the unlabelled rows too."""
         return isinstance(self.estimator, SelfTrainingClassifier)
 
@@ -121,7 +121,7 @@ class Supervised(Classifier):
     # -- learning --------------------------------------------------------------------------------------------
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        used = np.flatnonzero(rows.weight > 0) if self.uses_unlabelled else rows.labelled
+        used = np.flatnonzero(rows.weight > 0) if self.uses_unlabeled else rows.labeled
         self._scaling = self._fit_scaling(rows)
         X, codes, weight = self._scaled(rows.X[used]), rows.codes[used], rows.weight[used]
         estimator = seeded(clone(self.estimator), rng)

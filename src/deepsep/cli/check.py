@@ -65,7 +65,7 @@ def _drawn(data: Training) -> dict[str, Any]:
     if not n:
         return {"given": False, **counts, "sentence": ""}
     words = [None] * len(data.y) if data.labels_drawn is None else data.labels_drawn
-    known = [word for word, labelled in zip(words, data.labelled, strict=True) if labelled and word is not None]
+    known = [word for word, labeled in zip(words, data.labeled, strict=True) if labeled and word is not None]
     said = ", ".join(f"{known.count(word):,} {word}" for word in ORIGINS if word in known)
     sentence = f"How the labels were drawn: {said}" if known else "How the labels were drawn is not said"
     if not origins.given:

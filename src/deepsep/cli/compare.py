@@ -101,7 +101,7 @@ def compare(
         cores = jobs or cpu_count()
 
         def announce(n_fits: int, seconds: float) -> None:
-            what = f"{len(names)} method{'s' * (len(names) > 1)} on {int(data.labelled.sum()):,} labelled rows"
+            what = f"{len(names)} method{'s' * (len(names) > 1)} on {int(data.labeled.sum()):,} labelled rows"
             how = f"in {folds} folds{f', {repeats} times' if repeats > 1 else ''}"
             out.note(f"Comparing {what}, {how}: {n_fits} fits, {duration(seconds, cores)} ...")
 

@@ -84,7 +84,7 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
         command=replay,
     )
     save_model(fitted.model, fitted.files, folder / example.MODEL)
-    hidden = ~data.labelled
+    hidden = ~data.labeled
     truth = story.aisle.loc[data.ids].to_numpy()
     accuracy = {"committee": float((fitted.predictions.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
     out.note(f"4. The comparison. Other methods learn from the {example.LABELS} labels alone ...")

@@ -145,7 +145,7 @@ def fit(
             from deepsep.table.excel_cells import check_fits
 
             n_columns = len(data.labels.classes) + 4
-            n_predicted = int((~data.labelled).sum()) if data.large is None else data.large.chosen.n_unlabelled
+            n_predicted = int((~data.labeled).sum()) if data.large is None else data.large.chosen.n_unlabeled
             check_fits(n_predicted, n_columns, "the file of predictions", "Choose --predictions csv.")
         with TemporaryDirectory() as scratch:
             fitted = fit_and_measure(

@@ -74,7 +74,7 @@ def check_decision(estimator: Any, data: Training, deciding: DecisionOptions) ->
     decision.check(estimator)
     if decision.sets is not None:
         check_coverage(decision.sets)
-        counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
+        counts = np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes))
         check_labels(counts, decision.sets, per_class=decision.per_class, classes=labels.classes)
     decision = deciding.decision(labels.classes)
     decision.check(estimator)

@@ -79,7 +79,7 @@ def fit_and_measure(
 
     ``scratch`` is a folder for the predictions of a large table.
     """
-    labelled = data.labelled
+    labeled = data.labeled
     check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label, sets=asked.sets is not None))
     together = isinstance(estimator, Committee)
     if together:
@@ -114,8 +114,8 @@ def fit_and_measure(
         proba = model[-1].label_distributions_
         asked = _possible(out, model, asked)
         decisions = Decisions.of(model, asked)
-        predicted, tally = decisions.columns(proba[~labelled], data.label)
-        frame = pd.DataFrame({data.ids.name: data.ids.to_numpy()[~labelled], **predicted})
+        predicted, tally = decisions.columns(proba[~labeled], data.label)
+        frame = pd.DataFrame({data.ids.name: data.ids.to_numpy()[~labeled], **predicted})
         frames: Iterable[Any] = [frame]
         counts, n_predicted, scored = frame.iloc[:, 1].value_counts().to_dict(), len(frame), None
         files: dict[str, Any] = {}
@@ -176,13 +176,13 @@ def fit_and_measure(
 def _part_of(data: Training) -> dict[str, Any]:
     """Return the finding that a report is about a part of a large table."""
     assert data.large is not None
-    chosen, n, n_labelled = data.large.chosen, len(data.X), int(data.labelled.sum())
+    chosen, n, n_labeled = data.large.chosen, len(data.X), int(data.labeled.sum())
     return {
         "severity": "note",
         "code": "part",
         "columns": [],
-        "message": f"this is about {n:,} rows: the {n_labelled:,} with a label, and {n - n_labelled:,} of the "
-        f"{chosen.n_unlabelled:,} without one, drawn at random. All of them are predicted.",
+        "message": f"this is about {n:,} rows: the {n_labeled:,} with a label, and {n - n_labeled:,} of the "
+        f"{chosen.n_unlabeled:,} without one, drawn at random. All of them are predicted.",
         "next": "Nothing.",
     }
 
@@ -206,7 +206,7 @@ def _fit_committee(out: Console, committee: Committee, rows: TrainingRows, conte
 
 def _announcement(estimator: Any, method: str, data: Training) -> str:
     """Return what is going to be fitted, and about how long it takes."""
-    what = f"Fitting {method} to {len(data.X):,} rows, {int(data.labelled.sum()):,} of them labelled"
+    what = f"Fitting {method} to {len(data.X):,} rows, {int(data.labeled.sum()):,} of them labelled"
     if not isinstance(estimator, Committee):
         return f"{what} ({find_method(method).cost}) ..."
     plan = estimator.plan(len(data.X), data.labels)

@@ -33,11 +33,11 @@ def print_result(
 ) -> None:
     """Print what came of a fit; ``earlier`` is the model that was replaced, if there was one."""
     (predictions,) = (format.file for format in Format if format.file in fitted.files)
-    summary, n, n_labelled = fitted.summary, len(data.X), int(data.labelled.sum())
+    summary, n, n_labeled = fitted.summary, len(data.X), int(data.labeled.sum())
     n_predicted = fitted.n_predicted
     shares = {name: fitted.counts.get(name, 0) / max(n_predicted, 1) for name in fitted.model.classes_.tolist()}
     lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
-    lines.append(f"Fitted {method} to {n:,} rows, {n_labelled:,} of them labelled, in {fitted.seconds:.1f} s.")
+    lines.append(f"Fitted {method} to {n:,} rows, {n_labeled:,} of them labelled, in {fitted.seconds:.1f} s.")
     if summary is not None:
         lines.append(f"With its evaluation, the report and the files, it took {total_seconds:.1f} s.")
         lines += ["", *summary["verdict"]]
@@ -72,9 +72,9 @@ def print_result(
         {
             "method": method,
             "rows": n,
-            "labelled": n_labelled,
+            "labelled": n_labeled,
             "unlabelled": n_predicted,
-            "unlabelled_used": n - n_labelled,
+            "unlabelled_used": n - n_labeled,
             "scored_by": None if fitted.scored is None else fitted.scored["scored_by"],
             "classes": fitted.model.classes_,
             "predicted_shares": shares,

@@ -87,9 +87,9 @@ def label(
         finally:
             if background is not None:
                 background.stop()
-        labelled = sum(answer.label is not None for answer in answers.given.values())
-        lines = [f"{labelled} labels and {len(answers.given) - labelled} times “not sure” are in {output}."]
-        if labelled:
+        labeled = sum(answer.label is not None for answer in answers.given.values())
+        lines = [f"{labeled} labels and {len(answers.given) - labeled} times “not sure” are in {output}."]
+        if labeled:
             again = ["deepsep", "fit", *map(str, training.table), "--label", data.label]
             again += ["--id", training.id] if training.id else []
             again += ["--drop", training.drop] if training.drop else []

@@ -22,7 +22,7 @@ def predict_all(
     large = data.large
     assert large is not None
     place, file = folder / "all.parquet", folder / format.file
-    with large.unlabelled() as tables, out.share("Predicting") as progress:
+    with large.unlabeled() as tables, out.share("Predicting") as progress:
         done = score_others(model, tables, place, asked, id=large.id, number=ROW, progress=progress)
     if format is Format.parquet:
         return place, place, done

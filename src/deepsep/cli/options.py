@@ -149,7 +149,7 @@ Text = Annotated[
         show_default=False,
     ),
 ]
-Unlabelled = Annotated[
+Unlabeled = Annotated[
     str | None,
     typer.Option(
         "--unlabelled",
@@ -358,23 +358,23 @@ class FitOptions(TrainingOptions):
     table: MaybeTableFiles = None  # type: ignore[assignment]
     database: Database = None
     query: Sql = None
-    unlabelled: Unlabelled = None
+    unlabeled: Unlabeled = None
 
     @cached_property
     def source(self) -> Place | Query:
         """The rows."""
         return source_of(self.table, self.database, self.query)
 
-    def most_unlabelled(self, usual: int) -> int | None:
+    def most_unlabeled(self, usual: int) -> int | None:
         """Return how many unlabelled rows to learn from; None: all."""
-        if self.unlabelled is None:
+        if self.unlabeled is None:
             return usual
-        if self.unlabelled.strip().lower() == "all":
+        if self.unlabeled.strip().lower() == "all":
             return None
-        digits = self.unlabelled.strip().replace("_", "").replace(",", "")
+        digits = self.unlabeled.strip().replace("_", "").replace(",", "")
         if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
             raise ParameterError(
-                f"--unlabelled {self.unlabelled}: write a number of rows above 0, such as 100000, or all."
+                f"--unlabelled {self.unlabeled}: write a number of rows above 0, such as 100000, or all."
             )
         return int(digits)
 

@@ -44,7 +44,7 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
     from deepsep.evaluation.suspicious import COLUMNS, contradicted, suspicious_labels
     from deepsep.table.drawn import DRAWN
 
-    at = data.labelled
+    at = data.labeled
     drawn = None if data.labels_drawn is None else data.labels_drawn[at]
     labels = {data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at], DRAWN: drawn}
     files = {LABELS: as_file(pd.DataFrame(labels), Format.csv, {DRAWN: pa.string()})}

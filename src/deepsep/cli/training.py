@@ -65,14 +65,14 @@ class LargeTable:
     chosen: ChosenRows
 
     @contextmanager
-    def unlabelled(self) -> Iterator[list[SomeRows]]:
+    def unlabeled(self) -> Iterator[list[SomeRows]]:
         """Open the table, without the labelled rows; those of a query may have become more since."""
         chosen = self.chosen
         with open_tables(self.source, self.order) as tables:
             if chosen.keys is None or self.order is None or not isinstance(tables[0], QueryTable):
-                yield other_rows(tables, chosen.labelled)
+                yield other_rows(tables, chosen.labeled)
             else:
-                yield [rows_without_keys(tables[0], self.order, chosen.keys[chosen.labelled])]
+                yield [rows_without_keys(tables[0], self.order, chosen.keys[chosen.labeled])]
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ class Training:
         return as_labels(self.y)
 
     @property
-    def labelled(self) -> Any:
+    def labeled(self) -> Any:
         """Which rows have a label."""
-        return self.labels.labelled
+        return self.labels.labeled
 
 
 def number_rows(n: int, chosen: ChosenRows | None = None) -> pd.Series[Any]:
@@ -153,14 +153,14 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, sour
     _check_together(options)
     out.note(f"Reading {options.source} ...")
     source = source or options.open()
-    most = options.most_unlabelled(ENOUGH) if isinstance(options, FitOptions) else None
+    most = options.most_unlabeled(ENOUGH) if isinstance(options, FitOptions) else None
     types = dict.fromkeys(split_names(options.text), "text")
     label, id, on = options.label, options.id, _joined_on(options)
     order = on if options.labels else id
     if most is not None and not has_more_rows(source, most):
         most = None
     if isinstance(options, FitOptions) and isinstance(source, Query) and order in (None, ROW):
-        most = most if options.unlabelled is not None else None  # its rows may come in another order each time
+        most = most if options.unlabeled is not None else None  # its rows may come in another order each time
     if not options.labels:
         chosen = None if most is None else _choose(source, id, label, None, most, seed)
         frame = _read(source, chosen, label=label, id=id, types=types)
@@ -173,10 +173,10 @@ def read_training(out: Console, options: TrainingOptions, seed: int = 0, *, sour
         out.note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
     if chosen is not None:
         same = len(frame) == len(chosen.read)
-        labelled = chosen.read[given_labels(frame[label])[0]] if same else chosen.read[:0]
-        if not same or not (options.labels or np.array_equal(labelled, chosen.labelled)):
+        labeled = chosen.read[given_labels(frame[label])[0]] if same else chosen.read[:0]
+        if not same or not (options.labels or np.array_equal(labeled, chosen.labeled)):
             raise DataError(f"{source} has changed while it was read. Fit again when nothing writes to it.")
-        chosen = replace(chosen, labelled=labelled)  # other tables may have named rows without giving them a label
+        chosen = replace(chosen, labeled=labeled)  # other tables may have named rows without giving them a label
         out.note(_what_is_used(chosen, options))
     weights = [read_weights(frame, name) for name in (options.weight, options.label_weight) if name is not None]
     apart = {label, options.weight, options.label_weight, id, options.on, DRAWN}
@@ -207,8 +207,8 @@ def _drawn(options: TrainingOptions, names: list[str]) -> tuple[str | None, str 
 
 def _with_origins(frame: pd.DataFrame, label: str | None, where: str, column: str | None) -> pd.DataFrame:
     """Return a table with the origins of its labels, if it has any, in a column of the usual name."""
-    labelled = is_label(frame[label]).to_numpy() if label in frame.columns else np.ones(len(frame), bool)
-    words = read_drawn(frame, labelled, where, named=column)
+    labeled = is_label(frame[label]).to_numpy() if label in frame.columns else np.ones(len(frame), bool)
+    words = read_drawn(frame, labeled, where, named=column)
     if words is None:
         return frame
     return frame.drop(columns=[name for name in (column,) if name in frame.columns]).assign(**{DRAWN: words})
@@ -237,9 +237,9 @@ def _read(source: Opened, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame
 def _what_is_used(chosen: ChosenRows, options: TrainingOptions) -> str:
     """Return which unlabelled rows are learned from, in words."""
     why = " More did not help in our measurements; --unlabelled all reads all of them into memory."
-    given = isinstance(options, FitOptions) and options.unlabelled is not None
+    given = isinstance(options, FitOptions) and options.unlabeled is not None
     return (
-        f"The table has {chosen.n_unlabelled:,} unlabelled rows. It learns from {chosen.n_used:,} of them, drawn at "
+        f"The table has {chosen.n_unlabeled:,} unlabelled rows. It learns from {chosen.n_used:,} of them, drawn at "
         f"random, and predicts all.{'' if given else why}"
     )
 

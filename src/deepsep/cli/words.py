@@ -7,6 +7,7 @@ from deepsep.errors import Setting, Worded
 # Setting → option, where their names differ.
 OPTIONS = {
     "types": "--text",
+    "unlabeled": "--unlabelled",
     "batch_rows": "--batch-size",
     "coverage": "--sets",
     "Query.database": "--from",

@@ -127,14 +127,14 @@ def row_weights(X: Any, sample_weight: Any) -> Array:
 def check_weights(X: Any, sample_weight: Any, labels: Labels) -> Array:
     """Return the weights of the rows, or raise if a class has weight 0; warn if a class has one labelled row."""
     weight = row_weights(X, sample_weight)
-    per_class = np.bincount(labels.codes[labels.labelled], weights=weight[labels.labelled])
+    per_class = np.bincount(labels.codes[labels.labeled], weights=weight[labels.labeled])
     if (per_class == 0).any():
         absent = shown(labels.classes[per_class.argmin()])
         raise ParameterError(
             f"every labelled row of class {absent} has sample_weight 0, as if the rows were absent. Give them a "
             "positive weight, or remove their labels."
         )
-    single = np.bincount(labels.codes[labels.labelled & (weight > 0)]) == 1
+    single = np.bincount(labels.codes[labels.labeled & (weight > 0)]) == 1
     if single.any():
         names = ", ".join(map(shown, labels.classes[single]))
         warn(

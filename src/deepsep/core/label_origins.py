@@ -88,18 +88,18 @@ def read_origins(labels_drawn: Any, labels: Labels, *, known_shares: bool = Fals
     >>> read_origins(["random", "random", "chosen", "chosen", None], labels).counts
     (2, 0, 2)
     """
-    labelled = labels.labelled
+    labeled = labels.labeled
     if labels_drawn is None or isinstance(labels_drawn, str):
-        words = np.full(len(labelled), labels_drawn, dtype=object)
+        words = np.full(len(labeled), labels_drawn, dtype=object)
     else:
         words = np.asarray(labels_drawn, dtype=object)
-        if words.shape != labelled.shape:
+        if words.shape != labeled.shape:
             raise LabelError(
-                f"labels_drawn has the shape {words.shape}; pass one word, or one for each of {len(labelled)} rows."
+                f"labels_drawn has the shape {words.shape}; pass one word, or one for each of {len(labeled)} rows."
             )
     known = np.array([not (word is None or word != word or str(word).strip() in ("", "<NA>")) for word in words], bool)
-    codes = np.full(len(labelled), -1, np.int8)
-    for row in np.flatnonzero(labelled & known):
+    codes = np.full(len(labeled), -1, np.int8)
+    for row in np.flatnonzero(labeled & known):
         word = str(words[row]).strip().lower()
         if word not in ORIGINS:
             raise LabelError(
@@ -108,7 +108,7 @@ def read_origins(labels_drawn: Any, labels: Labels, *, known_shares: bool = Fals
                 drawn=Setting("labels_drawn", words[row]),
             )
         codes[row] = ORIGINS.index(word)
-    unsaid = labelled & ~known
+    unsaid = labeled & ~known
     if unsaid.any():
         counts = np.bincount(labels.codes[unsaid], minlength=len(labels.classes))
         codes[unsaid] = QUOTA if looks_like_quotas(counts) else RANDOM

@@ -36,7 +36,7 @@ class Labels:
     classes: Array
 
     @property
-    def labelled(self) -> Array:
+    def labeled(self) -> Array:
         """Which rows have a label."""
         return self.codes >= 0
 
@@ -166,7 +166,7 @@ def alike(classes: Array) -> list[list[str]]:
 
 def need_two_classes(labels: Labels) -> None:
     """Raise if the labels have only one class; warn if every labelled row has its own."""
-    n = int(labels.labelled.sum())
+    n = int(labels.labeled.sum())
     if len(labels.classes) < 2:
         one = shown(labels.classes[0])
         rows = f"all {n} labelled rows belong to one class, {one}" if n > 1 else f"there is one labelled row, of {one}"

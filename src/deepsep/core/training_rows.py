@@ -72,12 +72,12 @@ class TrainingRows:
         return _as_matrix(self.X)
 
     @cached_property
-    def labelled(self) -> Array:
+    def labeled(self) -> Array:
         """Indices of the labelled rows with positive weight."""
         return np.flatnonzero((self.codes >= 0) & (self.weight > 0))
 
     @cached_property
-    def unlabelled(self) -> Array:
+    def unlabeled(self) -> Array:
         """Indices of the unlabelled rows with positive weight."""
         return np.flatnonzero((self.codes < 0) & (self.weight > 0))
 

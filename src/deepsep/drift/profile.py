@@ -125,7 +125,7 @@ def profile_table(
     proba: Array | None,
     *,
     weight: Array | None = None,
-    unlabelled: Array | None = None,
+    unlabeled: Array | None = None,
     data: str | None = None,
 ) -> TrainingProfile:
     """Return the profile of a training table.
@@ -150,7 +150,7 @@ def profile_table(
         rows=int((weight > 0).sum()),
         effective=effective_rows(weight),
         columns={str(name): profile_column(column, weight) for name, column in some.items()},
-        answers=None if proba is None else _profile_answers(proba, weight, unlabelled),
+        answers=None if proba is None else _profile_answers(proba, weight, unlabeled),
         data=data,
     )
 
@@ -158,10 +158,10 @@ def profile_table(
 ENOUGH = 50  # unlabelled rows whose answers are typical of answers about new rows
 
 
-def _profile_answers(proba: Array, weight: Array, unlabelled: Array | None) -> AnswerProfile:
-    fresh = unlabelled is not None and (weight[unlabelled] > 0).sum() >= ENOUGH
+def _profile_answers(proba: Array, weight: Array, unlabeled: Array | None) -> AnswerProfile:
+    fresh = unlabeled is not None and (weight[unlabeled] > 0).sum() >= ENOUGH
     if fresh:
-        proba, weight = proba[unlabelled], weight[unlabelled]
+        proba, weight = proba[unlabeled], weight[unlabeled]
     counts = np.bincount(proba.argmax(axis=1), weights=weight, minlength=proba.shape[1])
     rows, shares, best = effective_rows(weight), _rounded(counts / counts.sum()), proba.max(axis=1).astype(float)
     if not fresh:

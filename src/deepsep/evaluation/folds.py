@@ -22,7 +22,7 @@ Array = NDArray[Any]
 MAX_UNLABELED = 20_000  # unlabelled rows in the fits behind a report or a comparison
 
 
-class LabelledFold:
+class LabeledFold:
     """Cross-validation folds for partly labelled rows.
 
     Every training fold holds all unlabelled rows and the labelled rows of the other folds; every test fold holds
@@ -42,12 +42,12 @@ class LabelledFold:
     --------
     >>> import numpy as np
     >>> from sklearn.model_selection import cross_val_score
-    >>> from deepsep import TSVM, LabelledFold
+    >>> from deepsep import TSVM, LabeledFold
     >>> rng = np.random.default_rng(0)
     >>> X = np.vstack([rng.normal(-2, 1, (200, 2)), rng.normal(2, 1, (200, 2))])
     >>> y = np.full(400, None)
     >>> y[:10], y[-10:] = "low", "high"
-    >>> cross_val_score(TSVM(), X, y, cv=LabelledFold(random_state=0)).mean()
+    >>> cross_val_score(TSVM(), X, y, cv=LabeledFold(random_state=0)).mean()
     np.float64(1.0)
     """
 
@@ -85,7 +85,7 @@ class LabelledFold:
         labels = as_labels(y)
         if X is not None and _num_samples(X) != len(labels.codes):
             raise LabelError(f"X has {_num_samples(X)} rows and y has {len(labels.codes)} entries; they must match.")
-        counts = np.bincount(labels.codes[labels.labelled])
+        counts = np.bincount(labels.codes[labels.labeled])
         if counts.min() < self.n_splits:
             rarest = labels.classes[counts.argmin()]
             raise LabelError(
@@ -220,13 +220,13 @@ def deal_folds(
     if single:
         names = ", ".join(single[:5]) + (" and others" if len(single) > 5 else "")
         notes.append(f"Classes with one label are never held out, so their accuracy is unknown: {names}.")
-    unlabelled = np.flatnonzero(present & (codes < 0))
-    if max_unlabeled is not None and len(unlabelled) > max_unlabeled:
+    unlabeled = np.flatnonzero(present & (codes < 0))
+    if max_unlabeled is not None and len(unlabeled) > max_unlabeled:
         notes.append(
-            f"The cross-validation uses {max_unlabeled:,} of the {len(unlabelled):,} unlabelled rows, drawn at random."
+            f"The cross-validation uses {max_unlabeled:,} of the {len(unlabeled):,} unlabelled rows, drawn at random."
         )
-        unlabelled = np.random.default_rng(seed).choice(unlabelled, max_unlabeled, replace=False)
-    rows = np.sort(np.concatenate([np.flatnonzero(codes >= 0), unlabelled]))
+        unlabeled = np.random.default_rng(seed).choice(unlabeled, max_unlabeled, replace=False)
+    rows = np.sort(np.concatenate([np.flatnonzero(codes >= 0), unlabeled]))
     n_splits = min(n_splits, int(counts.max()))
     deal = _deal_evenly if stratified else _deal_at_random
     tests = [test for repeat in range(n_repeats) for test in deal(codes, counts, n_splits, seed + repeat)]

@@ -181,11 +181,11 @@ def fit_subsets(estimator: Any, rows: TrainingRows, folds: Folds, *, n_jobs: int
         Fits at the same time.
     """
     labels, weight = rows.labels, rows.weight if rows.weighted else None
-    labelled = replace(folds, rows=np.intersect1d(folds.rows, np.flatnonzero(labels.labelled)))
-    fewest = len(labelled.rows) - max(map(len, folds.tests))
+    labeled = replace(folds, rows=np.intersect1d(folds.rows, np.flatnonzero(labels.labeled)))
+    fewest = len(labeled.rows) - max(map(len, folds.tests))
     shares = [share for share in SHARES if round(share * fewest) >= len(labels.classes)]
-    candidates = {str(share): Candidate(estimator, labelled_only=True, label_share=share) for share in shares}
-    given = rows.X, labels, labelled
+    candidates = {str(share): Candidate(estimator, labeled_only=True, label_share=share) for share in shares}
+    given = rows.X, labels, labeled
     fits = fit_folds(candidates, *given, weight=weight, ask=_predict, checked=True, n_jobs=n_jobs)
     right = [fits.p[name] == fits.classes[fits.codes] for name in candidates]
     return Subsets(

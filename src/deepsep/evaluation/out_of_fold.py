@@ -50,10 +50,10 @@ class Candidate:
     """
 
     estimator: Any
-    labelled_only: bool = False
+    labeled_only: bool = False
     label_share: float = 1.0
     class_shares: Array | None = None
-    most_unlabelled: int | None = None
+    most_unlabeled: int | None = None
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,7 @@ class FoldFits:
     def _fit(self, candidate: Candidate, fold: Fold) -> Any:
         """Return a copy of the candidate's estimator, fitted to its part of the fold's training rows."""
         codes, weight, seed = fold.codes, fold.weight, self.folds.seed
-        pool, most = np.flatnonzero(codes < 0), candidate.most_unlabelled
+        pool, most = np.flatnonzero(codes < 0), candidate.most_unlabeled
         if most is not None and len(pool) > most:
             pool = np.random.default_rng([seed, fold.number]).choice(pool, most, replace=False)
         at = np.sort(np.concatenate([np.flatnonzero(codes >= 0), pool]))
@@ -353,11 +353,11 @@ class FoldFits:
             order = spread_over_classes(codes, np.random.default_rng([seed, fold.number]))
             codes = codes.copy()
             codes[order[round(candidate.label_share * len(order)) :]] = -1
-        if candidate.labelled_only:
+        if candidate.labeled_only:
             at = np.flatnonzero(codes >= 0)
         X = fold.X if len(at) == len(codes) else take(fold.X, at)
         codes, weight = codes[at], None if weight is None else weight[at]
-        if candidate.labelled_only:
+        if candidate.labeled_only:
             weight = to_population(codes, weight, candidate.class_shares)
         labels = Labels(codes, self.labels.classes)
         return fit_copy(candidate.estimator, X, labels, weight, seed, checked=self.checked)
@@ -457,6 +457,6 @@ def fit_copy(estimator: Any, X: Any, labels: Labels, weight: Array | None, seed:
 
 def label_names(labels: Labels) -> Array:
     """Return labels as a user would pass them, None for unlabelled rows."""
-    if labels.labelled.all():
+    if labels.labeled.all():
         return np.asarray(labels.classes[labels.codes])
     return np.array([*labels.classes.tolist(), None], dtype=object)[labels.codes]  # the code -1 is the last

@@ -108,7 +108,7 @@ class RawProbabilities:
 
     p: Array
     population: Population | None = None
-    unlabelled: Array | None = None
+    unlabeled: Array | None = None
     shift: Array | None = None
 
     def adjusted(self, temperature: float = 1.0) -> Array:
@@ -117,9 +117,9 @@ class RawProbabilities:
         if self.population is None:
             return p
         shift = self.shift
-        if self.unlabelled is not None:
-            unlabelled = np.maximum(temper(self.unlabelled, temperature), 1e-30)
-            shift = log_shift_to_shares(np.log(unlabelled), self.population.shares, self.population.weight)
+        if self.unlabeled is not None:
+            unlabeled = np.maximum(temper(self.unlabeled, temperature), 1e-30)
+            shift = log_shift_to_shares(np.log(unlabeled), self.population.shares, self.population.weight)
         assert shift is not None  # a model with shares has one
         return shifted(p, shift)
 
@@ -129,16 +129,16 @@ def by_round(
 ) -> tuple[list[RawProbabilities], list[RawProbabilities]]:
     """Return the probabilities of each round's network and of the moving average; round 0 is the initial network."""
     shift = getattr(fitted, "prior_shift_", None)
-    networks, unlabelled = all_rounds(fitted, X), None
+    networks, unlabeled = all_rounds(fitted, X), None
     if population is not None and len(population.weight):
-        unlabelled = all_rounds(fitted, population.rows)
+        unlabeled = all_rounds(fitted, population.rows)
 
     def raw(rounds: Array, others: Array | None) -> list[RawProbabilities]:
         each = [None] * len(rounds) if others is None else list(others)
         return [RawProbabilities(p, population, q, shift) for p, q in zip(rounds, each, strict=True)]
 
-    averaged = None if unlabelled is None else moving_averages(unlabelled, fitted.decay)
-    return raw(networks, unlabelled), raw(moving_averages(networks, fitted.decay), averaged)
+    averaged = None if unlabeled is None else moving_averages(unlabeled, fitted.decay)
+    return raw(networks, unlabeled), raw(moving_averages(networks, fitted.decay), averaged)
 
 
 def all_rounds(fitted: Any, X: Any) -> Array:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from deepsep.networks.components import LEAST_SPECTRUM, MOST_COMPONENTS, Components, find_components
-from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELLED, InContextNetwork, Memory
+from deepsep.networks.in_context_network import MAX_CLASSES, UNLABELED, InContextNetwork, Memory
 
 Array = NDArray[Any]
 _T = TypeVar("_T")
@@ -155,7 +155,7 @@ class ContextView:
 
     def _read(self, values: Tensor, codes: Array, member: Member, reading: int) -> Memory:
         coding = member.codings[reading]
-        labels = np.where(codes >= 0, coding[codes], UNLABELLED)
+        labels = np.where(codes >= 0, coding[codes], UNLABELED)
         spectrum = None if self._components is None else self._components.spectrum[:, member.columns]
         return self._network.encode(
             values[None][..., member.columns],

@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from deepsep.errors import ModelFileError, VersionError
 
 MAX_CLASSES = 32
-UNLABELLED = MAX_CLASSES
+UNLABELED = MAX_CLASSES
 FORMAT_VERSION = 1
 
 # Attention kernels on GPUs number their batch entries in 16 bits.
@@ -251,21 +251,21 @@ class SharesHead(nn.Module):
         self, rows: Tensor, logits: Tensor, labels: Tensor, valid: Tensor, names: Tensor, length: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return log shares (B, K) and concentration (B,); ``rows`` and ``logits`` are those of the context."""
-        unlabelled = (labels == UNLABELLED).float()
-        n_unlabelled = unlabelled.sum(1, keepdim=True)
+        unlabeled = (labels == UNLABELED).float()
+        n_unlabeled = unlabeled.sum(1, keepdim=True)
         # Not a matrix product: under autocast that would round the shares to half precision.
-        mean = (logits.softmax(-1) * unlabelled[..., None]).sum(1) / n_unlabelled.clamp(min=1)
+        mean = (logits.softmax(-1) * unlabeled[..., None]).sum(1) / n_unlabeled.clamp(min=1)
         counts = F.one_hot(labels, MAX_CLASSES + 1)[..., :MAX_CLASSES].sum(1).float()
         among_labels = counts / counts.sum(1, keepdim=True).clamp(min=1)
         # Without unlabelled rows, the labels are all there is to go by.
-        mean = torch.where(n_unlabelled > 0, mean, among_labels)
+        mean = torch.where(n_unlabeled > 0, mean, among_labels)
         start = (mean + 1e-4).log()
         facts = torch.stack(
             [
                 start,
                 (among_labels + 1e-3).log(),
                 (counts + 1).log() / 4,
-                ((n_unlabelled + 1).log() / 8).expand_as(counts),
+                ((n_unlabeled + 1).log() / 8).expand_as(counts),
             ],
             -1,
         )
@@ -328,7 +328,7 @@ class InContextNetwork(nn.Module):
         """
         n, n_context = values.shape[1], labels.shape[1]
         length = _log_length(n_context, values.device)
-        labels = F.pad(labels, (0, n - n_context), value=UNLABELLED)
+        labels = F.pad(labels, (0, n - n_context), value=UNLABELED)
         cells = self._cells(values, column_statistics(values[:, :n_context]), labels)
         for block in self.column_blocks:
             cells = block(cells, length, n_context)
@@ -358,7 +358,7 @@ class InContextNetwork(nn.Module):
 
     def answer(self, memory: Memory, asked: Tensor) -> Tensor:
         """Return the logits of ``asked`` (B, n, d), each row for itself."""
-        labels = torch.full(asked.shape[:2], UNLABELLED, device=asked.device)
+        labels = torch.full(asked.shape[:2], UNLABELED, device=asked.device)
         cells = self._cells(asked, memory.statistics, labels)
         for column_block, summary in zip(self._column_blocks(), memory.columns, strict=True):
             cells = column_block.answer(cells, summary)

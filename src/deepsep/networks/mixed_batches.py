@@ -20,15 +20,15 @@ REPORT_EVERY = 50  # steps
 class Batch(NamedTuple):
     """What one step sees: indices of rows, on the device, and how far the training is."""
 
-    labelled: Tensor  # (b,)
-    unlabelled: Tensor  # (m,); empty where there are no unlabelled rows
+    labeled: Tensor  # (b,)
+    unlabeled: Tensor  # (m,); empty where there are no unlabelled rows
     step: Tensor  # 0, 1, ... as a number on the device: schedules made of it survive in a CUDA graph
     progress: Tensor  # step / steps, from 0 to below 1
 
     @property
     def both(self) -> Tensor:
         """The labelled rows, then the unlabelled ones."""
-        return torch.cat([self.labelled, self.unlabelled])
+        return torch.cat([self.labeled, self.unlabeled])
 
 
 def train_steps(
@@ -36,12 +36,12 @@ def train_steps(
     loss_of: Callable[[Batch], Tensor],
     *,
     decays: list[tuple[Tensor, float]],
-    labelled: Array,
-    unlabelled: Array,
+    labeled: Array,
+    unlabeled: Array,
     steps: int,
     lr: float,
     batch_size: int,
-    unlabelled_batch: int,
+    unlabeled_batch: int,
     rng: np.random.Generator,
     device: torch.device,
     weight: Array | None = None,
@@ -83,12 +83,10 @@ def train_steps(
         The mean loss of every 50 steps.
     """
     order_rng, noise_seed = streams(rng)
-    sizes = [min(batch_size, len(labelled)), min(unlabelled_batch, len(unlabelled))]
+    sizes = [min(batch_size, len(labeled)), min(unlabeled_batch, len(unlabeled))]
     if sum(sizes) == 1:
         sizes[0] = 2  # batch norm needs two rows
-    sources = [
-        _Endless(index, None if weight is None else weight[index], order_rng) for index in (labelled, unlabelled)
-    ]
+    sources = [_Endless(index, None if weight is None else weight[index], order_rng) for index in (labeled, unlabeled)]
     optimiser = adam(decays, lr=lr)
     count = torch.zeros((), dtype=torch.float32, device=device)
 

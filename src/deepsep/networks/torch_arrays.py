@@ -178,11 +178,11 @@ def rows_by_size(rows: Callable[..., Any], *, device: torch.device | str | None 
         The device for many rows; by default that of the rows.
     """
 
-    def make(labelled: Any, signs: Array, cost: Any, unlabelled: Any, cost_unlabelled: Any, **rest: Any) -> Any:
-        if labelled.shape[0] + unlabelled.shape[0] > FEW:
-            library = TorchArrays(device_of(labelled, unlabelled) if device is None else device)
-            return rows(labelled, signs, cost, unlabelled, cost_unlabelled, library=library, **rest)
-        return rows(_host(labelled), signs, _host(cost), _host(unlabelled), _host(cost_unlabelled), **rest)
+    def make(labeled: Any, signs: Array, cost: Any, unlabeled: Any, cost_unlabeled: Any, **rest: Any) -> Any:
+        if labeled.shape[0] + unlabeled.shape[0] > FEW:
+            library = TorchArrays(device_of(labeled, unlabeled) if device is None else device)
+            return rows(labeled, signs, cost, unlabeled, cost_unlabeled, library=library, **rest)
+        return rows(_host(labeled), signs, _host(cost), _host(unlabeled), _host(cost_unlabeled), **rest)
 
     return make
 

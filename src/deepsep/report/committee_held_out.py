@@ -36,7 +36,7 @@ def is_fitted_to(estimator: Any, labels: Labels) -> bool:
         return False
     if len(estimator.transduction_) != len(labels.codes) or not np.array_equal(estimator.classes_, labels.classes):
         return False
-    at = labels.labelled
+    at = labels.labeled
     return np.array_equal(estimator.transduction_[at], labels.classes[labels.codes[at]])
 
 
@@ -57,7 +57,7 @@ def predictions(committee: Committee, labels: Labels, held_out: OutOfFold, weigh
 def guess(labels: Labels, folds: Folds, weight: Array | None, fair: Array, shares: Array | None) -> Array:
     """Return the shares of the classes in the population, or among the other fair labels, for each row held out."""
     w = np.ones(len(labels.codes)) if weight is None else weight
-    at, guesses = np.flatnonzero(labels.labelled & fair), []
+    at, guesses = np.flatnonzero(labels.labeled & fair), []
     for test in folds.tests[: folds.n_splits]:
         train = np.setdiff1d(at, test)
         counts = np.bincount(labels.codes[train], w[train], len(labels.classes)) if shares is None else shares
@@ -69,7 +69,7 @@ def members(committee: Committee) -> dict[str, Any]:
     """Return the weight of each member, what the unlabelled rows are worth to it, and what the answer rests on."""
     names = member_titles(committee)
     lines = [
-        {"key": name, "name": names[name], "weight": weight, "unlabelled_rows": gain_from_unlabelled(committee, name)}
+        {"key": name, "name": names[name], "weight": weight, "unlabelled_rows": gain_from_unlabeled(committee, name)}
         for name, weight in committee.weights_.items()
     ]
     return {
@@ -80,7 +80,7 @@ def members(committee: Committee) -> dict[str, Any]:
     }
 
 
-def gain_from_unlabelled(committee: Committee, name: str = COMMITTEE) -> dict[str, Any] | None:
+def gain_from_unlabeled(committee: Committee, name: str = COMMITTEE) -> dict[str, Any] | None:
     """Return how much more accurate a member, or the committee, is than its twin; None if it has none.
 
     Held-out rows are weighted to the shares of the classes in the population, since a model that reads those shares off
@@ -136,7 +136,7 @@ def shuffle_columns(
     as the model encodes them.
     """
     encoder, _ = split_model(model)
-    rows = np.flatnonzero(labels.labelled)
+    rows = np.flatnonzero(labels.labeled)
     known, weight = Labels(labels.codes[rows], labels.classes), None if sample_weight is None else sample_weight[rows]
     try:
         dealt = deal_folds(known, n_splits=FOLDS, seed=seed, weight=weight)

@@ -124,7 +124,7 @@ def explain(
         else:
             permuted = evaluation.permuted
     if permuted is None:
-        rows = np.flatnonzero(known.labelled)
+        rows = np.flatnonzero(known.labeled)
         held_out = by_forest = False
         permuted = permute(
             lambda some: model.predict_proba(some)[:, order],

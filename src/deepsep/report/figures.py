@@ -203,8 +203,8 @@ def map_of_rows(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
         k = row["label"] if known else row["predicted"]
         parts.append(marker(k, x, y, 6.5 if known else 4.0, class_="row known" if known else "row", **data))
     parts.append(tag("circle", id="map-focus", r=10, cx=-50, cy=-50))
-    labelled = sum(row["label"] is not None for row in drawn["rows"])
-    alt = f"Map of {len(drawn['rows'])} rows in {len(classes)} classes, {labelled} of them labelled."
+    labeled = sum(row["label"] is not None for row in drawn["rows"])
+    alt = f"Map of {len(drawn['rows'])} rows in {len(classes)} classes, {labeled} of them labelled."
     return picture(width, height, alt, parts, "map")
 
 

@@ -54,7 +54,7 @@ def check_population(
 ) -> list[dict[str, Any]]:
     """Return the findings for converted columns, with labelled rows weighted to known shares of the classes."""
     if shares is not None:
-        at = labels.labelled
+        at = labels.labeled
         weight = np.ones(len(at)) if weight is None else np.array(weight, float)
         weight[at] = to_population(labels.codes[at], weight[at], shares)
     return check_columns(columns, labels, left_out=left_out, weight=weight)

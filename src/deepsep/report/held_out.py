@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from deepsep.classifiers.catalogue import method, uses_unlabelled
+from deepsep.classifiers.catalogue import method, uses_unlabeled
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels
 from deepsep.errors import LabelError
@@ -225,18 +225,18 @@ def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | No
     # Baselines get the known shares, too: as weights of the labelled rows, since they have no setting for shares.
     baselines = {name: method(name, n_estimators=TREES, random_state=dealt.seed) for name in names}
     candidates = {MODEL: Candidate(model)} | {
-        name: Candidate(baseline, labelled_only=True, class_shares=shares) for name, baseline in baselines.items()
+        name: Candidate(baseline, labeled_only=True, class_shares=shares) for name, baseline in baselines.items()
     }
-    if not hasattr(estimator, "round_proba") and uses_unlabelled(estimator):
-        candidates[START] = Candidate(model, labelled_only=True)
-    n_labelled = (labels.codes[dealt.rows] >= 0).sum()
-    fewest = int(n_labelled - max(len(test) for test in dealt.tests))
+    if not hasattr(estimator, "round_proba") and uses_unlabeled(estimator):
+        candidates[START] = Candidate(model, labeled_only=True)
+    n_labeled = (labels.codes[dealt.rows] >= 0).sum()
+    fewest = int(n_labeled - max(len(test) for test in dealt.tests))
     for part in CURVE:
         if round(part * fewest) < 2 * len(labels.classes):  # with fewer than two labels per class, a point means little
             continue
         candidates[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
         if CURVE_BASELINE in baselines:
-            fewer = Candidate(baselines[CURVE_BASELINE], labelled_only=True, label_share=part, class_shares=shares)
+            fewer = Candidate(baselines[CURVE_BASELINE], labeled_only=True, label_share=part, class_shares=shares)
             candidates[_with_fewer_labels(CURVE_BASELINE, part)] = fewer
     return candidates
 

@@ -18,7 +18,7 @@ from deepsep.evaluation.out_of_fold import Fold
 Array = NDArray[Any]
 
 MOST_ROWS = 1_200
-MOST_LABELLED = 400
+MOST_LABELED = 400
 NEIGHBOURS = 30  # perplexity of t-SNE
 
 
@@ -61,14 +61,14 @@ def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) 
     return Embedded(np.concatenate([training[unknown], held_out[known]]), X, of)
 
 
-def embed_members(committee: Any, unlabelled: Array, seed: int) -> Embedded:
+def embed_members(committee: Any, unlabeled: Array, seed: int) -> Embedded:
     """Return at most 1,200 rows by what each member of a committee says: unlabelled ones, and held-out ones.
 
     Squared distances are the means of the members' squared Hellinger distances, by their weights. Those held out are
     the rows of the first repeat, predicted without their labels.
     """
     held_out = committee.out_of_fold_
-    unknown, known = _draw(unlabelled, len(held_out.rows) // held_out.folds.n_repeats, seed)
+    unknown, known = _draw(unlabeled, len(held_out.rows) // held_out.folds.n_repeats, seed)
     parts = []
     for name, member in committee.members_.items():
         p = np.concatenate([member.label_distributions_[unknown], held_out.p[name][known]])
@@ -77,11 +77,11 @@ def embed_members(committee: Any, unlabelled: Array, seed: int) -> Embedded:
     return Embedded(rows, np.hstack(parts), "the probabilities by each member", standardize=False)
 
 
-def _draw(unlabelled: Array, n_held_out: int, seed: int) -> tuple[Array, Array]:
+def _draw(unlabeled: Array, n_held_out: int, seed: int) -> tuple[Array, Array]:
     """Return some of the unlabelled rows, and places of some of those held out."""
     rng = np.random.default_rng(seed)
-    known = np.sort(rng.permutation(n_held_out)[:MOST_LABELLED])
-    return rng.permutation(unlabelled)[: MOST_ROWS - len(known)], known
+    known = np.sort(rng.permutation(n_held_out)[:MOST_LABELED])
+    return rng.permutation(unlabeled)[: MOST_ROWS - len(known)], known
 
 
 def _dense(rows: Any) -> Array:

@@ -44,7 +44,7 @@ def judge(accuracy: dict[str, Any] | None) -> str:
 
 
 def by_share(
-    held_out: Evidence, unlabelled: Array, *, calibrated: bool, whole: ExpectedAccuracy | None = None
+    held_out: Evidence, unlabeled: Array, *, calibrated: bool, whole: ExpectedAccuracy | None = None
 ) -> list[dict[str, Any]]:
     """Return how many of the surest rows are right, if ever fewer of them get a label: the risk-coverage curve.
 
@@ -62,7 +62,7 @@ def by_share(
     """
     p, codes, weight, repeats, unseen = held_out
     confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
-    rows = unlabelled.max(axis=1) if len(unlabelled) else confidence
+    rows = unlabeled.max(axis=1) if len(unlabeled) else confidence
     points = []
     for share in SHARES:
         least = np.quantile(rows, 1 - share, method="higher")
@@ -89,7 +89,7 @@ def by_share(
                 "confidence": float(least),
                 "accuracy": accuracy,
                 "interval": interval,
-                "unlabelled": int(taken.sum()) if len(unlabelled) else None,
+                "unlabelled": int(taken.sum()) if len(unlabeled) else None,
             }
         )
     return points
@@ -109,7 +109,7 @@ def surest(points: list[dict[str, Any]]) -> dict[str, Any] | None:
     return next((point for point in points if 1 - point["accuracy"] <= most), None)
 
 
-def surest_sentence(part: dict[str, Any], n_unlabelled: int) -> str:
+def surest_sentence(part: dict[str, Any], n_unlabeled: int) -> str:
     """Return where to cut, and what to expect of the rows above."""
     sentence = (
         f"Label only the surest {percent(part['share'])} of the rows, those with a confidence of "
@@ -118,7 +118,7 @@ def surest_sentence(part: dict[str, Any], n_unlabelled: int) -> str:
     )
     if part["unlabelled"] is None:
         return f"{sentence}."
-    return f"{sentence}; they are {part['unlabelled']:,} of the {n_unlabelled:,} unlabelled rows."
+    return f"{sentence}; they are {part['unlabelled']:,} of the {n_unlabeled:,} unlabelled rows."
 
 
 def condition(origins: LabelOrigins, population: str, shares: dict[str, float] | None) -> str | None:

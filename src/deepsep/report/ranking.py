@@ -40,7 +40,7 @@ def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> 
     if list(comparison["classes"]) != classes:
         theirs, ours = (", ".join(names[:5]) + " ..." * (len(names) > 5) for names in (comparison["classes"], classes))
         raise DataError(f"the comparison has other classes: {theirs} there, {ours} here. {AGAIN}")
-    counts = np.bincount(known.codes[known.labelled], minlength=len(classes)).tolist()
+    counts = np.bincount(known.codes[known.labeled], minlength=len(classes)).tolist()
     for what, theirs, ours in (
         ("labelled rows", comparison["labelled"], sum(counts)),
         ("unlabelled rows", comparison["unlabelled_rows"], len(known.codes) - sum(counts)),

@@ -91,7 +91,7 @@ def _baseline_is_better(own: dict[str, Any], better: dict[str, Any]) -> str:
     return f"{who} gets a few more rows right: {both}. With these labels that may be chance ({gap})."
 
 
-def unlabelled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]:
+def unlabeled_rows(paired: dict[str, Any] | None, uses: bool) -> dict[str, Any]:
     """Return whether the unlabelled rows helped, with a sentence about it."""
     if paired is None:
         sentence = (
@@ -133,9 +133,9 @@ def calibration(own: dict[str, Any], confidence: float) -> dict[str, str]:
     return {"verdict": word, "sentence": sentence}
 
 
-def shares_differ(labelled: list[float], predicted: list[float]) -> str | None:
+def shares_differ(labeled: list[float], predicted: list[float]) -> str | None:
     """Return a caution if the classes have other shares among labels than among predictions, else None."""
-    apart = sum(abs(a - b) for a, b in zip(labelled, predicted, strict=True)) / 2
+    apart = sum(abs(a - b) for a, b in zip(labeled, predicted, strict=True)) / 2
     if apart < APART:
         return None
     return (

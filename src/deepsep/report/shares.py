@@ -47,13 +47,13 @@ def shares(
     """
     alike = np.ones(len(known.codes))
     counts, predicted = _sums(known, rows, p, alike)
-    labels, unlabelled = int(counts.sum()), bool(predicted.any())
+    labels, unlabeled = int(counts.sum()), bool(predicted.any())
     by_weight = _sums(known, rows, p, alike if weight is None else weight)
     differ = None
     if given is None and all(sums.any() for sums in by_weight):
         differ = shares_differ(*((sums / sums.sum()).tolist() for sums in by_weight))
     w = alike if weight is None else weight
-    among = _labelled_shares(known, w)
+    among = _labeled_shares(known, w)
     estimated = estimate(known, rows, p, w, held_out)
     return {
         "lines": [
@@ -62,7 +62,7 @@ def shares(
                 "labels": int(counts[k]),
                 "labelled": float(counts[k] / labels),
                 "labelled_interval": wilson(int(counts[k]), labels),
-                "predicted": float(predicted[k] / predicted.sum()) if unlabelled else None,
+                "predicted": float(predicted[k] / predicted.sum()) if unlabeled else None,
                 "predicted_rows": int(predicted[k]),
                 "predicted_weighted": float(by_weight[1][k] / by_weight[1].sum()) if by_weight[1].any() else None,
                 "labelled_weighted": among[k],
@@ -76,9 +76,9 @@ def shares(
     }
 
 
-def _labelled_shares(known: Labels, weight: Array) -> list[dict[str, Any]]:
+def _labeled_shares(known: Labels, weight: Array) -> list[dict[str, Any]]:
     """Return the weighted share of each class among the labels, with an interval."""
-    at = known.labelled & (weight > 0)
+    at = known.labeled & (weight > 0)
     pairs = [share_right(known.codes[at] == k, weight[at]) for k in range(len(known.classes))]
     return [{"value": share, "interval": interval} for share, interval in pairs]
 
@@ -134,6 +134,6 @@ def _sums(known: Labels, rows: Array, p: Array, weight: Array) -> tuple[Array, A
     """Return the weight of each class among labelled rows and among predictions for unlabelled ones."""
     c, at = len(known.classes), known.codes[rows] < 0
     return (
-        np.bincount(known.codes[known.labelled], weight[known.labelled], c),
+        np.bincount(known.codes[known.labeled], weight[known.labeled], c),
         np.bincount(p[at].argmax(axis=1), weight[rows[at]], c),
     )

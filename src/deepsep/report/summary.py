@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabelled
+from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabeled
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
@@ -27,7 +27,7 @@ from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.evaluation.suspicious import COLUMNS, contradicted, rank_labels, suspicious_labels
 from deepsep.report import outcome, sentences
-from deepsep.report.committee_held_out import gain_from_unlabelled, is_fitted_to, member_titles, members
+from deepsep.report.committee_held_out import gain_from_unlabeled, is_fitted_to, member_titles, members
 from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import (
@@ -170,7 +170,7 @@ def summarize(
     classes = [str(name) for name in known.classes]
     summary: dict[str, Any] = {
         "format": FORMAT,
-        "title": title or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labelled.sum()):,} labels",
+        "title": title or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labeled.sum()):,} labels",
         "asked": _asked(model, table, known, label, seed, evaluation),
         "classes": classes,
         "notes": [evaluated] if isinstance(evaluated, str) else list(evaluated.notes),
@@ -230,15 +230,15 @@ def _asked(
 ) -> dict[str, Any]:
     _, estimator = split_model(model)
     record = record_of(estimator)
-    labelled = int(known.labelled.sum())
+    labeled = int(known.labeled.sum())
     return {
         "method": type(estimator).__name__ if record is None else record.name,
         "method_title": title_of(estimator),
         "settings": settings_of(estimator),
         "label": label,
         "rows": len(known.codes),
-        "labelled": labelled,
-        "unlabelled": len(known.codes) - labelled,
+        "labelled": labeled,
+        "unlabelled": len(known.codes) - labeled,
         "columns": len(column_names(table)),
         "classes": len(known.classes),
         "seed": seed,
@@ -265,7 +265,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
     _, estimator = split_model(model)
     if evaluation is None:
         nothing = dict.fromkeys(("accuracy", "curve", "confusion", "reliability"))
-        unknown = sentences.unlabelled_rows(None, uses_unlabelled(estimator))
+        unknown = sentences.unlabeled_rows(None, uses_unlabeled(estimator))
         return {**nothing, "rounds": _rounds(None, estimator), "unlabelled_rows": unknown}
     codes, weight, c = evaluation.codes, evaluation.weight, len(known.classes)
     right = {name: p.argmax(axis=1) == codes for name, p in evaluation.p.items()}
@@ -288,7 +288,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
             "by_shares": evaluation.population == "given",
             "methods": lines,
         },
-        "unlabelled_rows": sentences.unlabelled_rows(_against_start(estimator, start), uses_unlabelled(estimator)),
+        "unlabelled_rows": sentences.unlabeled_rows(_against_start(estimator, start), uses_unlabeled(estimator)),
         "rounds": _rounds(evaluation, estimator),
         "curve": _curve(evaluation, names),
         "confusion": table.tolist(),
@@ -303,7 +303,7 @@ def _against_start(estimator: Any, start: dict[str, Any] | None) -> dict[str, An
     """Return how far the model is ahead of the same without its unlabelled rows, by the name that sentences use."""
     if start is None:
         return None
-    if isinstance(estimator, Committee) and (gain := gain_from_unlabelled(estimator)) is not None:
+    if isinstance(estimator, Committee) and (gain := gain_from_unlabeled(estimator)) is not None:
         return {**gain, "name": f"{start['name']}, with the classes in the shares of the population"}
     return {**start["against_model"], "name": start["name"]}
 
@@ -367,7 +367,7 @@ def _outcome(
     evaluation: Evaluation | None,
     summary: dict[str, Any],
     known: Labels,
-    unlabelled: Array,
+    unlabeled: Array,
     model: Any,
     origins: LabelOrigins,
 ) -> dict[str, Any]:
@@ -376,8 +376,8 @@ def _outcome(
     verdict = outcome.judge(accuracy)
     if evaluation is None:
         return {"verdict": verdict, "by_share": [], "surest": None, "what_helps": []}
-    points = [] if verdict == outcome.NOT_SHOWN else _by_share(evaluation, summary, unlabelled, model)
-    counts = np.bincount(known.codes[known.labelled], minlength=len(known.classes))
+    points = [] if verdict == outcome.NOT_SHOWN else _by_share(evaluation, summary, unlabeled, model)
+    counts = np.bincount(known.codes[known.labeled], minlength=len(known.classes))
     priors = split_model(model)[1].get_params(deep=False).get("priors")
     interval = accuracy["methods"][0]["accuracy"]["interval"]
     more = None if summary["more_labels"] is None else summary["more_labels"]["sentence"]
@@ -392,13 +392,13 @@ def _outcome(
     return {"verdict": verdict, "by_share": points, "surest": outcome.surest(points), "what_helps": helps}
 
 
-def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabelled: Array, model: Any) -> list[dict[str, Any]]:
+def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabeled: Array, model: Any) -> list[dict[str, Any]]:
     """Return how many of the surest rows are right, by their share."""
     if summary["members"] is not None:
         committee = split_model(model)[1]
         whole = committee.expected_accuracy_
-        return outcome.by_share(committee.evidence_, unlabelled, calibrated=True, whole=whole)
-    return outcome.by_share(_evidence(evaluation), unlabelled, calibrated=False)
+        return outcome.by_share(committee.evidence_, unlabeled, calibrated=True, whole=whole)
+    return outcome.by_share(_evidence(evaluation), unlabeled, calibrated=False)
 
 
 def _evidence(evaluation: Evaluation) -> Evidence:

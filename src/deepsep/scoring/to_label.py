@@ -107,9 +107,9 @@ def rows_to_label(
     for what, name, taken in (("label", label, [ids.name, *GUESS, DRAWN]), ("id", ids.name, [*GUESS, DRAWN])):
         if name in taken:
             raise DataError(f"the {what} column is named {name!r}, like another column of the result. Rename it.")
-    labelled = is_label(frame[label]).to_numpy() if label in frame.columns else np.zeros(len(frame), bool)
-    labelled = labelled | ids.map(key_text).isin({key_text(value) for value in known}).to_numpy()
-    pool = np.flatnonzero(~labelled)
+    labeled = is_label(frame[label]).to_numpy() if label in frame.columns else np.zeros(len(frame), bool)
+    labeled = labeled | ids.map(key_text).isin({key_text(value) for value in known}).to_numpy()
+    pool = np.flatnonzero(~labeled)
     if not len(pool):
         raise DataError("every row of the table has a label. Name a table with unlabelled rows.")
     if len(pool) > MOST:

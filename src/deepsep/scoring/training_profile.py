@@ -69,9 +69,9 @@ def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
 
 def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: Any = None) -> None:
     """Do what ``remember_training`` does, with the columns that the first step of the model made of the table."""
-    labelled = given_labels(y)[0] if not hasattr(y, "labelled") else y.labelled
-    if len(columns) != len(labelled):
-        raise DataError(f"X has {len(columns)} rows and y has {len(labelled)} entries; they must match.")
+    labeled = given_labels(y)[0] if not hasattr(y, "labeled") else y.labeled
+    if len(columns) != len(labeled):
+        raise DataError(f"X has {len(columns)} rows and y has {len(labeled)} entries; they must match.")
     proba = getattr(model[-1], "label_distributions_", None)
     if getattr(model[-1], "labels_its_rows_apart", False):
         proba = None
@@ -81,7 +81,7 @@ def remember_columns(model: Any, columns: pd.DataFrame, y: Any, sample_weight: A
         columns,
         proba,
         weight=row_weights(columns, sample_weight),
-        unlabelled=~labelled,
+        unlabeled=~labeled,
         data=fingerprint_of(model),
     )
 

@@ -45,8 +45,8 @@ class Costs:
         π; None: the shares of the labelled rows.
     """
 
-    labelled: float
-    unlabelled: float
+    labeled: float
+    unlabeled: float
     s: float = 0.0
     balance: bool = False
     shares: Array | None = None
@@ -110,11 +110,11 @@ def class_scores(separator: Separator, X: Any) -> Array:
 
 
 def separate(
-    labelled: Any,
+    labeled: Any,
     codes: Array,
     weight: Array,
-    unlabelled: Any,
-    unlabelled_weight: Array,
+    unlabeled: Any,
+    unlabeled_weight: Array,
     n_classes: int,
     costs: Costs,
     effort: Effort,
@@ -145,18 +145,18 @@ def separate(
         The pass over the rows, where it is not NumPy's.
     """
     rng = np.random.default_rng(0) if rng is None else rng
-    space = open_space(labelled, unlabelled, unlabelled_weight, kernel, rng)
+    space = open_space(labeled, unlabeled, unlabeled_weight, kernel, rng)
     positive = codes == np.arange(n_classes)[:, None] if n_classes > 2 else (codes == 1)[None]
     among = np.bincount(codes, weights=weight, minlength=n_classes) / weight.sum()
     shares = among if costs.shares is None else costs.shares
     target = 2 * (shares if n_classes > 2 else shares[1:]) - 1
     problem = Problem(
-        labelled=space.labelled,
+        labeled=space.labeled,
         signs=np.where(positive, 1.0, -1.0),
-        cost_labelled=costs.labelled * weight,
-        unlabelled=space.unlabelled,
-        cost_unlabelled=costs.unlabelled * unlabelled_weight,
-        target=target if costs.balance and len(unlabelled_weight) else None,
+        cost_labeled=costs.labeled * weight,
+        unlabeled=space.unlabeled,
+        cost_unlabeled=costs.unlabeled * unlabeled_weight,
+        target=target if costs.balance and len(unlabeled_weight) else None,
         s=costs.s,
         centre=space.centre,
         make_rows=make_rows,
@@ -165,19 +165,19 @@ def separate(
     balanced = np.full(len(problem.signs), problem.target is not None)
     balanced[collapsed] = True
     separator = space.separator(np.ascontiguousarray(result.w), result.b)
-    by_labels = problem.target is not None and costs.shares is None and costs.unlabelled > 0
+    by_labels = problem.target is not None and costs.shares is None and costs.unlabeled > 0
     supervised_shares = _predicted_shares(problem, start) if by_labels else None
     return Boundaries(separator, result, space.name, algorithm, balanced, collapsed, supervised_shares)
 
 
 def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, str, Array, Result]:
     """Return the solution, the path taken, the problems that collapsed without the constraint, and the start."""
-    u = problem.unlabelled.shape[0]
+    u = problem.unlabeled.shape[0]
     settings: dict[str, Any] = {"tol": effort.tol, "max_iter": effort.max_iter}
-    if problem.labelled.shape[0] + u <= SMALL and problem.labelled.dtype == np.float64:
+    if problem.labeled.shape[0] + u <= SMALL and problem.labeled.dtype == np.float64:
         # Newton's last steps are quick: where they also are cheap, results agree to the last digits.
         settings["aim"] = min(effort.tol, TO_ROUNDING)
-    if not u or (costs.unlabelled == 0 and not costs.balance):
+    if not u or (costs.unlabeled == 0 and not costs.balance):
         result = supervised_svm(problem, **settings)
         return result, "supervised", np.array([], int), result
     # The single loop reads the signs anew at each iterate: a rough start is as good as an exact one.
@@ -206,13 +206,13 @@ def _collapsed(problem: Problem, start: Result, result: Result) -> Array:
 
 def _predicted_shares(problem: Problem, result: Result) -> Array:
     """Return the share of the unlabelled rows that each class gets."""
-    scores = problem.unlabelled_scores(result.w, result.b)
+    scores = problem.unlabeled_scores(result.w, result.b)
     scores = scores if len(scores) > 1 else np.vstack([-scores, scores])
-    counts = np.bincount(scores.argmax(axis=0), weights=problem.cost_unlabelled, minlength=len(scores))
+    counts = np.bincount(scores.argmax(axis=0), weights=problem.cost_unlabeled, minlength=len(scores))
     return np.asarray(counts / counts.sum())
 
 
 def _mean_scores(problem: Problem, start: Result) -> Array:
     """Return the mean score of the unlabelled rows by the supervised start: what keeps both sides as it had them."""
-    weight = problem.cost_unlabelled / problem.cost_unlabelled.sum()
-    return np.asarray(np.clip(problem.unlabelled_scores(start.w, start.b), -1, 1) @ weight)
+    weight = problem.cost_unlabeled / problem.cost_unlabeled.sum()
+    return np.asarray(np.clip(problem.unlabeled_scores(start.w, start.b), -1, 1) @ weight)

@@ -30,11 +30,11 @@ Array = NDArray[Any]
 class Problem:
     """One-vs-rest problems on shared rows, which are centred on the weighted mean of the unlabelled ones."""
 
-    labelled: Any  # (l, m), dense or CSR
+    labeled: Any  # (l, m), dense or CSR
     signs: Array  # (c, l) of -1 and 1
-    cost_labelled: Array  # (l,)  C_i
-    unlabelled: Any  # (u, m)
-    cost_unlabelled: Any  # (u,)  C*_i
+    cost_labeled: Array  # (l,)  C_i
+    unlabeled: Any  # (u, m)
+    cost_unlabeled: Any  # (u,)  C*_i
     target: Array | None  # (c,)  r: the mean score over the unlabelled rows; None: a free bias
     s: float = 0.0
     centre: Array | None = None  # (m,)  still to be subtracted from the rows, which are sparse
@@ -43,11 +43,11 @@ class Problem:
     def rows(self) -> Rows:
         """Return the pass over the rows, with a column of ones if the bias is free."""
         rows: Rows = self.make_rows(
-            self.labelled,
+            self.labeled,
             self.signs,
-            self.cost_labelled,
-            self.unlabelled,
-            self.cost_unlabelled,
+            self.cost_labeled,
+            self.unlabeled,
+            self.cost_unlabeled,
             offset=np.zeros(len(self.signs)) if self.target is None else self.target,
             free_bias=self.target is None,
             s=self.s,
@@ -57,15 +57,15 @@ class Problem:
 
     def supervised(self) -> Problem:
         """Return the problem of the labelled rows alone, with a free bias."""
-        return replace(self, unlabelled=self.unlabelled[:0], cost_unlabelled=self.cost_unlabelled[:0], target=None)
+        return replace(self, unlabeled=self.unlabeled[:0], cost_unlabeled=self.cost_unlabeled[:0], target=None)
 
     def only(self, which: Array) -> Problem:
         """Return these of the one-vs-rest problems."""
         return replace(self, signs=self.signs[which], target=None if self.target is None else self.target[which])
 
-    def labelled_scores(self, w: Array, b: Array) -> Array:
+    def labeled_scores(self, w: Array, b: Array) -> Array:
         """Return f of the labelled rows, (c, l), in double precision."""
-        return replace(self.supervised(), target=b).rows().scores(w, labelled=True)
+        return replace(self.supervised(), target=b).rows().scores(w, labeled=True)
 
     def coefficients(self, at: Result) -> Array:
         """Return w, and a free bias behind it, as the pass takes them."""
@@ -77,9 +77,9 @@ class Problem:
             return Result(w[:, :-1], w[:, -1], paths, gap, n_iter, converged)
         return Result(w, np.array(self.target, dtype=np.float64), paths, gap, n_iter, converged)
 
-    def unlabelled_scores(self, w: Array, b: Array) -> Array:
+    def unlabeled_scores(self, w: Array, b: Array) -> Array:
         """Return f of the unlabelled rows, (c, u)."""
-        return replace(self, target=b).rows().scores(w, labelled=False)
+        return replace(self, target=b).rows().scores(w, labeled=False)
 
 
 @dataclass

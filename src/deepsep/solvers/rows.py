@@ -138,11 +138,11 @@ class Rows:
 
     def __init__(
         self,
-        labelled: Any,
+        labeled: Any,
         signs: Array,
-        cost_labelled: Any,
-        unlabelled: Any,
-        cost_unlabelled: Any,
+        cost_labeled: Any,
+        unlabeled: Any,
+        cost_unlabeled: Any,
         *,
         offset: Array,
         free_bias: bool = False,
@@ -157,12 +157,12 @@ class Rows:
         self.s = s
         self.offset = offset
         self.centre = np.append(centre, 0.0) if free_bias and centre is not None else centre
-        self._dtype = self.library.precision(labelled)
+        self._dtype = self.library.precision(labeled)
         self.double = bool(self._dtype == self.library.xp.float64)
         with self.library.exactly():
             self.blocks = [
-                self._block(labelled, cost_labelled, signs, len(signs)),
-                self._block(unlabelled, cost_unlabelled, None, len(signs)),
+                self._block(labeled, cost_labeled, signs, len(signs)),
+                self._block(unlabeled, cost_unlabeled, None, len(signs)),
             ]
         self.n_features = int(self.blocks[0].x.shape[1])
         # Collobert's step: sum of C sigma x, of C sigma and of C |sigma|. None: the single loop.
@@ -179,11 +179,11 @@ class Rows:
             None if labels is None else library.load(labels, dtype),
         )
 
-    def scores(self, w: Array, *, labelled: bool) -> Array:
+    def scores(self, w: Array, *, labeled: bool) -> Array:
         """Return f of the labelled rows, in double precision, or of the unlabelled ones, in their own: (c, n)."""
         library = self.library
-        x = self.blocks[0 if labelled else 1].x
-        dtype = library.xp.float64 if labelled else x.dtype
+        x = self.blocks[0 if labeled else 1].x
+        dtype = library.xp.float64 if labeled else x.dtype
         offset = self.offset if self.centre is None else self.offset - w @ self.centre
         with library.exactly():
             (f,) = library.host(library.cast(x, dtype) @ library.load(w.T, dtype))

@@ -17,12 +17,12 @@ TWO_LEVEL_SAMPLE = 2_000  # at least so many of them
 
 def single_loop(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
     """Run one augmented Lagrangian whose signs follow f; with many unlabelled rows, first on every few of them."""
-    u = problem.unlabelled.shape[0]
+    u = problem.unlabeled.shape[0]
     kappa, n_sweeps = 4.0, 0
     if u > TWO_LEVEL_FROM:
         stride = u // max(TWO_LEVEL_SAMPLE, u // 50)
         few = replace(
-            problem, unlabelled=problem.unlabelled[::stride], cost_unlabelled=stride * problem.cost_unlabelled[::stride]
+            problem, unlabeled=problem.unlabeled[::stride], cost_unlabeled=stride * problem.cost_unlabeled[::stride]
         )
         start = single_loop(few, start, tol=max(tol, 1e-2), max_iter=max_iter)
         kappa, n_sweeps = 16.0, start.n_iter

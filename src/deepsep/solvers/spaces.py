@@ -64,13 +64,13 @@ class Space:
     """Rows for the solver and the way back."""
 
     name: str
-    labelled: Any  # (l, m)
-    unlabelled: Any  # (u, m)
+    labeled: Any  # (l, m)
+    unlabeled: Any  # (u, m)
     centre: Array | None  # (m,) still to be subtracted, where the rows are sparse
     separator: Callable[[Array, Array], Separator]  # from the solver's (w, b)
 
 
-def open_space(labelled: Any, unlabelled: Any, weight: Array, kernel: Kernel | None, rng: np.random.Generator) -> Space:
+def open_space(labeled: Any, unlabeled: Any, weight: Array, kernel: Kernel | None, rng: np.random.Generator) -> Space:
     """Choose the space by kernel and size.
 
     Parameters
@@ -84,35 +84,35 @@ def open_space(labelled: Any, unlabelled: Any, weight: Array, kernel: Kernel | N
     rng : Generator
         Draws the landmarks.
     """
-    n, m = labelled.shape[0] + unlabelled.shape[0], labelled.shape[1]
+    n, m = labeled.shape[0] + unlabeled.shape[0], labeled.shape[1]
     if kernel is not None:
-        rows = _stack(labelled, unlabelled).astype(np.float64)  # in single precision a Gram matrix may be indefinite
+        rows = _stack(labeled, unlabeled).astype(np.float64)  # in single precision a Gram matrix may be indefinite
         if n <= EXACT_ROWS:
-            return _gram_space(rows, labelled.shape[0], weight, kernel)
-        return _nystroem_space(rows, labelled.shape[0], weight, kernel, rng)
+            return _gram_space(rows, labeled.shape[0], weight, kernel)
+        return _nystroem_space(rows, labeled.shape[0], weight, kernel, rng)
     if m > n and n <= EXACT_ROWS:
-        return _gram_space(_stack(labelled, unlabelled), labelled.shape[0], weight, None)
-    if not sparse.issparse(labelled):
-        return _feature_space(labelled, unlabelled, weight)
+        return _gram_space(_stack(labeled, unlabeled), labeled.shape[0], weight, None)
+    if not sparse.issparse(labeled):
+        return _feature_space(labeled, unlabeled, weight)
     if n * m <= DENSE_ENTRIES:
-        return _feature_space(labelled.toarray(), unlabelled.toarray(), weight)
-    return _sparse_space(labelled, unlabelled, weight)
+        return _feature_space(labeled.toarray(), unlabeled.toarray(), weight)
+    return _sparse_space(labeled, unlabeled, weight)
 
 
-def _feature_space(labelled: Array, unlabelled: Array, weight: Array) -> Space:
-    centre = _mean(labelled, unlabelled, weight)
-    for rows in (labelled, unlabelled):
+def _feature_space(labeled: Array, unlabeled: Array, weight: Array) -> Space:
+    centre = _mean(labeled, unlabeled, weight)
+    for rows in (labeled, unlabeled):
         rows -= centre.astype(rows.dtype)
-    exact_centre = centre.astype(labelled.dtype).astype(np.float64)
-    return Space("features", labelled, unlabelled, None, lambda w, b: Separator(b - w @ exact_centre, coef=w))
+    exact_centre = centre.astype(labeled.dtype).astype(np.float64)
+    return Space("features", labeled, unlabeled, None, lambda w, b: Separator(b - w @ exact_centre, coef=w))
 
 
-def _sparse_space(labelled: Any, unlabelled: Any, weight: Array) -> Space:
-    centre = _mean(labelled, unlabelled, weight)
-    return Space("sparse features", labelled, unlabelled, centre, lambda w, b: Separator(b - w @ centre, coef=w))
+def _sparse_space(labeled: Any, unlabeled: Any, weight: Array) -> Space:
+    centre = _mean(labeled, unlabeled, weight)
+    return Space("sparse features", labeled, unlabeled, centre, lambda w, b: Separator(b - w @ centre, coef=w))
 
 
-def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None) -> Space:
+def _gram_space(rows: Any, n_labeled: int, weight: Array, kernel: Kernel | None) -> Space:
     n = rows.shape[0]
     if kernel is not None:
         gram = np.array(kernel(rows, rows), dtype=np.float64)
@@ -123,7 +123,7 @@ def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None
         gram = double @ double.T
         gram = gram.toarray() if sparse.issparse(gram) else gram
     share = np.zeros(n)  # the mean of the unlabelled rows is a combination of rows
-    share[n_labelled:] = weight / weight.sum() if weight.size else 0.0
+    share[n_labeled:] = weight / weight.sum() if weight.size else 0.0
     if not weight.size:
         share[:] = 1 / n
     to_mean = gram @ share
@@ -142,34 +142,34 @@ def _gram_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel | None
             return Separator(intercept, coef=coef)
         return Separator(intercept, support=rows, dual_coef=on_rows, kernel=kernel)
 
-    return Space("Gram", coordinates[:n_labelled], coordinates[n_labelled:], None, separator)
+    return Space("Gram", coordinates[:n_labeled], coordinates[n_labeled:], None, separator)
 
 
-def _nystroem_space(rows: Any, n_labelled: int, weight: Array, kernel: Kernel, rng: np.random.Generator) -> Space:
+def _nystroem_space(rows: Any, n_labeled: int, weight: Array, kernel: Kernel, rng: np.random.Generator) -> Space:
     n = rows.shape[0]
-    landmarks = rows[draw_landmarks(n, n_labelled, LANDMARKS, rng)]
+    landmarks = rows[draw_landmarks(n, n_labeled, LANDMARKS, rng)]
     _, pivots, triangle = pivoted_cholesky(np.array(kernel(landmarks, landmarks), dtype=np.float64))
     landmarks = landmarks[pivots]
     coordinates = np.empty((n, len(pivots)), np.float32)  # the map is the approximation, not its rounding
     for start in range(0, n, CHUNK):
         seen = kernel(rows[start : start + CHUNK], landmarks)
         coordinates[start : start + CHUNK] = linalg.solve_triangular(triangle, seen.T, lower=True).T
-    inner = _feature_space(coordinates[:n_labelled], coordinates[n_labelled:], weight)
+    inner = _feature_space(coordinates[:n_labeled], coordinates[n_labeled:], weight)
 
     def separator(w: Array, b: Array) -> Separator:
         intercept = inner.separator(w, b).intercept
         on_landmarks = linalg.solve_triangular(triangle, w.T, lower=True, trans="T").T
         return Separator(intercept, support=landmarks, dual_coef=on_landmarks, kernel=kernel)
 
-    return Space("Nyström", inner.labelled, inner.unlabelled, None, separator)
+    return Space("Nyström", inner.labeled, inner.unlabeled, None, separator)
 
 
-def draw_landmarks(n: int, n_labelled: int, count: int, rng: np.random.Generator) -> Array:
+def draw_landmarks(n: int, n_labeled: int, count: int, rng: np.random.Generator) -> Array:
     """Return the indices of landmarks among n > count rows, of which the labelled ones come first."""
     # The labels are what we know best: at most half of the landmarks are labelled rows.
-    from_labelled = rng.choice(n_labelled, min(n_labelled, count // 2), replace=False)
-    others = np.setdiff1d(np.arange(n), from_labelled)
-    chosen = np.concatenate([from_labelled, rng.choice(others, count - len(from_labelled), replace=False)])
+    from_labeled = rng.choice(n_labeled, min(n_labeled, count // 2), replace=False)
+    others = np.setdiff1d(np.arange(n), from_labeled)
+    chosen = np.concatenate([from_labeled, rng.choice(others, count - len(from_labeled), replace=False)])
     return np.sort(chosen)
 
 
@@ -190,17 +190,17 @@ def pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
     return coordinates, order[:rank], lower[:rank]
 
 
-def _mean(labelled: Any, unlabelled: Any, weight: Array) -> Array:
+def _mean(labeled: Any, unlabeled: Any, weight: Array) -> Array:
     if not weight.size:
-        return np.asarray(labelled.mean(axis=0, dtype=np.float64)).ravel()
-    total = np.zeros(unlabelled.shape[1])
-    for start in range(0, unlabelled.shape[0], CHUNK):
+        return np.asarray(labeled.mean(axis=0, dtype=np.float64)).ravel()
+    total = np.zeros(unlabeled.shape[1])
+    for start in range(0, unlabeled.shape[0], CHUNK):
         rows = slice(start, start + CHUNK)
-        total += weight[rows] @ unlabelled[rows].astype(np.float64)
+        total += weight[rows] @ unlabeled[rows].astype(np.float64)
     return np.asarray(total / weight.sum())
 
 
-def _stack(labelled: Any, unlabelled: Any) -> Any:
-    if sparse.issparse(labelled):
-        return sparse.vstack([labelled, unlabelled], format="csr")
-    return np.concatenate([labelled, unlabelled])
+def _stack(labeled: Any, unlabeled: Any) -> Any:
+    if sparse.issparse(labeled):
+        return sparse.vstack([labeled, unlabeled], format="csr")
+    return np.concatenate([labeled, unlabeled])

@@ -17,13 +17,13 @@ def supervised_svm(problem: Problem, *, tol: float, max_iter: int, aim: float | 
     """Solve the SVM on the labelled rows alone, with a free bias (the middle one where there are several)."""
     alone = problem.supervised()
     c = len(problem.signs)
-    start = np.zeros((c, problem.labelled.shape[1] + 1))
+    start = np.zeros((c, problem.labeled.shape[1] + 1))
     solution = minimise(alone.rows(), start, tol=tol, max_sweeps=max_iter, aim=aim)
     w = solution.w[:, :-1]
-    scores = problem.labelled_scores(w, np.zeros(c))
-    b = np.array([_middle_bias(scores[k], problem.signs[k], problem.cost_labelled) for k in range(c)])
+    scores = problem.labeled_scores(w, np.zeros(c))
+    b = np.array([_middle_bias(scores[k], problem.signs[k], problem.cost_labeled) for k in range(c)])
     hinges = np.maximum(1 - problem.signs * (scores + b[:, None]), 0)
-    objective = 0.5 * np.sum(w * w, axis=1) + hinges @ problem.cost_labelled
+    objective = 0.5 * np.sum(w * w, axis=1) + hinges @ problem.cost_labeled
     return Result(w, b, [[float(j)] for j in objective], solution.gap, solution.n_sweeps, solution.converged)
 
 

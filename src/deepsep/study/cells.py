@@ -142,12 +142,12 @@ def _encode(table: Path, label: str, plan: Plan, shuffle: int, labels: int) -> E
     """Return the rows of a cell; they are the same for all methods."""
     frame, codes = _read(table, label)
     rows = split_rows(codes, plan, shuffle)
-    labelled, test, validation = rows.labelled[:labels], rows.test, rows.validation
+    labeled, test, validation = rows.labeled[:labels], rows.test, rows.validation
     encoder = for_table(build(DEFAULTS))[:-1]
-    X = encoder.fit_transform(frame.iloc[np.concatenate([labelled, test])])
+    X = encoder.fit_transform(frame.iloc[np.concatenate([labeled, test])])
     return EncodedRows(
         X,
-        np.concatenate([codes[labelled], np.full(len(test), -1)]),
+        np.concatenate([codes[labeled], np.full(len(test), -1)]),
         (encoder.transform(frame.iloc[validation]) if len(validation) else X[:0], codes[validation]),
         (X[labels:], codes[test]),
     )

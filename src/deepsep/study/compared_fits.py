@@ -144,8 +144,8 @@ class ComparedFits:
         return self.shares is None and bool(getattr(self.estimators.get(name), "calibrate", False))
 
     def _seconds_in_fold(self, candidates: Mapping[str, Candidate]) -> dict[str, float]:
-        n_labelled = int(self.labels.labelled.sum())
-        return seconds_in_fold(candidates, n_labelled, len(self.labels.codes) - n_labelled)
+        n_labeled = int(self.labels.labeled.sum())
+        return seconds_in_fold(candidates, n_labeled, len(self.labels.codes) - n_labeled)
 
     # -- the fits --------------------------------------------------------------------------------------------
 
@@ -158,12 +158,12 @@ class ComparedFits:
         if self.candidates:
             self._fit(self.candidates, f"{len(self.candidates)} methods", done, total, on_work)
 
-    def without_unlabelled(self, name: str, on_work: OnWork | None = None) -> Array | None:
+    def without_unlabeled(self, name: str, on_work: OnWork | None = None) -> Array | None:
         """Return the predictions of a method that saw labelled rows only; of DeepSep, those of its initial network."""
         if name == COMMITTEE:
             return self.p.get(twin_of(COMMITTEE))
         changes = {"rounds": 0} if name == "deepsep" else {}
-        alone = {twin_of(name): Candidate(self._for_folds(name).set_params(**changes), labelled_only=True)}
+        alone = {twin_of(name): Candidate(self._for_folds(name).set_params(**changes), labeled_only=True)}
         _, total = self.cost
         self._fit(alone, f"{name} without the unlabelled rows", total, total, on_work)
         return self.p.get(twin_of(name))

@@ -217,13 +217,13 @@ def compare(
         "columns": list(encoder[0].schema_),
         "columns_left_out": list(encoder[0].left_out_),
         "classes": [str(name) for name in known.classes],
-        "labels_per_class": np.bincount(known.codes[known.labelled], minlength=len(known.classes)).tolist(),
+        "labels_per_class": np.bincount(known.codes[known.labeled], minlength=len(known.classes)).tolist(),
         "weighted": fits.weighted,
         "by_shares": fits.by_shares,
         "folds": split.n_splits,
         "repeats": repeats,
         "methods": entries,
-        "unlabelled": _unlabelled(fits, entries, on_step) if (some.codes < 0).any() else None,
+        "unlabelled": _unlabeled(fits, entries, on_step) if (some.codes < 0).any() else None,
         "settings": {name: {key: plain_value(value) for key, value in own.items()} for name, own in settings.items()},
         "findings": check_population(columns, known, shares, weight, encoder[0].left_out_),
         "notes": notes,
@@ -245,7 +245,7 @@ def _deal(labels: Labels, origins: LabelOrigins, folds: int, repeats: int, seed:
     if origins.basis is None:
         note = "All labels were chosen: the figures hold for rows like these, not for all rows."
         return replace(split, notes=(*split.notes, note))
-    others = int((labels.labelled & ~origins.fair).sum())
+    others = int((labels.labeled & ~origins.fair).sum())
     note = f"{others:,} labels are learned from but not held out, since they cannot tell the accuracy."
     return replace(split.only(origins.fair), notes=(*split.notes, *([note] if others else [])))
 
@@ -280,19 +280,19 @@ def _entry(fits: ComparedFits, name: str, seed: int) -> dict[str, Any]:
     """Return what is known of a method: every metric with its interval, its cost and its settings."""
     return {
         "name": name,
-        "uses_unlabelled": find_method(name).uses_unlabelled,
+        "uses_unlabelled": find_method(name).uses_unlabeled,
         **_scores(fits, fits.p[name], seed),
         "seconds": fits.seconds[name],
         "settings": settings_of(fits.estimators[name]),
     }
 
 
-def _unlabelled(fits: ComparedFits, entries: list[dict[str, Any]], on_step: OnStep | None) -> dict[str, Any] | None:
+def _unlabeled(fits: ComparedFits, entries: list[dict[str, Any]], on_step: OnStep | None) -> dict[str, Any] | None:
     """Return whether unlabelled rows helped the best method that uses them; None if none does."""
     name = next((entry["name"] for entry in entries if entry["uses_unlabelled"]), None)
     if name is None:
         return None
-    alone = fits.without_unlabelled(name, on_step)
+    alone = fits.without_unlabeled(name, on_step)
     supervised = next((entry["name"] for entry in entries if not entry["uses_unlabelled"]), None)
     return {
         "method": name,

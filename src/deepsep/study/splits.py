@@ -34,7 +34,7 @@ class Plan:
 class Split:
     """The rows of one shuffle. The labelled set of size ℓ is ``labelled[:ℓ]``."""
 
-    labelled: Array
+    labeled: Array
     validation: Array
     test: Array
 

@@ -25,7 +25,7 @@ def verdict(comparison: dict[str, Any]) -> list[str]:
             sentences.append(f"These labels do not show which is better: {join_words([best['name'], *near])}.")
         elif not near and len(others) > 1:
             sentences.append("All others are behind by more than noise.")
-    return sentences + _unlabelled(comparison["unlabelled"])
+    return sentences + _unlabeled(comparison["unlabelled"])
 
 
 def _second(best: dict[str, Any], second: dict[str, Any]) -> str:
@@ -37,7 +37,7 @@ def _second(best: dict[str, Any], second: dict[str, Any]) -> str:
     return f"{second['name']} comes next, and the difference may be noise: {_gap(gap)}.{also}"
 
 
-def _unlabelled(tested: dict[str, Any] | None) -> list[str]:
+def _unlabeled(tested: dict[str, Any] | None) -> list[str]:
     if tested is None:
         return ["Whether unlabelled rows help was not tested: no method uses them, or there are none."]
     sentences = []

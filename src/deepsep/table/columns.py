@@ -96,7 +96,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         """Learn which columns are useful, and return them."""
         name = getattr(y, "name", None)
         self.label_: str | None = name if isinstance(name, str) else None
-        frame, labelled = cut_long_cells(as_frame(X)), _labelled(y)
+        frame, labeled = cut_long_cells(as_frame(X)), _labeled(y)
         for name in self.keep:
             find_column(frame.columns, name, setting="keep")
         columns: dict[str, pd.Series[Any]] = {}
@@ -109,8 +109,8 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
                 continue
             values = convert(frame[name], kind)
             reason = useless(frame[name], values, kind)
-            if not reason and labelled is not None:
-                reason = one_sided(values, labelled)
+            if not reason and labeled is not None:
+                reason = one_sided(values, labeled)
             if reason and name not in self.keep:
                 self.left_out_[name] = reason
             else:
@@ -153,17 +153,17 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
         return tags
 
 
-def _labelled(y: Any) -> Any:
+def _labeled(y: Any) -> Any:
     """Return which rows have a label; None if all have one, or if the estimator will not accept the labels."""
     if y is None:
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the estimator reads them, too, and warns
-            labelled = as_labels(y).labelled
+            labeled = as_labels(y).labeled
     except (ValueError, TypeError):
         return None
-    return None if labelled.all() else labelled
+    return None if labeled.all() else labeled
 
 
 def as_frame(X: Any) -> pd.DataFrame:

@@ -54,21 +54,21 @@ class Drift:
     how: str
 
 
-def one_sided(values: pd.Series[Any], labelled: Array) -> str:
+def one_sided(values: pd.Series[Any], labeled: Array) -> str:
     """Return why a column cannot help to predict the unlabelled rows, although labelled rows suggest it; "" if it can.
 
     Either it is given for labelled rows only, or for unlabelled rows only, or all unlabelled rows have the same value.
 
     Examples
     --------
-    >>> labelled = np.arange(100) < 30
-    >>> one_sided(pd.Series(np.where(labelled, 1.5, np.nan)), labelled)
+    >>> labeled = np.arange(100) < 30
+    >>> one_sided(pd.Series(np.where(labeled, 1.5, np.nan)), labeled)
     'given for labelled rows only'
-    >>> one_sided(pd.Series(np.arange(100)), labelled)
+    >>> one_sided(pd.Series(np.arange(100)), labeled)
     ''
     """
-    given, n = values.notna().to_numpy(), len(labelled)
-    sides = {"labelled": labelled, "unlabelled": ~labelled}
+    given, n = values.notna().to_numpy(), len(labeled)
+    sides = {"labelled": labeled, "unlabelled": ~labeled}
     if not all(side.any() for side in sides.values()):
         return ""
     shares = {name: given[side].mean() for name, side in sides.items()}
@@ -76,19 +76,19 @@ def one_sided(values: pd.Series[Any], labelled: Array) -> str:
         surprise = given[sides[name]].sum() * np.log(n / sides[name].sum())
         if shares[other] <= ONE_SIDED * shares[name] and surprise > SURE:
             return f"given for {name} rows only"
-    if shares["unlabelled"] == 1 and labelled.sum() * np.log(n / labelled.sum()) > SURE:
-        rows = np.flatnonzero(~labelled)
+    if shares["unlabelled"] == 1 and labeled.sum() * np.log(n / labeled.sum()) > SURE:
+        rows = np.flatnonzero(~labeled)
         some = values.iloc[rows[:FIRST]].to_numpy()
         if (some == some[0]).all() and (values.iloc[rows] == some[0]).all():
-            others = (values[labelled] != some[0]).sum()  # a missing value is another one
-            if others * np.log(n / labelled.sum()) > SURE:
+            others = (values[labeled] != some[0]).sum()  # a missing value is another one
+            if others * np.log(n / labeled.sum()) > SURE:
                 return "the same for all unlabelled rows"
     return ""
 
 
 def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
     """Return the columns that predict the label, or one class, by themselves on held-out rows."""
-    at = np.flatnonzero(labels.labelled)
+    at = np.flatnonzero(labels.labeled)
     if len(at) > MOST_ROWS:
         at = np.sort(np.random.default_rng(0).choice(at, MOST_ROWS, replace=False))
     codes = labels.codes[at]
@@ -172,7 +172,7 @@ def _numbers(column: pd.Series[Any]) -> Array | None:
     return None
 
 
-def drift(values: Mapping[str, pd.Series[Any]], labelled: Array, weight: Array | None = None) -> list[Drift]:
+def drift(values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | None = None) -> list[Drift]:
     """Return the columns that differ between labelled and unlabelled rows, the most different first.
 
     Numbers and dates are compared with a two-sample Kolmogorov–Smirnov test, text with a chi-squared test over its most
@@ -180,21 +180,21 @@ def drift(values: Mapping[str, pd.Series[Any]], labelled: Array, weight: Array |
     Significance is corrected for the number of tests, and small differences, which many rows make significant, are
     ignored. Weighted rows are compared by their weighted distributions, for the effective number of rows.
     """
-    weight = np.ones(len(labelled)) if weight is None else weight
-    labelled, unlabelled = labelled & (weight > 0), ~labelled & (weight > 0)
-    if min(labelled.sum(), unlabelled.sum()) < ENOUGH:
+    weight = np.ones(len(labeled)) if weight is None else weight
+    labeled, unlabeled = labeled & (weight > 0), ~labeled & (weight > 0)
+    if min(labeled.sum(), unlabeled.sum()) < ENOUGH:
         return []
     tests = []
     for name, column in values.items():
         numbers = _numbers(column)
         missing = column.isna().to_numpy()
         if numbers is None:
-            tests.append((name, *_compare_levels(column, labelled, unlabelled, weight)))
+            tests.append((name, *_compare_levels(column, labeled, unlabeled, weight)))
             continue
         if missing.any():
             gaps = pd.Series(np.where(missing, "missing", "given"))
-            tests.append((name, *_compare_levels(gaps, labelled, unlabelled, weight)))
-        here, there = labelled & ~missing, unlabelled & ~missing
+            tests.append((name, *_compare_levels(gaps, labeled, unlabeled, weight)))
+        here, there = labeled & ~missing, unlabeled & ~missing
         if min(here.sum(), there.sum()) >= ENOUGH:
             p, distance, medians = _compare_numbers(numbers[:, 0], here, there, weight)
             how = f"median {_round(medians[0])} against {_round(medians[1])}"
@@ -209,25 +209,25 @@ def drift(values: Mapping[str, pd.Series[Any]], labelled: Array, weight: Array |
 
 
 def _compare_numbers(
-    numbers: Array, labelled: Array, unlabelled: Array, weight: Array
+    numbers: Array, labeled: Array, unlabeled: Array, weight: Array
 ) -> tuple[float, float, tuple[float, float]]:
     """Return p, the largest difference of the two distribution functions, and the two medians."""
     order = np.argsort(numbers, kind="stable")
-    shares = np.stack([np.where(side, weight, 0.0) / weight[side].sum() for side in (labelled, unlabelled)])
+    shares = np.stack([np.where(side, weight, 0.0) / weight[side].sum() for side in (labeled, unlabeled)])
     functions = shares[:, order].cumsum(axis=1)
     values = numbers[order]
     last = np.append(values[1:] != values[:-1], True)  # of equal values
     distance = float(np.abs(functions[0] - functions[1])[last].max())
-    n, m = (_effective(weight[side]) for side in (labelled, unlabelled))
+    n, m = (_effective(weight[side]) for side in (labeled, unlabeled))
     medians = [float(values[np.searchsorted(function, 0.5)]) for function in functions]
     return float(special.kolmogorov(distance * np.sqrt(n * m / (n + m)))), distance, (medians[0], medians[1])
 
 
 def _compare_levels(
-    column: pd.Series[Any], labelled: Array, unlabelled: Array, weight: Array
+    column: pd.Series[Any], labeled: Array, unlabeled: Array, weight: Array
 ) -> tuple[float, float, str]:
     """Return p, the distance between the shares of the levels, and the level that differs most."""
-    sides = (labelled, unlabelled)
+    sides = (labeled, unlabeled)
     names = column.astype(object).where(column.notna(), "missing")
     top = names.value_counts().index[:LEVELS]
     codes = pd.Index(top).get_indexer(pd.Index(names))

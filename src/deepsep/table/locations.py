@@ -261,8 +261,8 @@ def check_memory(path: object, needed: float, limit: int | None) -> float:
         raise DataError(
             f"{path} needs about {_size(needed)} of memory, but only {_size(allowed)} are allowed ({why}). Scoring "
             "handles files of any size, batch by batch. To fit, learn from fewer unlabelled rows, for example with "
-            "{unlabelled} (read_sample in Python), leave out columns, or allow more with {max_bytes}.",
-            unlabelled=Setting("unlabelled", 20_000),
+            "{unlabeled} (read_sample in Python), leave out columns, or allow more with {max_bytes}.",
+            unlabeled=Setting("unlabeled", 20_000),
             max_bytes=Setting("max_bytes"),
         )
     return allowed

@@ -83,10 +83,10 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
     if len(table) > max_rows:
         keep = np.random.default_rng(0).permutation(len(table)) < max_rows
         if labels is not None:
-            keep |= labels.labelled & (np.cumsum(labels.labelled) <= max_rows)
+            keep |= labels.labeled & (np.cumsum(labels.labeled) <= max_rows)
         features, sampled = features[keep], int(keep.sum())
         labels = labels and Labels(labels.codes[keep], labels.classes)
-    columns, values = _describe(features, None if labels is None else labels.labelled, findings)
+    columns, values = _describe(features, None if labels is None else labels.labeled, findings)
     if not values:
         findings.add(
             "error", "no-columns", "no column can be used as a feature.", "Add columns that differ between rows."
@@ -108,7 +108,7 @@ def check_table(frame: Any, label: str, *, id: str | None = None, max_rows: int 
 def rows_to_check(labels: Labels, max_rows: int = MAX_ROWS) -> np.ndarray[Any, Any]:
     """Return the rows that :func:`check_columns` needs of a large table: labelled and unlabelled ones, at random."""
     rng = np.random.default_rng(0)
-    sides = (np.flatnonzero(side) for side in (labels.labelled, ~labels.labelled))
+    sides = (np.flatnonzero(side) for side in (labels.labeled, ~labels.labeled))
     return np.sort(
         np.concatenate([side if len(side) <= max_rows else rng.permutation(side)[:max_rows] for side in sides])
     )
@@ -193,9 +193,9 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
             text = f"the labels cannot be used: {str(error).splitlines()[0]}"
             findings.add("error", "labels", text, "Use text or integers as labels.", label)
             return None
-    counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
+    counts = np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes))
     names = [str(name) for name in labels.classes]
-    n = int(labels.labelled.sum())
+    n = int(labels.labeled.sum())
     if len(names) < 2:
         text = f"all {n} labelled rows belong to one class, {names[0]!r}."
         findings.add("error", "one-class", text, "Label rows of at least two classes.", label)
@@ -214,7 +214,7 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         if name.strip().lower() in DISGUISED:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
             findings.add("warning", "missing-class", text, "If it means unlabelled, leave these cells empty.", label)
-    if labels.labelled.all():
+    if labels.labeled.all():
         text = "every row has a label. A fit works, but there are no other rows to learn from or to predict."
         findings.add("note", "all-labelled", text, "Add the unlabelled rows to the table.", label)
     return labels
@@ -233,9 +233,9 @@ def _count(table: pd.DataFrame, label: str) -> dict[str, Any]:
         counted["classes"] = {str(name): int(count) for name, count in counts[:50].items()}
         counted["labelled"] = int(table[label].notna().sum())
     else:
-        counts = np.bincount(labels.codes[labels.labelled], minlength=len(labels.classes))
+        counts = np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes))
         counted["classes"] = {str(name): int(count) for name, count in zip(labels.classes, counts, strict=True)}
-        counted["labelled"] = int(labels.labelled.sum())
+        counted["labelled"] = int(labels.labeled.sum())
     counted["unlabelled"] = len(table) - counted["labelled"]
     return counted
 
@@ -244,7 +244,7 @@ def _count(table: pd.DataFrame, label: str) -> dict[str, Any]:
 
 
 def _describe(
-    features: pd.DataFrame, labelled: Any, findings: Findings
+    features: pd.DataFrame, labeled: Any, findings: Findings
 ) -> tuple[list[dict[str, Any]], dict[str, pd.Series[Any]]]:
     """Return a description of every column, and the values of those that a model would use."""
     described, values = [], {}
@@ -253,8 +253,8 @@ def _describe(
         kind = type_of(column)
         cells = column if kind is None else convert(column, kind)
         reason = "lists or other objects" if kind is None else useless(column, cells, kind)
-        if not reason and labelled is not None:
-            reason = one_sided(cells, labelled)
+        if not reason and labeled is not None:
+            reason = one_sided(cells, labeled)
         distinct = 0 if kind is None else int(cells.nunique())
         described.append(
             {
@@ -366,7 +366,7 @@ def _check_duplicates(features: pd.DataFrame, labels: Labels, findings: Findings
         text = f"{repeated:,} of {len(key):,} rows have the same values as an earlier one."
         severity: Literal["warning", "note"] = "warning" if repeated > 0.01 * len(key) else "note"
         findings.add(severity, "duplicate-rows", text, "Drop them, unless they are different people.")
-    known = pd.Series(labels.codes[labels.labelled]).groupby(key.to_numpy()[labels.labelled]).nunique()
+    known = pd.Series(labels.codes[labels.labeled]).groupby(key.to_numpy()[labels.labeled]).nunique()
     if (known > 1).any():
         text = f"{int((known > 1).sum()):,} groups of labelled rows have the same values but different labels."
         findings.add("warning", "contradictions", text, "Check these labels; no model can tell such rows apart.")
@@ -385,8 +385,8 @@ def _check_leaks(leaking: list[Leak], labels: Labels, findings: Findings) -> Non
 
 def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, weight: Any, findings: Findings) -> None:
     drifts = []
-    for one in drift(values, labels.labelled, weight):
-        reason = one_sided(values[one.column], labels.labelled)
+    for one in drift(values, labels.labeled, weight):
+        reason = one_sided(values[one.column], labels.labeled)
         if reason:  # a model uses it because it was named in keep
             text = f"column {one.column!r} is {reason}: {ONE_SIDED[reason]}."
             findings.add("warning", "one-sided", text, "Leave it out.", one.column, distance=one.distance)

@@ -56,19 +56,19 @@ class ChosenRows:
     """
 
     read: Array
-    labelled: Array
+    labeled: Array
     n_rows: int
     keys: Array | None = None
 
     @property
-    def n_unlabelled(self) -> int:
+    def n_unlabeled(self) -> int:
         """All rows without a label."""
-        return self.n_rows - len(self.labelled)
+        return self.n_rows - len(self.labeled)
 
     @property
     def n_used(self) -> int:
         """Those of them that a fit learns from."""
-        return len(self.read) - len(self.labelled)
+        return len(self.read) - len(self.labeled)
 
 
 @contextmanager
@@ -130,16 +130,16 @@ def choose_rows(
     ChosenRows or None
         None: there are no more unlabelled rows than these.
     """
-    labelled = _labelled(tables, label, is_known)
-    found, others = np.flatnonzero(labelled), np.flatnonzero(~labelled)
+    labeled = _labeled(tables, label, is_known)
+    found, others = np.flatnonzero(labeled), np.flatnonzero(~labeled)
     if len(others) <= n:
         return None
     sample = np.random.default_rng(seed).permutation(others)[:n]
     keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None
-    return ChosenRows(np.sort(np.concatenate([found, sample])), found, len(labelled), keys)
+    return ChosenRows(np.sort(np.concatenate([found, sample])), found, len(labeled), keys)
 
 
-def _labelled(tables: Sequence[Table], label: str | None, is_known: tuple[str | None, IsKnown] | None) -> Array:
+def _labeled(tables: Sequence[Table], label: str | None, is_known: tuple[str | None, IsKnown] | None) -> Array:
     """Return which rows have a label, or may have one in another table."""
     on, known = (None, None) if is_known is None else is_known
     columns = list(dict.fromkeys(name for name in (label, on) if name is not None)) or tables[0].names[:1]
@@ -153,10 +153,10 @@ def _labelled(tables: Sequence[Table], label: str | None, is_known: tuple[str | 
             if known is not None:
                 marks.append(known(None if on is None else to_frame(piece.select([on]))[on], first, len(piece)))
             first += len(piece)
-    labelled = np.zeros(first, bool) if not marks else np.concatenate(marks)
+    labeled = np.zeros(first, bool) if not marks else np.concatenate(marks)
     if label is not None and cells:
-        labelled |= _have_label(label, cells, typed=not (isinstance(tables[0], TableFile) and tables[0].kind == "text"))
-    return labelled
+        labeled |= _have_label(label, cells, typed=not (isinstance(tables[0], TableFile) and tables[0].kind == "text"))
+    return labeled
 
 
 def _have_label(name: str, cells: list[Any], *, typed: bool) -> Array:
@@ -199,7 +199,7 @@ def read_sample(
     source: Named | Opened,
     *,
     label: str,
-    unlabelled: int = ENOUGH,
+    unlabeled: int = ENOUGH,
     id: str | None = None,
     seed: int = 0,
     types: Mapping[str, ColumnType] | None = None,
@@ -240,18 +240,18 @@ def read_sample(
     >>> people = pd.DataFrame({"age": range(1_000), "segment": [None] * 500 + ["gold"] + [None] * 499})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     people.to_parquet(pathlib.Path(folder, "people.parquet"))
-    ...     frame = read_sample(pathlib.Path(folder, "people.parquet"), label="segment", unlabelled=10)
+    ...     frame = read_sample(pathlib.Path(folder, "people.parquet"), label="segment", unlabeled=10)
     >>> len(frame), frame.loc[500, "segment"]
     (11, 'gold')
     """
-    if not is_integer(unlabelled, 1):
-        raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("unlabelled", unlabelled))
+    if not is_integer(unlabeled, 1):
+        raise ParameterError("{rows}; pass an integer of at least 1.", rows=Setting("unlabeled", unlabeled))
     (reading,) = with_fields("read_sample", fields, reading)
     opened = open_table(source, reading, max_bytes)
     if isinstance(opened, OpenFiles) and not opened.in_parts:
         raise DataError(f"{opened} is no file that can be read in part. Read it with read_table.")
     with open_tables(opened, id) as tables:
-        chosen = choose_rows(tables, label=label, n=unlabelled, seed=seed)
+        chosen = choose_rows(tables, label=label, n=unlabeled, seed=seed)
     how: dict[str, Any] = {"label": label, "id": id, "types": types, "max_bytes": max_bytes}
     if chosen is None:
         return read_table(opened, **how)

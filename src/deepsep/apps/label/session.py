@@ -107,12 +107,12 @@ class Session:
             self._take_refit()
             counts = Counter(label for label in self._labels().values())
             unsure = sum(answer.label is None for id, answer in self.answers.given.items() if id in self._row)
-            labelled = counts.total()
+            labeled = counts.total()
             return {
                 "label": self.answers.label,
                 "file": self.answers.path.name,
                 "classes": [{"name": name, "count": counts[name]} for name in self.classes],
-                "labelled": labelled,
+                "labelled": labeled,
                 "unsure": unsure,
                 "rows": len(self.X),
                 "undo": bool(self._history),

@@ -248,7 +248,7 @@ def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Ar
                 *([line["given"]] if given else []),
             ]
         )
-    total = [*("All", int(known.labelled.sum()), 1.0, None, None), int((~known.labelled).sum()), 1.0, 1.0, None, None]
+    total = [*("All", int(known.labeled.sum()), 1.0, None, None), int((~known.labeled).sum()), 1.0, 1.0, None, None]
     rows.append([*total, *([1.0] if given else [])])
     styles = [None, WHOLE, *[PERCENT] * 3, WHOLE, *[PERCENT] * (len(names) - 6)]
     sheet = add_table(
@@ -257,7 +257,7 @@ def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Ar
     sheet.auto_filter.ref = f"A1:{get_column_letter(len(names))}{len(rows)}"  # not the line of all
     below = len(rows) + 3
     if weight is not None:
-        alike = effective(weight[known.labelled], 0)
+        alike = effective(weight[known.labeled], 0)
         sheet.cell(below, 1).value = f"Shares are weighted. The labels count like {alike:,.0f} equally weighted ones."
         below += 1
     if shares["caution"]:
@@ -289,10 +289,10 @@ def _add_profiles(
             f"Of {len(known.codes):,} rows, {len(rows):,} are profiled: all labelled ones, and others drawn at random, "
             "which count for the rest."
         )
-        free = ~known.labelled
-        w = w * np.where(free, free.sum() / (len(rows) - known.labelled.sum()), 1.0)
+        free = ~known.labeled
+        w = w * np.where(free, free.sum() / (len(rows) - known.labeled.sum()), 1.0)
     segment = np.where(known.codes >= 0, known.codes, proba.argmax(axis=1))[rows]
-    w, of_labels = w[rows], known.labelled[rows]
+    w, of_labels = w[rows], known.labeled[rows]
     lines: list[Line] = []
     found, kinds = [], []
     for name in map(str, columns):
@@ -341,11 +341,11 @@ def _add_profiles(
 
 def _some_rows(known: Labels, seed: int) -> Array:
     """Return the labelled rows and, if there are very many, some of the others."""
-    free = np.flatnonzero(~known.labelled)
+    free = np.flatnonzero(~known.labeled)
     if len(free) <= MOST_ROWS:
         return np.arange(len(known.codes))
     some = np.random.default_rng(seed).choice(free, MOST_ROWS, replace=False)
-    return np.sort(np.concatenate([np.flatnonzero(known.labelled), some]))
+    return np.sort(np.concatenate([np.flatnonzero(known.labeled), some]))
 
 
 def _profile_row(line: Line, p: float) -> list[Any]:
@@ -373,13 +373,13 @@ def _add_rows_to_label(
     n: int,
     seed: int,
 ) -> None:
-    if known.labelled.all() or not n:
+    if known.labeled.all() or not n:
         return
     name = getattr(ids, "name", None)
     if ids is not None and name not in (None, "row"):
         frame, names, id = frame.assign(**{str(name): np.asarray(ids)}), np.asarray(ids), str(name)
     else:
         names, id = np.arange(len(frame)), None
-    taken = names[known.labelled]
+    taken = names[known.labeled]
     chosen = rows_to_label(model, frame, n, id=id, label=label, known=taken, random_state=seed, proba=proba)
     fill_in_sheet(book.create_sheet(SHEET), chosen, label=label, classes=known.classes)

@@ -232,11 +232,11 @@ class Committee(Classifier):
         ``folds`` are those of the fit's context, in place of the committee's own.
         """
         self._check_parameters()
-        n_labelled = int(y.labelled.sum())
+        n_labeled = int(y.labeled.sum())
         members = self._named_members()
         folds = folds or self._deal(y, seed=0, weight=None, stratified=True)
         n_folds = 0 if folds is None else len(folds.tests)
-        tasks = list_tasks(members, self.twins and n_rows > n_labelled, n_rows, n_labelled, n_folds)
+        tasks = list_tasks(members, self.twins and n_rows > n_labeled, n_rows, n_labeled, n_folds)
         seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
         return Plan(
             {name: seats[name].why if name in seats else _what(each) for name, each in members.items()},
@@ -292,7 +292,7 @@ class Committee(Classifier):
             return deal_folds(
                 labels,
                 n_splits=effort.n_splits,
-                n_repeats=effort.repeats(int(labels.labelled.sum())),
+                n_repeats=effort.repeats(int(labels.labeled.sum())),
                 seed=seed,
                 weight=weight,
                 max_unlabeled=MAX_UNLABELED,
@@ -305,7 +305,7 @@ class Committee(Classifier):
         """Set ``members_``, ``failures_`` and ``out_of_fold_``."""
         weight, context = rows.weight if rows.weighted else None, rows.context
         folds = context.folds or self._deal(rows.labels, seed, weight, stratified=self.label_origins_.stratified)
-        twins = self.twins and bool(rows.unlabelled.size)
+        twins = self.twins and bool(rows.unlabeled.size)
         fits = fit_everything(members, rows, folds, twins=twins, n_jobs=self._jobs)
         if fits.interrupted and context.is_part:
             raise KeyboardInterrupt
@@ -401,7 +401,7 @@ class Committee(Classifier):
         self, mixed: Array, p: Mapping[str, Array], without_folds: Sequence[Mixture], rows: TrainingRows
     ) -> None:
         """Set how many of the unlabelled rows should be right."""
-        evidence, pool = self.evidence_, rows.unlabelled
+        evidence, pool = self.evidence_, rows.unlabeled
         self.expected_accuracy_ = None
         if evidence is not None and len(pool):
             some = pool[:: -(-len(pool) // MOST_CONFIDENCES)]
@@ -438,7 +438,7 @@ class Committee(Classifier):
                 raise
             warn("interrupted: the committee is complete, but what more labels would buy is unknown.", InterruptWarning)
             return None
-        return learning_curve(subsets, weight, len(rows.labelled), today, repeats=held_out.folds.n_repeats)
+        return learning_curve(subsets, weight, len(rows.labeled), today, repeats=held_out.folds.n_repeats)
 
     def _shift_held_out(self) -> None:
         """Adjust the predictions out of fold to known shares as those of other rows."""
@@ -655,12 +655,12 @@ def _reasons(failures: Mapping[str, str]) -> str:
 
 def _mean(p: Array, rows: TrainingRows) -> Array | None:
     """Return the mean probabilities of the unlabelled rows, if there are any."""
-    pool = rows.unlabelled
+    pool = rows.unlabeled
     return np.average(p[pool], axis=0, weights=rows.weight[pool]) if len(pool) else None
 
 
 def _shift_to(shares: Array, p: Array, rows: TrainingRows) -> Array:
     """Return the logs of the factors with which the mean of the probabilities of all unlabelled rows is the shares."""
-    pool, labelled = rows.unlabelled, rows.labelled
+    pool, labeled = rows.unlabeled, rows.labeled
     log_p = np.log(np.maximum(p[pool], 1e-30))
-    return prior_shift(shares, log_p, rows.weight[pool], rows.codes[labelled], rows.weight[labelled])
+    return prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.utils.validation import has_fit_parameter
 
-from deepsep.classifiers.catalogue import uses_unlabelled
+from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.core.labels import Labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DeepSepWarning
@@ -83,27 +83,27 @@ def twin_of(name: str) -> str:
     return f"{name}, labelled rows alone"
 
 
-def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labelled: int, n_folds: int) -> list[Task]:
+def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: int, n_folds: int) -> list[Task]:
     """Return all fits in the order in which they begin: to all rows, then fold by fold; of each, the longest first.
 
     Short fits thus come last, which keeps all cores busy to the end. An interruption finds all members fitted early,
     and some folds complete.
     """
     whole = [Task(name, None, _seconds(member, n_rows)) for name, member in members.items()]
-    n_unlabelled = min(n_rows - n_labelled, MAX_UNLABELED)
-    seconds = seconds_in_fold(candidates_for(members, twins=twins), n_labelled, n_unlabelled)
+    n_unlabeled = min(n_rows - n_labeled, MAX_UNLABELED)
+    seconds = seconds_in_fold(candidates_for(members, twins=twins), n_labeled, n_unlabeled)
     in_fold = [Task(name, 0, each) for name, each in seconds.items()]
     parts = [whole, *([replace(task, fold=number) for task in in_fold] for number in range(n_folds))]
     return [task for part in parts for task in sorted(part, key=lambda task: -task.seconds)]
 
 
-def seconds_in_fold(candidates: Mapping[str, Candidate], n_labelled: int, n_unlabelled: int) -> dict[str, float]:
+def seconds_in_fold(candidates: Mapping[str, Candidate], n_labeled: int, n_unlabeled: int) -> dict[str, float]:
     """Return about how long each candidate's fit in a fold takes on one core."""
     seconds = {}
     for name, candidate in candidates.items():
-        most = n_unlabelled if candidate.most_unlabelled is None else candidate.most_unlabelled
-        read = 0 if candidate.labelled_only else min(n_unlabelled, most)
-        seconds[name] = _seconds(candidate.estimator, n_labelled + read)
+        most = n_unlabeled if candidate.most_unlabeled is None else candidate.most_unlabeled
+        read = 0 if candidate.labeled_only else min(n_unlabeled, most)
+        seconds[name] = _seconds(candidate.estimator, n_labeled + read)
     return seconds
 
 
@@ -144,7 +144,7 @@ def fit_everything(
     if folds is not None:
         of_fold = candidates_for(members, twins=twins)
         fits = FoldFits(of_fold, *given, folds, weight, kept_failures=(Exception,), checked=True)
-    tasks = list_tasks(members, twins, len(rows.codes), len(rows.labelled), n_folds)
+    tasks = list_tasks(members, twins, len(rows.codes), len(rows.labeled), n_folds)
     calls: list[Any] = [
         (_fit_or_fail, (members[task.name], *given, weight))
         if fits is None or task.fold is None
@@ -181,10 +181,10 @@ def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[s
     """Return what is fitted in each fold: the members and, if asked for, their twins."""
     # An in-context network reads no more rows than its context holds.
     most = {name: getattr(member, "context_size", None) for name, member in members.items()}
-    candidates = {name: Candidate(member, most_unlabelled=most[name]) for name, member in members.items()}
+    candidates = {name: Candidate(member, most_unlabeled=most[name]) for name, member in members.items()}
     if twins:
-        learners = {name: member for name, member in members.items() if uses_unlabelled(member)}
-        candidates |= {twin_of(name): Candidate(member, labelled_only=True) for name, member in learners.items()}
+        learners = {name: member for name, member in members.items() if uses_unlabeled(member)}
+        candidates |= {twin_of(name): Candidate(member, labeled_only=True) for name, member in learners.items()}
     return candidates
 
 

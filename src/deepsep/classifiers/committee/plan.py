@@ -67,9 +67,9 @@ class Effort:
     n_repeats: int
     n_repeats_few: int
 
-    def repeats(self, n_labelled: int) -> int:
+    def repeats(self, n_labeled: int) -> int:
         """Return how often the labels are dealt into folds."""
-        return self.n_repeats if n_labelled >= FEW_LABELS else self.n_repeats_few
+        return self.n_repeats if n_labeled >= FEW_LABELS else self.n_repeats_few
 
 
 @dataclass(frozen=True)

@@ -86,14 +86,14 @@ class Student(Classifier):
         rng : numpy.random.Generator
             Source of the rows held out, of the weights and of the order of the rows.
         """
-        n = len(rows.unlabelled)
+        n = len(rows.unlabeled)
         if n < LEAST_ROWS:
             return None
         student = cls()
         read = (*COMMON, "_exponents")
         student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
         student.n_held_out_ = min(int(HELD_OUT * n), MOST_HELD_OUT)
-        held_out, pool = np.split(rng.permutation(rows.unlabelled), [student.n_held_out_])
+        held_out, pool = np.split(rng.permutation(rows.unlabeled), [student.n_held_out_])
         student._train(rows, pool[:MOST_ROWS], p, rng)
         codes = student._probabilities(rows.X).argmax(axis=1)
         student._set_transduction(np.where(rows.codes >= 0, rows.codes, codes))
@@ -106,9 +106,9 @@ class Student(Classifier):
         network = NumpyNetwork(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
 
         # The labelled rows first. One counts as its class is frequent, which the teacher knows: labels may fill quotas.
-        labelled = rows.labelled
-        m, codes = len(labelled), rows.codes[labelled]
-        index = np.concatenate([labelled, pool])
+        labeled = rows.labeled
+        m, codes = len(labeled), rows.codes[labeled]
+        index = np.concatenate([labeled, pool])
         mass = rows.weight[index] / rows.weight.max()
         shares = (p[pool] * mass[m:, None]).sum(axis=0) / mass[m:].sum()
         given = np.bincount(codes, weights=mass[:m], minlength=rows.n_classes)

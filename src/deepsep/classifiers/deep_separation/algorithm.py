@@ -53,10 +53,10 @@ def deep_low_density_separation(run: TrainingRun, separate: Separate, plan: Plan
         Source of everything random.
     """
     rows = run.rows
-    h = smooth_labels(rows.codes[rows.labelled], rows.n_classes, plan.smoothing)  # equation (2)
+    h = smooth_labels(rows.codes[rows.labeled], rows.n_classes, plan.smoothing)  # equation (2)
     run.train(plan.initial, h, rng)  # θ₀, ψ₀
     run.end_round()
-    for _ in range(plan.rounds if rows.unlabelled.size else 0):
+    for _ in range(plan.rounds if rows.unlabeled.size else 0):
         propensities = separate(run, rng)  # one-vs-rest TSVMs in f(D₀), f(D₁): equation (1)
         run.train(plan.propensities, propensities, rng)
         run.train(plan.labels, h, rng)  # θₜ, ψₜ

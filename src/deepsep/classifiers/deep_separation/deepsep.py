@@ -19,7 +19,7 @@ from deepsep.classifiers.deep_separation.algorithm import Plan, deep_low_density
 from deepsep.classifiers.deep_separation.propensities import LowDensity
 from deepsep.classifiers.deep_separation.run import Phase, SplitRows, TrainingRun
 from deepsep.classifiers.deep_separation.trained_rounds import Architecture, TrainedRounds
-from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabelled_cost
+from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
 from deepsep.classifiers.tsvm.tsvm import check_tsvm_settings
 from deepsep.core.arrays import below, checked_array
 from deepsep.core.checks import check_priors, is_integer, is_number, require
@@ -180,7 +180,7 @@ class DeepSep(TransformerMixin, Classifier):
     >>> X, digit = load_digits(return_X_y=True)
     >>> X = X[:, X.std(axis=0) > 0]
     >>> known = np.random.default_rng(0).permutation(len(X)) < 100
-    >>> model = DeepSep(rounds=2, random_state=0).fit(X, np.where(known, digit, -1))      # -1: unlabelled
+    >>> model = DeepSep(rounds=2, random_state=0).fit(X, np.where(known, digit, -1))      # -1: unlabeled
     >>> bool((model.predict(X) == digit)[~known].mean() > 0.85)
     True
     >>> model.transform(X[:3]).shape
@@ -372,22 +372,22 @@ class DeepSep(TransformerMixin, Classifier):
 
     def _hold_out(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         """Return the labelled rows to stop by."""
-        labelled, codes = rows.labelled, rows.codes
-        counts = np.bincount(codes[labelled])
-        n = round(self.validation_fraction * len(labelled))
-        if len(labelled) < VALIDATION_FROM or counts.min() < 2 or n < len(counts):
-            return labelled[:0]
+        labeled, codes = rows.labeled, rows.codes
+        counts = np.bincount(codes[labeled])
+        n = round(self.validation_fraction * len(labeled))
+        if len(labeled) < VALIDATION_FROM or counts.min() < 2 or n < len(counts):
+            return labeled[:0]
         seed = int(rng.integers(2**31))
-        n = min(n, len(labelled) - len(counts))
-        train, held = train_test_split(labelled, test_size=n, stratify=codes[labelled], random_state=seed)
+        n = min(n, len(labeled) - len(counts))
+        train, held = train_test_split(labeled, test_size=n, stratify=codes[labeled], random_state=seed)
         missing = np.setdiff1d(codes[held], codes[train])
         back = np.array([held[codes[held] == k][0] for k in missing], dtype=held.dtype)
         return np.setdiff1d(held, back)
 
     def _plan(self, rows: TrainingRows) -> Plan:
         epochs, most = self.propensity_epochs, self.propensity_rows
-        if most is not None and epochs and rows.unlabelled.size:
-            epochs = max(1, min(epochs, most // len(rows.unlabelled)))
+        if most is not None and epochs and rows.unlabeled.size:
+            epochs = max(1, min(epochs, most // len(rows.unlabeled)))
         slow = partial(Phase, learning_rate=self.learning_rate / 10, batch_size=self.batch_size)
         labels = slow("labels", False, "kl", self.label_epochs)
         return Plan(
@@ -405,11 +405,11 @@ class DeepSep(TransformerMixin, Classifier):
             make_rows = networks.rows_by_size(Rows, device="cuda")
 
         def costs(drawn: Array) -> Costs:
-            C_star = unlabelled_cost(self.C, self.C_star, split.weight, split.labelled, split.unlabelled, drawn)
+            C_star = unlabeled_cost(self.C, self.C_star, split.weight, split.labeled, split.unlabeled, drawn)
             return Costs(self.C, C_star, float(self.s), bool(self.balance), shares)
 
         return LowDensity(
-            draw=lambda rng: draw_rows(split.unlabelled, self.n_unlabeled, rng),
+            draw=lambda rng: draw_rows(split.unlabeled, self.n_unlabeled, rng),
             costs=costs,
             propensity=self.propensity,
             shares=shares,
@@ -468,7 +468,7 @@ class DeepSep(TransformerMixin, Classifier):
         """Find the temperature with the lowest log loss on labelled rows out of fold."""
         codes = rows.codes.copy()
         codes[split.validation] = -1
-        folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[split.labelled]).min()))
+        folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[split.labeled]).min()))
         if folds < 2:
             warn("calibrate needs two labelled rows of every class: left out.", LabelWarning)
             return
@@ -495,7 +495,7 @@ class DeepSep(TransformerMixin, Classifier):
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
         p = self._probabilities(rows.X)
         if self.priors is not None:
-            shares, at, known = check_priors(self.priors, self.classes_), rows.unlabelled, rows.labelled
+            shares, at, known = check_priors(self.priors, self.classes_), rows.unlabeled, rows.labeled
             log_p = np.log(np.maximum(p[at], 1e-30))
             self.prior_shift_ = prior_shift(shares, log_p, rows.weight[at], rows.codes[known], rows.weight[known])
             p = shifted(p, self.prior_shift_)

@@ -48,9 +48,9 @@ class LowDensity:
     def __call__(self, run: TrainingRun, rng: np.random.Generator) -> Array:
         """Return p̂ of the unlabelled rows and note the objective."""
         rows, network = run.rows, run.network
-        drawn, labelled = self.draw(rng), rows.labelled
-        codes, weight = rows.codes[labelled], rows.weight[labelled]
-        embedded = network.embed(rows.part(np.concatenate([labelled, drawn])))
+        drawn, labeled = self.draw(rng), rows.labeled
+        codes, weight = rows.codes[labeled], rows.weight[labeled]
+        embedded = network.embed(rows.part(np.concatenate([labeled, drawn])))
         if not np.isfinite(embedded).all():
             raise DataError(
                 "training diverged: the embedding is no longer finite. Scale the features (standardize=True), or use a "
@@ -58,7 +58,7 @@ class LowDensity:
             )
         if self.effort.algorithm == "cccp":  # its convex problems are solved exactly, which takes double precision
             embedded = embedded.astype(np.float64)
-        f0, f1 = embedded[: len(labelled)], embedded[len(labelled) :]
+        f0, f1 = embedded[: len(labeled)], embedded[len(labeled) :]
         boundaries = separate(
             f0.copy(),
             codes,
@@ -74,11 +74,11 @@ class LowDensity:
         if self.propensity == "platt" or (self.propensity == "hard" and self.shares is not None):
             to_probabilities = replace(to_probabilities, platt=fit_platt(boundaries.scores(f0), codes, weight))
         if self.shares is not None:
-            log_p = to_probabilities.log_probabilities(boundaries.scores(embedded)[len(labelled) :])
+            log_p = to_probabilities.log_probabilities(boundaries.scores(embedded)[len(labeled) :])
             shift = prior_shift(self.shares, log_p, rows.weight[drawn], codes, weight)
             to_probabilities = replace(to_probabilities, shift=shift)
-        propensities = np.empty((len(rows.unlabelled), rows.n_classes), np.float32)
-        for at, X in rows.unlabelled_in_chunks():
+        propensities = np.empty((len(rows.unlabeled), rows.n_classes), np.float32)
+        for at, X in rows.unlabeled_in_chunks():
             propensities[at] = to_probabilities(boundaries.scores(network.embed(X)))
         run.history.add(
             round=run.round,

@@ -28,7 +28,7 @@ class Phase:
     """A stretch of training: its name, its rows, its loss, how long and how fast."""
 
     name: str
-    on_unlabelled: bool
+    on_unlabeled: bool
     loss: Loss
     epochs: int
     learning_rate: float
@@ -39,7 +39,7 @@ class Phase:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRows(TrainingRows):
-    """The training rows as a matrix, some of them held out: ``labelled`` is D₀, and ``unlabelled`` D₁.
+    """The training rows as a matrix, some of them held out: ``labeled`` is D₀, and ``unlabeled`` D₁.
 
     Attributes
     ----------
@@ -56,28 +56,28 @@ class SplitRows(TrainingRows):
     device: str | None
 
     @cached_property
-    def labelled(self) -> Array:
+    def labeled(self) -> Array:
         """Indices of the labelled rows with positive weight that are not held out."""
-        return np.setdiff1d(super().labelled, self.validation)
+        return np.setdiff1d(super().labeled, self.validation)
 
     @cached_property
     def D0(self) -> Any:
         """The labelled rows, scaled, on the device."""
-        return self.part(self.labelled)
+        return self.part(self.labeled)
 
     @cached_property
     def D1(self) -> Any:
         """The unlabelled rows, scaled, on the device."""
-        return self.part(self.unlabelled)
+        return self.part(self.unlabeled)
 
     def part(self, index: Array) -> Any:
         """Return these rows, scaled: made on demand for NumPy, once and for all for torch."""
         rows = ScaledRows(self.X, self.scaling, index)
         return rows if self.device is None else networks.tensor(rows[:], self.device)
 
-    def unlabelled_in_chunks(self) -> Iterator[tuple[slice, Any]]:
+    def unlabeled_in_chunks(self) -> Iterator[tuple[slice, Any]]:
         """Yield D₁ chunk by chunk, with its places."""
-        for start in range(0, len(self.unlabelled), CHUNK):
+        for start in range(0, len(self.unlabeled), CHUNK):
             at = slice(start, start + CHUNK)
             yield at, self.D1[at]
 
@@ -123,7 +123,7 @@ class TrainingRun:
         self, network: Network, phase: Phase, targets: Array, rng: np.random.Generator, on_epoch: Any
     ) -> list[float]:
         rows = self.rows
-        index, X = (rows.unlabelled, rows.D1) if phase.on_unlabelled else (rows.labelled, rows.D0)
+        index, X = (rows.unlabeled, rows.D1) if phase.on_unlabeled else (rows.labeled, rows.D0)
         if phase.most_rows is not None and phase.most_rows < len(index):
             drawn = np.sort(rng.choice(len(index), phase.most_rows, replace=False))
             index, targets = index[drawn], targets[drawn]
@@ -164,8 +164,8 @@ class TrainingRun:
         """Store the round's network, and note how its predictions moved."""
         rows, t = self.rows, self.round
         self.states.append(self.network.state())
-        predicted = np.empty(len(rows.unlabelled), np.int32)
-        for at, X in rows.unlabelled_in_chunks():
+        predicted = np.empty(len(rows.unlabeled), np.int32)
+        for at, X in rows.unlabeled_in_chunks():
             predicted[at] = self.network.predict_proba(X).argmax(axis=1)
         row: Row = {
             "round": t,

@@ -23,19 +23,19 @@ RESERVE = 0.25
 def draw_context(rows: TrainingRows, size: int, rng: np.random.Generator) -> tuple[Array, int]:
     """Return the rows of the context, labelled ones first, and the number of labelled rows that had to stay out."""
     order = _order_by_content(rows.X, np.flatnonzero(rows.weight > 0))
-    labelled, unlabelled = order[rows.codes[order] >= 0], order[rows.codes[order] < 0]
-    reserved = min(_n_copies(rows.weight[unlabelled]), int(size * RESERVE))
+    labeled, unlabeled = order[rows.codes[order] >= 0], order[rows.codes[order] < 0]
+    reserved = min(_n_copies(rows.weight[unlabeled]), int(size * RESERVE))
     room = max(size - reserved, rows.n_classes)
-    first, out = _draw_labelled(rows, labelled, room, rng)
-    left = min(size - len(first), _n_copies(rows.weight[unlabelled]))
-    then = unlabelled[_draw_copies(rows.weight[unlabelled], max(left, 0), rng)]
+    first, out = _draw_labeled(rows, labeled, room, rng)
+    left = min(size - len(first), _n_copies(rows.weight[unlabeled]))
+    then = unlabeled[_draw_copies(rows.weight[unlabeled], max(left, 0), rng)]
     return np.concatenate([first, then]), out
 
 
-def _draw_labelled(rows: TrainingRows, labelled: Array, room: int, rng: np.random.Generator) -> tuple[Array, int]:
-    of_class = [labelled[rows.codes[labelled] == k] for k in range(rows.n_classes)]
-    total = rows.weight[labelled].sum()
-    wanted = _n_copies(rows.weight[labelled])
+def _draw_labeled(rows: TrainingRows, labeled: Array, room: int, rng: np.random.Generator) -> tuple[Array, int]:
+    of_class = [labeled[rows.codes[labeled] == k] for k in range(rows.n_classes)]
+    total = rows.weight[labeled].sum()
+    wanted = _n_copies(rows.weight[labeled])
     sizes = np.array([max(1, round(wanted * rows.weight[each].sum() / total)) for each in of_class])
     fits = sizes.sum() <= room
     if not fits:
@@ -43,7 +43,7 @@ def _draw_labelled(rows: TrainingRows, labelled: Array, room: int, rng: np.rando
     drawn = np.concatenate(
         [each[_draw_copies(rows.weight[each], n, rng)] for each, n in zip(of_class, sizes, strict=True)]
     )
-    return drawn, 0 if fits else len(labelled) - len(np.unique(drawn))
+    return drawn, 0 if fits else len(labeled) - len(np.unique(drawn))
 
 
 def _even(sizes: Array, room: int) -> Array:

@@ -19,7 +19,7 @@ from deepsep.core.notices import warn
 from deepsep.core.probability import mixture_weights, prior_shift, shifted
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DeepSepWarning, ModelFileError
-from deepsep.evaluation.folds import LabelledFold
+from deepsep.evaluation.folds import LabeledFold
 from deepsep.networks import choose_device
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ CHUNK = 16_384  # rows scaled at a time
 FAR = 1e4  # scaled values beyond it are all the same to the network, and in single precision might be infinite
 INTERVAL = 0.9
 # What the weights of two views rest on: each fold reads the context anew, so fewer unlabelled rows and one member do.
-FOLDS, FOLD_UNLABELLED, FOLD_MEMBERS = 5, 300, 1
+FOLDS, FOLD_UNLABELED, FOLD_MEMBERS = 5, 300, 1
 # The weights of the views without evidence. One member stands for all in the folds, and averaging members helps the
 # view of columns more.
 USUAL_WEIGHTS = {"columns": 0.6, "components": 0.4}
@@ -175,19 +175,17 @@ class InContext(Classifier):
         p = self._mix(self.view_distributions_)
         shares = self._shares()
         if shares is not None:
-            pool, labelled = rows.unlabelled, rows.labelled
+            pool, labeled = rows.unlabeled, rows.labeled
             log_p = np.log(np.maximum(p[pool], 1e-30))
-            self.prior_shift_ = prior_shift(
-                shares, log_p, rows.weight[pool], rows.codes[labelled], rows.weight[labelled]
-            )
+            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])
         return self._shifted(p)
 
     def _draw(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self.context_, left_out = draw_context(rows, int(self.context_size), rng)
         if left_out:
-            kept = len(rows.labelled) - left_out
+            kept = len(rows.labeled) - left_out
             warn(
-                f"{len(rows.labelled)} labelled rows do not fit into a context of {self.context_size} rows beside "
+                f"{len(rows.labeled)} labelled rows do not fit into a context of {self.context_size} rows beside "
                 f"unlabelled ones: it holds {kept} of them, drawn evenly from the classes. Raise context_size to use "
                 "more.",
                 DeepSepWarning,
@@ -233,30 +231,30 @@ class InContext(Classifier):
         """Return the weight of each view, from what it says about labelled rows whose labels it has not seen."""
         seed = int(rng.integers(2**31))
         names, codes = list(self._members), self._context.codes
-        labelled = np.flatnonzero(codes >= 0)
+        labeled = np.flatnonzero(codes >= 0)
         # Copies of a row are in one fold: else its label would be in the context that is asked about it.
         _, first, copy_of, copies = np.unique(
-            np.column_stack([self._context.values[labelled], codes[labelled]]),
+            np.column_stack([self._context.values[labeled], codes[labeled]]),
             axis=0,
             return_index=True,
             return_inverse=True,
             return_counts=True,
         )
-        truth = codes[labelled[first]]
+        truth = codes[labeled[first]]
         folds = min(FOLDS, int(np.bincount(truth).min()))
         if len(names) == 1:
             return {names[0]: 1.0}
         if folds < 2:
             return dict(USUAL_WEIGHTS)
         context = self._scale(self._context.values)
-        unlabelled = np.flatnonzero(codes < 0)
-        unlabelled = unlabelled[np.linspace(0, len(unlabelled) - 1, min(len(unlabelled), FOLD_UNLABELLED)).astype(int)]
+        unlabeled = np.flatnonzero(codes < 0)
+        unlabeled = unlabeled[np.linspace(0, len(unlabeled) - 1, min(len(unlabeled), FOLD_UNLABELED)).astype(int)]
         likelihoods = np.empty((len(names), len(truth)))
         for i, name in enumerate(names):
             # Of all rows: the labels have no part in them.
             components = networks.components_of(context) if name == "components" else None
-            for _, test in LabelledFold(folds, random_state=seed).split(None, truth):
-                kept = np.concatenate([labelled[~np.isin(copy_of, test)], unlabelled])
+            for _, test in LabeledFold(folds, random_state=seed).split(None, truth):
+                kept = np.concatenate([labeled[~np.isin(copy_of, test)], unlabeled])
                 view = networks.ContextView(
                     networks.pretrained_network(self._device),
                     context[kept],
@@ -264,7 +262,7 @@ class InContext(Classifier):
                     self._members[name][:FOLD_MEMBERS],
                     components,
                 )
-                likelihoods[i, test] = view.probabilities(context[labelled[first[test]]])[
+                likelihoods[i, test] = view.probabilities(context[labeled[first[test]]])[
                     np.arange(len(test)), truth[test]
                 ]
         weights = mixture_weights(likelihoods, copies.astype(float)) * [USUAL_WEIGHTS[name] for name in names]

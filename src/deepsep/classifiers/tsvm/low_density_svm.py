@@ -96,16 +96,16 @@ class LowDensitySVM(Classifier):
             require(self, name, holds, wanted)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
-        drawn = draw_rows(rows.unlabelled, self.n_unlabeled, rng)
-        self.n_labeled_, self.n_unlabeled_ = len(rows.labelled), len(drawn)
-        self.C_star_ = unlabelled_cost(self.C, self.C_star, rows.weight, rows.labelled, rows.unlabelled, drawn)
+        drawn = draw_rows(rows.unlabeled, self.n_unlabeled, rng)
+        self.n_labeled_, self.n_unlabeled_ = len(rows.labeled), len(drawn)
+        self.C_star_ = unlabeled_cost(self.C, self.C_star, rows.weight, rows.labeled, rows.unlabeled, drawn)
         self._forget("gamma_", "platt_", "prior_shift_", "label_distributions_")
         X, weight = rows.X, rows.weight
         costs, effort = self._path(rng)
         boundaries = separate(
-            X[rows.labelled],
-            rows.codes[rows.labelled],
-            weight[rows.labelled],
+            X[rows.labeled],
+            rows.codes[rows.labeled],
+            weight[rows.labeled],
             X[drawn],
             weight[drawn],
             rows.n_classes,
@@ -188,7 +188,7 @@ class LowDensitySVM(Classifier):
         """Warn if the balancing constraint forces on the unlabelled rows the shares of labels that fill quotas."""
         if supervised is None:
             return
-        at, c = rows.labelled, len(self.classes_)
+        at, c = rows.labeled, len(self.classes_)
         counts = np.bincount(rows.codes[at], minlength=c)
         shares = np.bincount(rows.codes[at], rows.weight[at], c) / rows.weight[at].sum()
         apart = np.abs(shares - supervised)
@@ -210,7 +210,7 @@ class LowDensitySVM(Classifier):
         self._fitted_probability = self.probability
         if self.probability not in ("platt", "cv") and (self.priors is None or self.probability == "softmax"):
             return
-        folds = min(CV_FOLDS, int(np.bincount(rows.codes[rows.labelled]).min()))
+        folds = min(CV_FOLDS, int(np.bincount(rows.codes[rows.labeled]).min()))
         if self.probability == "cv" and folds < 2:
             warn(
                 'probability="cv" needs two labelled rows of every class: fell back to "platt" on the training rows.',
@@ -224,18 +224,16 @@ class LowDensitySVM(Classifier):
             held_out = fit_folds(copies, rows.X, rows.labels, dealt, weight=rows.weight, ask=ask, checked=True)
             at, scores = held_out.rows, held_out.probabilities
         else:
-            at, scores = rows.labelled, class_scores(self._separator, rows.X[rows.labelled])
+            at, scores = rows.labeled, class_scores(self._separator, rows.X[rows.labeled])
         self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
 
     def _shift_to_priors(self, scores: Array, rows: TrainingRows) -> None:
         """Find the factors that bring the mean probabilities of the unlabelled rows to the shares given."""
         shares = self._shares()
         if shares is not None:
-            pool, labelled = rows.unlabelled, rows.labelled
+            pool, labeled = rows.unlabeled, rows.labeled
             log_p = self._to_probabilities.log_probabilities(scores[pool])
-            self.prior_shift_ = prior_shift(
-                shares, log_p, rows.weight[pool], rows.codes[labelled], rows.weight[labelled]
-            )
+            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])
 
     @property
     def _to_probabilities(self) -> ScoreProbabilities:
@@ -328,15 +326,15 @@ def draw_rows(pool: Array, n: int | None, rng: np.random.Generator) -> Array:
     return pool if n is None or n >= len(pool) else np.sort(rng.choice(pool, n, replace=False))
 
 
-def unlabelled_cost(
-    C: float, C_star: float | str | None, weight: Array, labelled: Array, unlabelled: Array, drawn: Array
+def unlabeled_cost(
+    C: float, C_star: float | str | None, weight: Array, labeled: Array, unlabeled: Array, drawn: Array
 ) -> float:
     """Return C*, the cost of an unlabelled row of weight 1, where ``drawn`` of the unlabelled rows are used."""
     if not len(drawn):
         return 0.0
     if C_star is None or C_star == "pool":
-        used = unlabelled if C_star == "pool" else drawn
-        return float(C * weight[labelled].sum() / weight[used].sum())
+        used = unlabeled if C_star == "pool" else drawn
+        return float(C * weight[labeled].sum() / weight[used].sum())
     return float(C_star)
 
 

@@ -128,7 +128,7 @@ class TSVM(LowDensitySVM):
     >>> from sklearn.datasets import make_moons
     >>> from deepsep import TSVM
     >>> X, truth = make_moons(400, noise=0.08, random_state=0)
-    >>> y = np.full(400, None)              # None: unlabelled
+    >>> y = np.full(400, None)              # None: unlabeled
     >>> for moon, name in enumerate(["upper", "lower"]):
     ...     y[np.flatnonzero(truth == moon)[:5]] = name
     >>> model = TSVM(C=10, kernel="rbf", gamma=2.0).fit(X, y)

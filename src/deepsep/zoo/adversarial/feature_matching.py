@@ -115,7 +115,7 @@ class FeatureMatchingGAN(GenerativeAdversarial):
         def classifier_loss(batch: Batch) -> Tensor:
             scores = network.scores(self._disturb(X[batch.both]))
             real = scores[-len(real_rows(batch)) :]
-            loss = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled]) + self._more_about_real(real)
+            loss = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled]) + self._more_about_real(real)
             if self.weight:
                 with torch.no_grad():
                     made = self._disturb(generator(self._draw(batch)))

@@ -69,7 +69,7 @@ class GenerativeAdversarial(NetworkMethod):
         import torch
 
         n = max(len(real_rows(batch)), 2)  # batch norm needs two rows
-        return torch.randn(n, self.latent, device=batch.labelled.device)
+        return torch.randn(n, self.latent, device=batch.labeled.device)
 
     def _disturb(self, x: Tensor) -> Tensor:
         """Return rows with noise on their features."""
@@ -119,7 +119,7 @@ class GenerativeAdversarial(NetworkMethod):
 
 def real_rows(batch: Batch) -> Tensor:
     """Return the unlabelled rows of a batch; where there are none, the labelled ones."""
-    return batch.unlabelled if len(batch.unlabelled) else batch.labelled
+    return batch.unlabeled if len(batch.unlabeled) else batch.labeled
 
 
 def real_loss(scores: Tensor) -> Tensor:

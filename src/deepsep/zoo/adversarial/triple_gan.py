@@ -119,14 +119,14 @@ class TripleGAN(GenerativeAdversarial):
         certain = torch.eye(c, device=X.device)  # certain[y]: of class y without a doubt
 
         def make(batch: Batch) -> tuple[Tensor, Tensor]:
-            noise, given = self._draw(batch), codes[batch.labelled]
+            noise, given = self._draw(batch), codes[batch.labeled]
             y = given.repeat(-(-len(noise) // len(given)))[: len(noise)]
             return generator(noise, y), y
 
         def classifier_loss(batch: Batch) -> Tensor:
             x = self._disturb(X[batch.both])
             scores = network.scores(x)
-            loss = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            loss = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             if self.adversarial:
                 real = slice(-len(real_rows(batch)), None)
                 with torch.no_grad():
@@ -140,7 +140,7 @@ class TripleGAN(GenerativeAdversarial):
             return loss
 
         def judge_loss(batch: Batch) -> Tensor:
-            given, real = batch.labelled, real_rows(batch)
+            given, real = batch.labeled, real_rows(batch)
             with torch.no_grad(), undisturbed(network.module):
                 p = network.scores(X[real]).softmax(-1)
                 made, y = make(batch)
@@ -156,9 +156,9 @@ class TripleGAN(GenerativeAdversarial):
         self._play(network, rows, X, classifier_loss, opponents, rng)
 
 
-def judge_loss_of(labelled: Pairs, predicted: Pairs, made: Pairs, alpha: float) -> Tensor:
+def judge_loss_of(labeled: Pairs, predicted: Pairs, made: Pairs, alpha: float) -> Tensor:
     """Return the loss of the judge, to whom labelled pairs are real, and the others are not."""
-    return -mean_log_real(*labelled) - alpha * mean_log_fake(*predicted) - (1 - alpha) * mean_log_fake(*made)
+    return -mean_log_real(*labeled) - alpha * mean_log_fake(*predicted) - (1 - alpha) * mean_log_fake(*made)
 
 
 def mean_log_real(p: Tensor, verdicts: Tensor) -> Tensor:

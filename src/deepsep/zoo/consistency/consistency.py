@@ -98,7 +98,7 @@ class PiModel(NetworkMethod):
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
             first, second = torch.softmax(scores, -1).chunk(2)
-            supervised = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             return supervised + self._weight(batch) * mse_loss(first, second)
 
         self._train(network, rows, loss_of, rng)
@@ -199,7 +199,7 @@ class TemporalEnsembling(PiModel):
             p = torch.softmax(scores, -1)
             goals, known = past.recall(at)
             past.add(at, p.detach())
-            supervised = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             return supervised + self._weight(batch) * (known * (p - goals).square().mean(-1)).mean()
 
         self._train(network, rows, loss_of, rng)
@@ -295,7 +295,7 @@ class MeanTeacher(PiModel):
             x = X[batch.both]
             scores = student.scores(self._disturb(x))
             goals = torch.softmax(teacher.scores(self._disturb(x)), -1)
-            supervised = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             return supervised + self._weight(batch) * mse_loss(torch.softmax(scores, -1), goals)
 
         def after_step(batch: Batch) -> None:

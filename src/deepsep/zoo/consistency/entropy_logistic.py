@@ -91,15 +91,15 @@ class EntropyLogistic(Classifier):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         d, c = rows.X.shape[1], rows.n_classes
         self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
-        lab, unl = rows.labelled, rows.unlabelled
-        labelled = (self._scale(rows.X[lab]), np.eye(c)[rows.codes[lab]], rows.weight[lab])
-        unlabelled = (self._scale(rows.X[unl]), rows.weight[unl])
+        lab, unl = rows.labeled, rows.unlabeled
+        labeled = (self._scale(rows.X[lab]), np.eye(c)[rows.codes[lab]], rows.weight[lab])
+        unlabeled = (self._scale(rows.X[unl]), rows.weight[unl])
 
         def minimum(entropy: float, start: Array) -> Any:
             return minimize(
                 objective,
                 start,
-                args=(labelled, unlabelled, entropy, self.C),
+                args=(labeled, unlabeled, entropy, self.C),
                 jac=True,
                 method="L-BFGS-B",
                 options={"maxiter": self.max_iter, "maxfun": 10 * self.max_iter, "gtol": 1e-6, "ftol": 1e-14},
@@ -137,7 +137,7 @@ class EntropyLogistic(Classifier):
 
 
 def objective(
-    theta: Array, labelled: tuple[Array, Array, Array], unlabelled: tuple[Array, Array], entropy: float, C: float
+    theta: Array, labeled: tuple[Array, Array, Array], unlabeled: tuple[Array, Array], entropy: float, C: float
 ) -> tuple[float, Array]:
     """Return what :class:`EntropyLogistic` minimises, and its gradient.
 
@@ -152,13 +152,13 @@ def objective(
     entropy, C : float
         λ and C.
     """
-    X, Y, weight = labelled
+    X, Y, weight = labeled
     W = theta.reshape(-1, Y.shape[1])
     log_p = log_softmax(X @ W[:-1] + W[-1], axis=1)
     value = -(weight @ (Y * log_p).sum(axis=1)) + (W[:-1] ** 2).sum() / (2 * C)
     slope = weight[:, None] * (np.exp(log_p) - Y)
     gradient = np.vstack([X.T @ slope + W[:-1] / C, slope.sum(axis=0)])
-    X, mass = unlabelled
+    X, mass = unlabeled
     if entropy > 0 and len(X):
         share = entropy * weight.sum() * mass / mass.sum()
         log_p = log_softmax(X @ W[:-1] + W[-1], axis=1)

@@ -82,8 +82,8 @@ class EntropyNetwork(NetworkMethod):
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
-            b = len(batch.labelled)
-            loss = cross_entropy(scores[:b], codes[batch.labelled])
+            b = len(batch.labeled)
+            loss = cross_entropy(scores[:b], codes[batch.labeled])
             if len(scores) > b:
                 log_p = torch.log_softmax(scores[b:], -1)
                 loss = loss - self.entropy * batch.progress * (log_p.exp() * log_p).sum(-1).mean()

@@ -106,7 +106,7 @@ class LadderNetwork(NetworkMethod):
             x = X[batch.both]
             noise = [self.noise * torch.randn(len(x), m, device=device) for m in ladder.widths]
             noisy, clean = ladder.encode(x, noise), ladder.encode(x)
-            loss = cross_entropy(noisy.scores[: len(batch.labelled)], codes[batch.labelled])
+            loss = cross_entropy(noisy.scores[: len(batch.labeled)], codes[batch.labeled])
             costs = denoising_costs(clean, ladder.decode(noisy))
             return loss + sum(weight * cost for weight, cost in zip(weights, costs, strict=True))
 
@@ -114,12 +114,12 @@ class LadderNetwork(NetworkMethod):
             ladder,
             loss_of,
             decays=[(p, float(self.l2) if "weight" in name else 0.0) for name, p in ladder.named_parameters()],
-            labelled=rows.labelled,
-            unlabelled=rows.unlabelled,
+            labeled=rows.labeled,
+            unlabeled=rows.unlabeled,
             steps=self.steps,
             lr=self.learning_rate,
             batch_size=self.batch_size,
-            unlabelled_batch=self.unlabeled_batch,
+            unlabeled_batch=self.unlabeled_batch,
             rng=rng,
             device=device,
             weight=rows.weight,

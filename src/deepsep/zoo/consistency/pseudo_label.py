@@ -90,8 +90,8 @@ class PseudoLabel(NetworkMethod):
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
-            b = len(batch.labelled)
-            loss = cross_entropy(scores[:b], codes[batch.labelled])
+            b = len(batch.labeled)
+            loss = cross_entropy(scores[:b], codes[batch.labeled])
             if len(scores) > b:
                 loss = loss + self._alpha(batch) * cross_entropy(scores[b:], scores[b:].argmax(-1))
             return loss

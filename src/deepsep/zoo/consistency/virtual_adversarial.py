@@ -104,7 +104,7 @@ class VirtualAdversarial(NetworkMethod):
         def loss_of(batch: Batch) -> Tensor:
             x = X[batch.both]
             scores = network.scores(x)
-            loss = cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            loss = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             if self.alpha:
                 with _undisturbed(network.module):
                     loss = loss + self.alpha * self._divergence(network, x)

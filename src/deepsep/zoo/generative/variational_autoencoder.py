@@ -93,18 +93,18 @@ class VariationalM1(NetworkMethod):
         from deepsep.zoo.generative.variational import VAE
 
         vae = VAE(self.hidden[-1], X.shape[1], latent=self.latent, hidden=back, rng=rng).to(network.device)
-        share = _share_of_labelled(rows)
+        share = _share_of_labeled(rows)
 
         def loss_of(batch: Batch) -> Tensor:
             x = X[batch.both]
             bound = vae.bound(x, encoder(x), torch.randn(len(x), self.latent, device=x.device))
-            return -mean_over_rows(bound, len(batch.labelled), share)
+            return -mean_over_rows(bound, len(batch.labeled), share)
 
         self._train(network, rows, loss_of, rng, beside=vae)
-        means = network.embed(X[torch.from_numpy(rows.labelled)])
+        means = network.embed(X[torch.from_numpy(rows.labeled)])
         W, b = (p.detach().cpu().numpy() for p in (vae.posterior.mean.weight, vae.posterior.mean.bias))
         model = LogisticRegression(C=self.C, max_iter=1000)
-        model.fit(means @ W.T + b, rows.codes[rows.labelled], rows.weight[rows.labelled])
+        model.fit(means @ W.T + b, rows.codes[rows.labeled], rows.weight[rows.labeled])
         # Two linear maps in a row, the mean of z and the classifier, are one: the head of an ordinary network.
         coef, intercept = model.coef_, model.intercept_
         if rows.n_classes == 2:
@@ -198,12 +198,12 @@ class VariationalM2(NetworkMethod):
             network.device
         )
         codes = torch.from_numpy(rows.codes).to(network.device)
-        share = _share_of_labelled(rows)
+        share = _share_of_labeled(rows)
         log_prior = -np.log(rows.n_classes)
 
         def loss_of(batch: Batch) -> Tensor:
-            b = len(batch.labelled)
-            x, y = X[batch.both], codes[batch.labelled].unsqueeze(1)
+            b = len(batch.labeled)
+            x, y = X[batch.both], codes[batch.labeled].unsqueeze(1)
             log_q = torch.log_softmax(network.scores(x), -1)
             noise = torch.randn(len(x), rows.n_classes, self.latent, device=x.device)
             bounds = vae.bound(x, noise) + log_prior
@@ -215,12 +215,12 @@ class VariationalM2(NetworkMethod):
         self._keep(network.state())
 
 
-def _share_of_labelled(rows: TrainingRows) -> float:
+def _share_of_labeled(rows: TrainingRows) -> float:
     """Return the share of the labelled rows in the weight of all."""
-    return float(rows.weight[rows.labelled].sum() / rows.weight.sum())
+    return float(rows.weight[rows.labeled].sum() / rows.weight.sum())
 
 
-def mean_over_rows(values: Tensor, n_labelled: int, share: float) -> Tensor:
+def mean_over_rows(values: Tensor, n_labeled: int, share: float) -> Tensor:
     """Return the mean over all rows as a batch knows it, in which labelled rows come more often than their share."""
-    mean = share * values[:n_labelled].mean()
-    return mean + (1 - share) * values[n_labelled:].mean() if len(values) > n_labelled else mean
+    mean = share * values[:n_labeled].mean()
+    return mean + (1 - share) * values[n_labeled:].mean() if len(values) > n_labeled else mean

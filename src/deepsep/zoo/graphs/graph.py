@@ -163,17 +163,17 @@ def conjugate_gradients(
     return Z
 
 
-def reached(W: sparse.csr_array, labelled: Array) -> Array:
+def reached(W: sparse.csr_array, labeled: Array) -> Array:
     """Return which rows a path connects to a labelled row."""
     _, component = connected_components(W, directed=False)
-    return np.isin(component, component[labelled])
+    return np.isin(component, component[labeled])
 
 
 def one_hot(codes: Array, n_classes: int) -> Array:
     """Return codes as rows of an (n, c) matrix, with zeros for -1."""
     Y = np.zeros((len(codes), n_classes))
-    labelled = np.flatnonzero(codes >= 0)
-    Y[labelled, codes[labelled]] = 1
+    labeled = np.flatnonzero(codes >= 0)
+    Y[labeled, codes[labeled]] = 1
     return Y
 
 

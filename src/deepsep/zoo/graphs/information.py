@@ -103,10 +103,10 @@ class InformationRegularization(GraphMethod):
             regions(self._graph(rows)), rows.codes, rows.n_classes, self.strength, max_iter=self.max_iter, tol=self.tol
         )
         self.n_iter_ = len(self.objective_path_)
-        if self.class_mass and rows.unlabelled.size:
-            share = np.bincount(rows.codes[rows.labelled]) / len(rows.labelled)
-            mass = P[rows.unlabelled].sum(axis=0)
-            P[rows.unlabelled] = distributions(P[rows.unlabelled] * share / np.maximum(mass, LEAST), share)
+        if self.class_mass and rows.unlabeled.size:
+            share = np.bincount(rows.codes[rows.labeled]) / len(rows.labeled)
+            mass = P[rows.unlabeled].sum(axis=0)
+            P[rows.unlabeled] = distributions(P[rows.unlabeled] * share / np.maximum(mass, LEAST), share)
         return P
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -124,8 +124,8 @@ def by_turns(
     A: sparse.csr_array, codes: Array, n_classes: int, strength: float, *, max_iter: int, tol: float
 ) -> tuple[Array, list[float]]:
     """Return the distributions of all rows, and the objective after each turn."""
-    labelled = np.flatnonzero(codes >= 0)
-    own = codes[labelled]
+    labeled = np.flatnonzero(codes >= 0)
+    own = codes[labeled]
     back, load = A.T.tocsr(), np.asarray(A.sum(axis=0)).ravel()  # how much each row counts, in all its regions
     P = one_hot(codes, n_classes)
     P[codes < 0] = np.bincount(own, minlength=n_classes) / len(own)
@@ -135,8 +135,8 @@ def by_turns(
         log_mean = back @ np.log(np.maximum(Q, LEAST)) / load[:, None]
         P = np.exp(log_mean - log_mean.max(axis=1, keepdims=True))
         P /= P.sum(axis=1, keepdims=True)
-        P[labelled] = pulled(P[labelled], own, strength * load[labelled])
-        loss = -np.log(np.maximum(P[labelled, own], LEAST)).sum()
+        P[labeled] = pulled(P[labeled], own, strength * load[labeled])
+        loss = -np.log(np.maximum(P[labeled, own], LEAST)).sum()
         divergence = load @ (xlogy(P, P) - P * log_mean).sum(axis=1)
         path.append(float(loss + strength * divergence))
         if len(path) > 1 and path[-2] - path[-1] <= tol * abs(path[-1]):

@@ -118,11 +118,11 @@ class LaplacianSVM(GraphMethod):
         W = self._graph(rows)
         X = self._rows.astype(np.float64)
         self.gamma_ = _default_gamma(X, rng) if self.gamma is None else float(self.gamma)
-        others = max(0, self.n_centers - len(rows.labelled))
-        centres = np.concatenate([rows.labelled, rng.permutation(rows.unlabelled)[:others]])
+        others = max(0, self.n_centers - len(rows.labeled))
+        centres = np.concatenate([rows.labeled, rng.permutation(rows.unlabeled)[:others]])
         K = rbf_kernel(X, X[centres], gamma=self.gamma_)
         R = factor(K[centres], roughness(W, K), self.smoothness)
-        lab = rows.labelled
+        lab = rows.labeled
         Z = solve_triangular(R, K[lab].T, lower=True).T  # the labelled rows, in features of which the penalty is |w|²
         machines = Machines.of(Z @ Z.T, self._rows[lab], rows.codes[lab], self.C, rng)
         self.coef_ = solve_triangular(R, Z.T @ machines.coef, lower=True, trans="T")

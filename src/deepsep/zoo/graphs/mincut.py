@@ -102,17 +102,17 @@ class GraphMinCut(GraphMethod):
         require(self, "noise", is_number(self.noise) and 0 <= self.noise <= 1, "a number from 0 to 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
-        W, labelled, unlabelled = self._graph(rows), rows.labelled, rows.unlabelled
+        W, labeled, unlabeled = self._graph(rows), rows.labeled, rows.unlabeled
         P = one_hot(rows.codes, rows.n_classes)
         self.claimed_ = 1.0
-        if not unlabelled.size:
+        if not unlabeled.size:
             return P
-        Y = P[labelled]
-        own = _nearest_labels(self._rows[unlabelled], self._rows[labelled], Y)
-        edges = W[unlabelled]
+        Y = P[labeled]
+        own = _nearest_labels(self._rows[unlabeled], self._rows[labeled], Y)
+        edges = W[unlabeled]
         # Edges from one row to labels of one class are cut together: they are one.
-        terminal = edges[:, labelled] @ Y + self.pull * degrees(edges)[:, None] * own
-        upper = sparse.triu(edges[:, unlabelled], format="csr")
+        terminal = edges[:, labeled] @ Y + self.pull * degrees(edges)[:, None] * own
+        upper = sparse.triu(edges[:, unlabeled], format="csr")
         votes = np.zeros_like(own)
         unclaimed = 0
         for _ in range(self.n_cuts):
@@ -122,16 +122,16 @@ class GraphMinCut(GraphMethod):
             unclaimed += int(nobody.sum())
             votes += np.where(nobody, own, claims)
         self.claimed_ = 1 - unclaimed / (self.n_cuts * len(own))
-        P[unlabelled] = (votes + Y.mean(axis=0)) / (self.n_cuts + 1)
+        P[unlabeled] = (votes + Y.mean(axis=0)) / (self.n_cuts + 1)
         return P
 
     def _shake(self, weights: Array, rng: np.random.Generator) -> Array:
         return np.asarray(weights * rng.uniform(1 - self.noise, 1 + self.noise, weights.shape))
 
 
-def _nearest_labels(X: Array, labelled: Array, Y: Array) -> Array:
+def _nearest_labels(X: Array, labeled: Array, Y: Array) -> Array:
     """Return the classes of each row's nearest labels, the closer the heavier; those much farther count for nothing."""
-    distance, index = neighbours(X, NEAREST_LABELS, labelled)
+    distance, index = neighbours(X, NEAREST_LABELS, labeled)
     ratio = np.minimum(distance / np.maximum(distance[:, :1], 1e-30), 10.0)  # the nearest may be a copy
     return distributions(np.einsum("nk,nkc->nc", np.exp(-(ratio**2)), Y[index]))
 

@@ -92,7 +92,7 @@ class MarkovRandomWalk(GraphMethod):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         A = transitions(self._graph(rows))
         theta, self.log_likelihood_ = em(
-            A, self.t, rows.labelled, rows.codes[rows.labelled], rows.n_classes, max_iter=self.max_iter, tol=self.tol
+            A, self.t, rows.labeled, rows.codes[rows.labeled], rows.n_classes, max_iter=self.max_iter, tol=self.tol
         )
         self.n_iter_ = len(self.log_likelihood_) - 1
         P = walked(A.T.tocsr(), self.t, theta)
@@ -117,7 +117,7 @@ def walked(A: sparse.csr_array, t: int, V: Array) -> Array:
 
 
 def em(
-    A: sparse.csr_array, t: int, labelled: Array, codes: Array, n_classes: int, *, max_iter: int, tol: float
+    A: sparse.csr_array, t: int, labeled: Array, codes: Array, n_classes: int, *, max_iter: int, tol: float
 ) -> tuple[Array, list[float]]:
     """Return P(y | i) of every row, and the mean log-likelihood of the labels before and after each round.
 
@@ -126,16 +126,16 @@ def em(
     """
     n = A.shape[0]
     back = A.T.tocsr()
-    arrivals = walked(back, t, np.ones((n, 1)))[labelled, 0]
+    arrivals = walked(back, t, np.ones((n, 1)))[labeled, 0]
     theta = np.full((n, n_classes), 1 / n_classes)
     path: list[float] = []
     for _ in range(max_iter + 1):
-        likelihood = walked(back, t, theta)[labelled, codes] / arrivals
+        likelihood = walked(back, t, theta)[labeled, codes] / arrivals
         path.append(float(np.log(likelihood).mean()))
         if len(path) > max_iter or (len(path) > 1 and path[-1] - path[-2] < tol):
             break
         V = np.zeros((n, n_classes))
-        V[labelled, codes] = 1 / (likelihood * arrivals)
+        V[labeled, codes] = 1 / (likelihood * arrivals)
         claim = theta * walked(A, t, V)
         total = claim.sum(axis=1, keepdims=True)
         theta = np.divide(claim, total, out=theta, where=total > 0)

@@ -52,7 +52,7 @@ class SpectralKernel(GraphMethod):
         S = normalised(self._graph(rows))
         self.eigenvalues_, vectors = leading_eigenvectors(S, min(self.n_components, len(rows.codes)), rng)
         Z = self._features(vectors, rows)
-        lab = rows.labelled
+        lab = rows.labeled
         Z_lab = Z[lab]
         machines = Machines.of(Z_lab @ Z_lab.T, self._rows[lab], rows.codes[lab], self.C, rng)
         return machines.probabilities(Z @ Z_lab.T)
@@ -190,10 +190,10 @@ class SpectralTransform(SpectralKernel):
     _saved_values: ClassVar[dict[str, type]] = {"alignment_": float}
 
     def _features(self, vectors: Array, rows: TrainingRows) -> Array:
-        codes = rows.codes[rows.labelled]
+        codes = rows.codes[rows.labeled]
         T = np.where(codes[:, None] == codes, 1.0, -1.0)
         mu, self.alignment_ = aligned_spectrum(
-            vectors[rows.labelled], T, bias=bool(self.eigenvalues_[1:2].sum() < 1 - CONNECTED)
+            vectors[rows.labeled], T, bias=bool(self.eigenvalues_[1:2].sum() < 1 - CONNECTED)
         )
         self.spectrum_ = mu * len(vectors) / mu.sum()
         return np.asarray(vectors * np.sqrt(self.spectrum_))

@@ -73,7 +73,7 @@ class LabelSpreading(GraphMethod):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         Z = diffuse(normalised(self._graph(rows)), one_hot(rows.codes, rows.n_classes), self.alpha, tol=TOL)
         # 1 − α is the least eigenvalue: a sum below what the residual may have changed in it says nothing.
-        error = TOL * rows.n_classes * np.sqrt(len(rows.labelled)) / (1 - self.alpha)
+        error = TOL * rows.n_classes * np.sqrt(len(rows.labeled)) / (1 - self.alpha)
         return distributions(Z, _shares(rows), least=error)
 
 
@@ -135,25 +135,25 @@ class LabelPropagation(GraphMethod):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         W = self._graph(rows)
-        labelled = rows.labelled
-        unlabelled = np.flatnonzero((rows.codes < 0) & reached(W, labelled))
+        labeled = rows.labeled
+        unlabeled = np.flatnonzero((rows.codes < 0) & reached(W, labeled))
         F = one_hot(rows.codes, rows.n_classes)
         F[rows.codes < 0] = _shares(rows)
-        if unlabelled.size:
-            f = self._harmonic(W, labelled, unlabelled, F[labelled])
+        if unlabeled.size:
+            f = self._harmonic(W, labeled, unlabeled, F[labeled])
             if self.class_mass:
                 f *= _shares(rows) / np.maximum(f.sum(axis=0), np.finfo(float).tiny)
-            F[unlabelled] = distributions(f, _shares(rows))
+            F[unlabeled] = distributions(f, _shares(rows))
         return F
 
-    def _harmonic(self, W: Any, labelled: Array, unlabelled: Array, f_labelled: Array) -> Array:
-        degree, edges = degrees(W)[unlabelled], W[unlabelled]
-        W_uu = edges[:, unlabelled]
+    def _harmonic(self, W: Any, labeled: Array, unlabeled: Array, f_labeled: Array) -> Array:
+        degree, edges = degrees(W)[unlabeled], W[unlabeled]
+        W_uu = edges[:, unlabeled]
         f = conjugate_gradients(
-            lambda V: degree[:, None] * V - W_uu @ V, edges[:, labelled] @ f_labelled, diagonal=degree, tol=TOL
+            lambda V: degree[:, None] * V - W_uu @ V, edges[:, labeled] @ f_labeled, diagonal=degree, tol=TOL
         )
         return np.asarray(np.clip(f, 0, 1))
 
 
 def _shares(rows: TrainingRows) -> Array:
-    return np.bincount(rows.codes[rows.labelled], minlength=rows.n_classes) / len(rows.labelled)
+    return np.bincount(rows.codes[rows.labeled], minlength=rows.n_classes) / len(rows.labeled)

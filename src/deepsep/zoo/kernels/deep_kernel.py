@@ -148,14 +148,14 @@ class DeepKernel(NetworkMethod):
         Y = networks.tensor(targets, network.device)
 
         def loss_of(batch: Batch) -> Tensor:
-            e, b = encoder(X[batch.both]), len(batch.labelled)
-            loss, variance = kernel.costs(e[:b], Y[batch.labelled], e[b:] if self.alpha else e[:0])
+            e, b = encoder(X[batch.both]), len(batch.labeled)
+            loss, variance = kernel.costs(e[:b], Y[batch.labeled], e[b:] if self.alpha else e[:0])
             return loss + self.alpha * variance
 
         self._train(network, rows, loss_of, rng, beside=kernel)
         self._keep(network.state())
         self.length_, self.variance_, self.noise_ = (value.item() for value in kernel.settings())
-        at = rows.labelled
+        at = rows.labeled
         if len(at) > self.max_labeled:
             at = np.sort(rng.choice(at, self.max_labeled, replace=False))
         self._process = FrozenKernel.of(
@@ -198,7 +198,7 @@ def centred_targets(rows: TrainingRows) -> tuple[Array, Array]:
 
     Unlabelled rows have zeros.
     """
-    at, c = rows.labelled, rows.n_classes
+    at, c = rows.labeled, rows.n_classes
     part = rows.weight[at] / rows.weight[at].sum()
     shares = np.bincount(rows.codes[at], part, c)
     targets = np.zeros((len(rows.codes), c))

@@ -116,7 +116,7 @@ class SVMNetwork(NetworkMethod):
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
-            return squared_hinge(scores[: len(batch.labelled)], codes[batch.labelled])
+            return squared_hinge(scores[: len(batch.labeled)], codes[batch.labeled])
 
         self._train(network, rows, loss_of, rng)
         return network, X
@@ -153,7 +153,7 @@ def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Arra
     fold = np.full(len(rows.codes), -1)
     start = 0
     for k in range(rows.n_classes):
-        members = rng.permutation(rows.labelled[rows.codes[rows.labelled] == k])
+        members = rng.permutation(rows.labeled[rows.codes[rows.labeled] == k])
         if len(members) > 1:
             fold[members] = (start + np.arange(len(members))) % folds
             start += len(members)

@@ -118,11 +118,11 @@ class LocalLabelPropagation(PropagationMethod):
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         known = codes >= 0
-        labelled = np.flatnonzero(known)
-        density = local_density(V, labelled, k=self.density_neighbors, temperature=self.temperature)
-        voters, loudness = V[labelled], weight[labelled] / density
+        labeled = np.flatnonzero(known)
+        density = local_density(V, labeled, k=self.density_neighbors, temperature=self.temperature)
+        voters, loudness = V[labeled], weight[labeled] / density
         k, t = self.n_neighbors, self.temperature
-        P = vote(V, voters, codes[labelled], loudness, k=k, temperature=t, n_classes=n_classes)
+        P = vote(V, voters, codes[labeled], loudness, k=k, temperature=t, n_classes=n_classes)
         return Spread(np.where(known, codes, P.argmax(axis=1)), np.where(known, 1.0, P.max(axis=1)))
 
     def _metric(self, V: Array, spread: Spread, rng: np.random.Generator, device: Any) -> Any:

@@ -53,7 +53,7 @@ class PropagationMethod(NetworkMethod):
 
         def supervised(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
-            return cross_entropy(scores[: len(batch.labelled)], codes[batch.labelled])
+            return cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
 
         first, *others = shares(self.steps, self.warm_up, self.rounds)
         self._train(network, rows, supervised, rng, steps=first)

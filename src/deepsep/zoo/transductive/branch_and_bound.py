@@ -33,7 +33,7 @@ from deepsep.zoo.transductive.fixed_signs import FixedSigns
 
 Array = NDArray[Any]
 
-MOST_UNLABELLED = 50  # that this can be hoped to end for
+MOST_UNLABELED = 50  # that this can be hoped to end for
 MOST_NODES = 200_000
 TOGETHER = 64  # nodes that are solved in lock-step
 BISECTIONS = 40
@@ -70,7 +70,7 @@ def branch_and_bound(
 
 def _one_class(problem: Problem, local: Result, tol: float, effort: dict[str, Any], max_nodes: int) -> Result:
     rows, y = FixedSigns.of(problem), problem.signs[0]
-    u, cost = problem.unlabelled.shape[0], problem.cost_unlabelled
+    u, cost = problem.unlabeled.shape[0], problem.cost_unlabeled
     norms = _norms(problem)
     best = problem.coefficients(local)[0]
     upper = local.objective_path[0][-1]
@@ -118,7 +118,7 @@ def _children(node: _Node) -> list[Array]:
 
 def _norms(problem: Problem) -> Array:
     """Return |x_i| of the unlabelled rows: how far f moves with w; a free bias moves it at no price."""
-    x = problem.unlabelled.toarray() if sparse.issparse(problem.unlabelled) else problem.unlabelled
+    x = problem.unlabeled.toarray() if sparse.issparse(problem.unlabeled) else problem.unlabeled
     if problem.target is None:
         return np.full(len(x), FREE)
     centred = x if problem.centre is None else x - problem.centre
@@ -145,4 +145,4 @@ def _values(problem: Problem, w: Array) -> tuple[Array, Array]:
     rows = problem.only(np.zeros(len(w), int)).rows()
     penalised = w[:, :-1] if free else w
     values = 0.5 * np.sum(penalised**2, axis=1) + rows.transductive_loss(w, np.arange(len(w)))
-    return values, rows.scores(w, labelled=False)
+    return values, rows.scores(w, labeled=False)

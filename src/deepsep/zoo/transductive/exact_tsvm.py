@@ -13,7 +13,7 @@ from deepsep.core.checks import is_integer, require
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError
 from deepsep.solvers.one_vs_rest import Effort
-from deepsep.zoo.transductive.branch_and_bound import MOST_NODES, MOST_UNLABELLED, branch_and_bound
+from deepsep.zoo.transductive.branch_and_bound import MOST_NODES, MOST_UNLABELED, branch_and_bound
 
 
 @settings
@@ -83,12 +83,12 @@ class ExactTSVM(LowDensitySVM):
         require(self, "max_nodes", is_integer(self.max_nodes, 1), "a positive integer")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Any:
-        u = len(rows.unlabelled) if self.n_unlabeled is None else min(self.n_unlabeled, len(rows.unlabelled))
-        if u > MOST_UNLABELLED:
-            most = f"n_unlabeled={MOST_UNLABELLED}"
+        u = len(rows.unlabeled) if self.n_unlabeled is None else min(self.n_unlabeled, len(rows.unlabeled))
+        if u > MOST_UNLABELED:
+            most = f"n_unlabeled={MOST_UNLABELED}"
             raise ParameterError(
                 f"{u:,} unlabelled rows are too many for {self.method_name}, whose time may double with each: the most "
-                f"are {MOST_UNLABELLED}. Pass {most} (to a command: --set {most}) to train on that many, drawn at "
+                f"are {MOST_UNLABELED}. Pass {most} (to a command: --set {most}) to train on that many, drawn at "
                 "random, or use tsvm."
             )
         return super()._learn(rows, rng)

@@ -28,16 +28,16 @@ class FixedSigns:
     """
 
     problem: Problem
-    n_labelled: int
+    n_labeled: int
 
     @classmethod
     def of(cls, problem: Problem) -> FixedSigns:
         """Take the rows of a problem, and its constraint."""
-        blocks = [problem.labelled, problem.unlabelled]
+        blocks = [problem.labeled, problem.unlabeled]
         together: Any = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
-        cost = np.concatenate([problem.cost_labelled, problem.cost_unlabelled])
-        none = {"unlabelled": problem.unlabelled[:0], "cost_unlabelled": problem.cost_unlabelled[:0]}
-        return cls(replace(problem, labelled=together, cost_labelled=cost, **none), problem.labelled.shape[0])
+        cost = np.concatenate([problem.cost_labeled, problem.cost_unlabeled])
+        none = {"unlabeled": problem.unlabeled[:0], "cost_unlabeled": problem.cost_unlabeled[:0]}
+        return cls(replace(problem, labeled=together, cost_labeled=cost, **none), problem.labeled.shape[0])
 
     def solve(self, y: Array, signs: Array, start: Array, *, factor: Array | None = None, **effort: Any) -> Solution:
         """Solve one problem for each row of signs.
@@ -56,9 +56,9 @@ class FixedSigns:
             Of :func:`deepsep.solvers.newton.minimise`.
         """
         problem = self.problem
-        cost = problem.cost_labelled
+        cost = problem.cost_labeled
         if factor is not None:
-            cost = cost * np.concatenate([np.ones(self.n_labelled), factor])
+            cost = cost * np.concatenate([np.ones(self.n_labeled), factor])
         target = None if problem.target is None else np.repeat(problem.target, len(signs))
         given = np.hstack([np.repeat(y[None], len(signs), axis=0), signs]).astype(np.float64)
-        return minimise(replace(problem, signs=given, cost_labelled=cost, target=target).rows(), start, **effort)
+        return minimise(replace(problem, signs=given, cost_labeled=cost, target=target).rows(), start, **effort)

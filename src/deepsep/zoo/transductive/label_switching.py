@@ -24,11 +24,11 @@ ROUGH = 1e-3  # relative duality gap before the cost is C*
 def label_switching(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
     """Switch labels from those of the supervised SVM, with a free bias; (1 + target) / 2 is the share of positives."""
     assert problem.target is not None
-    if not problem.cost_unlabelled.any():
+    if not problem.cost_unlabeled.any():
         return start
     rows = FixedSigns.of(replace(problem, target=None))
     share = (1 + problem.target) / 2
-    f = problem.unlabelled_scores(start.w, start.b)
+    f = problem.unlabeled_scores(start.w, start.b)
     effort = {"tol": tol, "max_sweeps": max_iter, "aim": aim}
     ends = [
         _one_class(rows, problem.signs[k], f[k], share[k], np.append(start.w[k], start.b[k]), max_iter, effort)
@@ -40,7 +40,7 @@ def label_switching(problem: Problem, start: Result, *, tol: float, max_iter: in
 def _one_class(
     rows: FixedSigns, y: Array, f: Array, share: float, w: Array, max_iter: int, effort: dict[str, Any]
 ) -> Result:
-    cost = rows.problem.cost_labelled[rows.n_labelled :]
+    cost = rows.problem.cost_labeled[rows.n_labeled :]
     signs = highest(f, cost, share)
     n_positive = np.sum(signs > 0)
     negative = min(1.0, FIRST_COST / cost.max())  # the parts of C* that rows of each sign cost
@@ -58,7 +58,7 @@ def _one_class(
                 break
             w, gap, solved = solution.w[0], solution.gap, solution.converged
             path.append(float(solution.objective[0]))
-            f = rows.problem.labelled_scores(w[None, :-1], w[-1:])[0, rows.n_labelled :]
+            f = rows.problem.labeled_scores(w[None, :-1], w[-1:])[0, rows.n_labeled :]
             switched = switch_pairs(signs, f, cost, positive, negative)
             if np.array_equal(switched, signs):
                 break

@@ -148,16 +148,16 @@ class NullCategoryGP(Classifier):
             check_priors(self.priors, self.classes_)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        labelled, unlabelled = rows.labelled, rows.unlabelled
-        used = np.concatenate([labelled, unlabelled])
+        labeled, unlabeled = rows.labeled, rows.unlabeled
+        used = np.concatenate([labeled, unlabeled])
         self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(rows.X.shape[1])
         X, weight = self._scaling.apply(rows.X[used]), rows.weight[used]
         self.gamma_ = rbf_gamma(self.gamma, X, weight)
         few = len(used) <= self.n_inducing
-        at = np.arange(len(used)) if few else draw_landmarks(len(used), len(labelled), self.n_inducing, rng)
+        at = np.arange(len(used)) if few else draw_landmarks(len(used), len(labeled), self.n_inducing, rng)
         features = InducingFeatures.of(X[at].astype(np.float64), float(self.variance), self._kernel())
         Z, residual = features(X)
-        free = np.arange(len(used)) >= len(labelled)
+        free = np.arange(len(used)) >= len(labeled)
         codes, plan = rows.codes[used], replace(PLAN, max_iter=self.max_iter)
         classes = range(rows.n_classes) if rows.n_classes > 2 else (1,)
         signs = [np.where(free, 0.0, np.where(codes == k, 1.0, -1.0)) for k in classes]
@@ -195,7 +195,7 @@ class NullCategoryGP(Classifier):
             return check_priors(self.priors, self.classes_)
         if self.balance == "predicted":
             return None
-        among = np.bincount(rows.codes[rows.labelled], rows.weight[rows.labelled])
+        among = np.bincount(rows.codes[rows.labeled], rows.weight[rows.labeled])
         return np.asarray(among / among.sum())
 
     def _probabilities(self, X: Array) -> Array:

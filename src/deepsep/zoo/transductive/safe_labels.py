@@ -45,11 +45,11 @@ def safe_labels(
     risk: float = RISK,
 ) -> Result:
     """Return the SVM on the labelled rows and on the safest labels of the others; where these are s, the start."""
-    if not problem.cost_unlabelled.any():
+    if not problem.cost_unlabeled.any():
         return start
     rows = FixedSigns.of(replace(problem, target=None))
-    weight = problem.cost_unlabelled
-    said = np.where(problem.unlabelled_scores(start.w, start.b) < 0, -1.0, 1.0)
+    weight = problem.cost_unlabeled
+    said = np.where(problem.unlabeled_scores(start.w, start.b) < 0, -1.0, 1.0)
     ends = []
     for k in range(len(start.w)):
         which = np.array([k])
@@ -75,18 +75,18 @@ def diverse_boundaries(
     Starts are the supervised SVM and random directions in which the rows spread; where each ends is clustered by its
     signs, and of each cluster the one with the lowest objective is taken.
     """
-    u = problem.unlabelled.shape[0]
-    random = np.asarray((problem.unlabelled.T @ rng.standard_normal((u, n_starts - 1))).T, dtype=np.float64)
+    u = problem.unlabeled.shape[0]
+    random = np.asarray((problem.unlabeled.T @ rng.standard_normal((u, n_starts - 1))).T, dtype=np.float64)
     if problem.centre is not None:  # rows that are not centred: random sums must not lean to their mean
         random -= random.mean(axis=0)
     w = np.vstack([start.w, random])
     b = np.full(n_starts, start.b[0])
     many = problem.only(np.zeros(n_starts, int))
-    spread = many.unlabelled_scores(w, np.zeros(n_starts)).std(axis=1)
+    spread = many.unlabeled_scores(w, np.zeros(n_starts)).std(axis=1)
     w[1:] /= np.maximum(spread[1:, None], np.finfo(float).tiny)
     begin = Result(w, b, [[] for _ in w], np.zeros(n_starts), 0, np.zeros(n_starts, bool))
     found = single_loop(many, begin, tol=ROUGH, max_iter=max_iter)
-    signs = np.where(many.unlabelled_scores(found.w, found.b) < 0, -1, 1).astype(np.int8)
+    signs = np.where(many.unlabeled_scores(found.w, found.b) < 0, -1, 1).astype(np.int8)
     objective = np.array([path[-1] for path in found.objective_path])
     if n_starts == 1:
         return signs

@@ -68,7 +68,7 @@ def smooth_objective(
 
     ``factor`` is the part of C* that an unlabelled row costs.
     """
-    m = problem.labelled.shape[1]
+    m = problem.labeled.shape[1]
     w, b = at[:m], at[m] if problem.target is None else problem.target[k]
     shift = 0.0 if problem.centre is None else problem.centre @ w
 
@@ -76,14 +76,14 @@ def smooth_objective(
         f: Array = (x @ w.astype(x.dtype)).astype(np.float64) - shift + b
         return f
 
-    slack = np.maximum(1 - problem.signs[k] * scores(problem.labelled), 0)
-    f = scores(problem.unlabelled)
-    cost = factor * problem.cost_unlabelled
+    slack = np.maximum(1 - problem.signs[k] * scores(problem.labeled), 0)
+    f = scores(problem.unlabeled)
+    cost = factor * problem.cost_unlabeled
     peak = np.exp(-sharpness * f * f)
-    value = 0.5 * w @ w + problem.cost_labelled @ (slack * slack) + cost @ peak
+    value = 0.5 * w @ w + problem.cost_labeled @ (slack * slack) + cost @ peak
     slopes = (
-        (problem.labelled, -2 * problem.cost_labelled * problem.signs[k] * slack),
-        (problem.unlabelled, -2 * sharpness * cost * f * peak),
+        (problem.labeled, -2 * problem.cost_labeled * problem.signs[k] * slack),
+        (problem.unlabeled, -2 * sharpness * cost * f * peak),
     )
     gradient = w.copy()
     for x, slope in slopes:

@@ -96,8 +96,8 @@ class CoTraining(AroundClassifier):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self.views_ = self._find_views(rows.X.shape[1], rng)
         X = self._scale(rows)
-        known, codes = rows.labelled, rows.codes.copy()
-        waiting = rng.permutation(rows.unlabelled)
+        known, codes = rows.labeled, rows.codes.copy()
+        waiting = rng.permutation(rows.unlabeled)
         counts = np.bincount(codes[known])
         wanted = np.round(self.per_round * counts / counts.min()).astype(int)
         self.estimators_ = self._fit_views(X, known, codes, rng)

@@ -121,7 +121,7 @@ class SemiBoost(UnweightedClassifier):
         S = connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
         self.boosted_, self.objective_path_ = [], []
         for k in range(1, 2) if rows.n_classes == 2 else range(rows.n_classes):
-            signs = np.where(rows.codes[rows.labelled] == k, 1, -1)
+            signs = np.where(rows.codes[rows.labeled] == k, 1, -1)
             boosted, path = self._boost(X, signs, S, rows, rng)
             self.boosted_.append(boosted)
             self.objective_path_.append(path)
@@ -129,10 +129,10 @@ class SemiBoost(UnweightedClassifier):
     def _boost(
         self, X: Array, signs: Array, S: sparse.csr_array, rows: TrainingRows, rng: np.random.Generator
     ) -> tuple[list[tuple[float, Any]], Array]:
-        labelled, unlabelled = rows.labelled, rows.unlabelled
-        similar = Similarities.of(S, labelled, unlabelled, signs, self.C)
-        X_u = X[unlabelled]
-        H = np.zeros(len(unlabelled))
+        labeled, unlabeled = rows.labeled, rows.unlabeled
+        similar = Similarities.of(S, labeled, unlabeled, signs, self.C)
+        X_u = X[unlabeled]
+        H = np.zeros(len(unlabeled))
         path = [similar.objective(H)]
         boosted: list[tuple[float, Any]] = []
         for _ in range(self.rounds):
@@ -141,7 +141,7 @@ class SemiBoost(UnweightedClassifier):
             if not drawn.size:
                 break
             learner = self._weak_learner(rng).fit(
-                np.concatenate([X[labelled], X_u[drawn]]),
+                np.concatenate([X[labeled], X_u[drawn]]),
                 np.concatenate([signs, np.where(p[drawn] > q[drawn], 1, -1)]),
             )
             h = learner.predict(X_u)
@@ -152,7 +152,7 @@ class SemiBoost(UnweightedClassifier):
             path.append(similar.objective(H))
             boosted.append((alpha, learner))
         if not boosted:  # similarities have nothing to say: what the labels teach, with odds of e to 1
-            boosted = [(0.25, self._weak_learner(rng).fit(X[labelled], signs))]
+            boosted = [(0.25, self._weak_learner(rng).fit(X[labeled], signs))]
         return boosted, np.array(path)
 
     def _weak_learner(self, rng: np.random.Generator) -> Any:
@@ -197,27 +197,27 @@ class Similarities(NamedTuple):
 
     positive: Array  # (u,): the sum of the similarities to labelled rows of the class
     negative: Array  # (u,): and to the others
-    unlabelled: sparse.csr_array  # (u, u)
+    unlabeled: sparse.csr_array  # (u, u)
     C: float
 
     @classmethod
-    def of(cls, S: sparse.csr_array, labelled: Array, unlabelled: Array, signs: Array, C: float | None) -> Self:
+    def of(cls, S: sparse.csr_array, labeled: Array, unlabeled: Array, signs: Array, C: float | None) -> Self:
         """Split the similarities of all rows, (n, n)."""
-        S_u = S[unlabelled]
-        S_ul = S_u[:, labelled]
-        C = len(labelled) / max(len(unlabelled), 1) if C is None else C
-        return cls(S_ul @ (signs > 0).astype(float), S_ul @ (signs < 0).astype(float), S_u[:, unlabelled], C)
+        S_u = S[unlabeled]
+        S_ul = S_u[:, labeled]
+        C = len(labeled) / max(len(unlabeled), 1) if C is None else C
+        return cls(S_ul @ (signs > 0).astype(float), S_ul @ (signs < 0).astype(float), S_u[:, unlabeled], C)
 
     def objective(self, H: Array) -> float:
         """Return F of the scores of the unlabelled rows."""
         up, down = np.exp(H), np.exp(-H)
-        return float(self.positive @ down**2 + self.negative @ up**2 + self.C * (up @ (self.unlabelled @ down)))
+        return float(self.positive @ down**2 + self.negative @ up**2 + self.C * (up @ (self.unlabeled @ down)))
 
     def pulls(self, H: Array) -> tuple[Array, Array]:
         """Return p and q: how strongly each row is pulled to 1 and to -1."""
         up, down = np.exp(H), np.exp(-H)
-        p = self.positive * down**2 + self.C / 2 * down * (self.unlabelled @ up)
-        q = self.negative * up**2 + self.C / 2 * up * (self.unlabelled @ down)
+        p = self.positive * down**2 + self.C / 2 * down * (self.unlabeled @ up)
+        q = self.negative * up**2 + self.C / 2 * up * (self.unlabeled @ down)
         return p, q
 
 

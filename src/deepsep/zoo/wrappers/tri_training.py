@@ -82,7 +82,7 @@ class TriTraining(AroundClassifier):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         X = self._scale(rows)
-        codes, lab, unl = rows.codes, rows.labelled, rows.unlabelled
+        codes, lab, unl = rows.codes, rows.labeled, rows.unlabeled
         self.estimators_ = []
         for _ in range(3):
             drawn = _resampled(codes[lab], rng)
