@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.renaming import rename_classes
 from deepsep.classifiers.restoring import needs_code, put_together
+from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.profile import read_profile
 from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError
 from deepsep.files.array_layout import part_names, restore_arrays
@@ -99,7 +100,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
 
 def _kinds(model: Any) -> Mapping[str, str]:
     """Return the columns that a pipeline takes from a table, with their types."""
-    return getattr(model[0], "schema_", {}) if isinstance(model, Pipeline) else {}
+    return getattr(model[0], "schema_", {}) if is_pipeline(model) else {}
 
 
 def _provenance(root: Path, manifest: Mapping[str, Any]) -> dict[str, str | None]:

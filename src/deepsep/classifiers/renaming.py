@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.restoring import put_together
+from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError
 from deepsep.files.plain import pack, unpack
 from deepsep.files.saving import take_apart
@@ -44,7 +44,7 @@ def rename_classes(model: Any, names: Mapping[Any, str]) -> Any:
     >>> rename_classes(model, {"a": "low", "b": "high"}).predict([[0.2], [2.8]]).tolist()
     ['low', 'high']
     """
-    if isinstance(model, Pipeline):
+    if is_pipeline(model):
         twin, (name, last) = copy(model), model.steps[-1]
         twin.steps = [*model.steps[:-1], (name, rename_classes(last, names))]
         return twin

@@ -16,6 +16,7 @@ from deepsep.cli.options import (
     TrainingOptions,
     takes_options,
 )
+from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ParameterError
 
 
@@ -69,9 +70,7 @@ def _label_of(model: Path) -> str:
 
 def _same_columns(model: Any, X: Any) -> Any:
     """Return the columns of the training table, or raise an error that lists the differences."""
-    from sklearn.pipeline import Pipeline
-
-    if not isinstance(model, Pipeline):
+    if not is_pipeline(model):
         raise ParameterError(
             "the model takes a matrix, not a table. Explain it from Python with deepsep.report.explain."
         )

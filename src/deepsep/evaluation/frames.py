@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from deepsep.core.model_parts import first_step
 from deepsep.errors import DataError
 
 Array = NDArray[Any]
@@ -24,7 +24,7 @@ def take(table: Any, rows: Array) -> Any:
 
 def used_columns(model: Any, table: Any) -> Any:
     """Return the table without the columns that a pipeline of ``for_table`` leaves out."""
-    first = model[0] if isinstance(model, Pipeline) else model
+    first = first_step(model)
     schema = getattr(first, "schema_", None)
     return table if schema is None else table[list(schema)]
 

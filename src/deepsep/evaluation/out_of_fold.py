@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.core.checks import is_integer, private_generator
 from deepsep.core.context import Context
 from deepsep.core.labels import Labels, as_labels
+from deepsep.core.model_parts import split_model
 from deepsep.core.training_rows import TrainingRows
 from deepsep.core.workers import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
@@ -211,13 +211,6 @@ def out_of_fold(
         warnings.warn(note, LabelWarning, stacklevel=2)
     encoder, estimator = split_model(model)
     return fit_folds({MODEL: Candidate(estimator)}, X, labels, folds, encoder=encoder, weight=weight)
-
-
-def split_model(model: Any) -> tuple[Any, Any]:
-    """Return the steps before the estimator (None if there are none), and the estimator."""
-    if isinstance(model, Pipeline):
-        return (model[:-1] if len(model.steps) > 1 else None), model[-1]
-    return None, model
 
 
 def predict_proba(fitted: Any, X: Any) -> Array:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.core.model_parts import split_model
 from deepsep.errors import DataError, ParameterError
-from deepsep.evaluation.out_of_fold import MODEL, OutOfFold, split_model
+from deepsep.evaluation.out_of_fold import MODEL, OutOfFold
 
 Array = NDArray[Any]
 

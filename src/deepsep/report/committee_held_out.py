@@ -13,12 +13,13 @@ from deepsep.classifiers.catalogue import method, record_of, title_of
 from deepsep.classifiers.committee.committee import COMMITTEE, Committee
 from deepsep.classifiers.committee.fits import twin_of
 from deepsep.core.labels import Labels
+from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import Folds, deal_folds
 from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join, permute
 from deepsep.evaluation.intervals import paired_difference
-from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
+from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds
 from deepsep.report.wording import join_words, with_article
 from deepsep.table.pipeline import source_columns
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.labels import Labels, as_labels, codes_of
+from deepsep.core.model_parts import split_model
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import column_names, take, used_columns
 from deepsep.evaluation.importance import Permuted, permute
 from deepsep.evaluation.intervals import NORMAL_QUANTILE
-from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
 from deepsep.report.held_out import OnStep, evaluate, predict_all

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.pipeline import Pipeline
 
 from deepsep.core.labels import Labels
+from deepsep.core.model_parts import is_pipeline, split_model
 from deepsep.evaluation.frames import take
-from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, to_population
 from deepsep.table.columns import as_frame
 from deepsep.table.quality import check_columns, rows_to_check
@@ -29,7 +28,7 @@ def check_model(model: Any, table: Any, labels: Labels, weight: Array | None = N
     estimator, rows = split_model(model)[1], rows_to_check(labels)
     known = Labels(labels.codes[rows], labels.classes)
     some, weight = take(table, rows), None if weight is None else weight[rows]
-    if isinstance(model, Pipeline) and hasattr(model[0], "left_out_"):
+    if is_pipeline(model) and hasattr(model[0], "left_out_"):
         return check_fit(model[0].transform(some), known, estimator, weight, model[0].left_out_)
     return check_fit(as_frame(some), known, estimator, weight)
 

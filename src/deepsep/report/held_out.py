@@ -14,11 +14,12 @@ from sklearn.base import clone
 from deepsep.classifiers.catalogue import method, uses_unlabeled
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels
+from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import column_names, in_batches, take
 from deepsep.evaluation.importance import Permuted, join, permute
-from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
+from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds
 from deepsep.evaluation.population import (
     Population,
     RawProbabilities,

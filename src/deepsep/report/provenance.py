@@ -10,7 +10,7 @@ from typing import Any
 from sklearn.base import clone
 
 from deepsep._version import __version__
-from deepsep.evaluation.out_of_fold import split_model
+from deepsep.core.model_parts import split_model
 
 LIBRARIES = ("numpy", "scikit-learn", "torch", "skrub", "pandas", "lightgbm")
 

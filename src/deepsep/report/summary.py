@@ -13,6 +13,7 @@ from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
+from deepsep.core.model_parts import split_model
 from deepsep.errors import DataError
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.frames import column_names, take, used_columns
@@ -23,7 +24,6 @@ from deepsep.evaluation.intervals import (
     scores_with_intervals,
     share_right,
 )
-from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
 from deepsep.evaluation.suspicious import COLUMNS, contradicted, rank_labels, suspicious_labels
 from deepsep.report import outcome, sentences

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
+
+from deepsep.core.model_parts import is_pipeline
 
 Array = NDArray[Any]
 
@@ -17,7 +18,7 @@ BLOCK = 1_024
 
 def encoded(model: Any, rows: Any) -> tuple[Any, Any, Any]:
     """Return the estimator of a model, the columns that it uses, and the matrix that it takes."""
-    if isinstance(model, Pipeline):
+    if is_pipeline(model):
         columns = model[0].transform(rows)
         return model[-1], columns, model[1:-1].transform(columns) if len(model) > 2 else columns
     if isinstance(rows, pd.DataFrame) and hasattr(model, "feature_names_in_"):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.core.model_parts import split_model
 from deepsep.drift.counts import Counts
 from deepsep.errors import ParameterError
 from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.frames import prediction_columns
-from deepsep.evaluation.out_of_fold import split_model
 from deepsep.scoring.costs import check_costs
 from deepsep.scoring.settings import Decision
 from deepsep.survey import SurveySegments

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import codes_of
+from deepsep.core.model_parts import first_step, is_pipeline
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.scoring.blocks import BLOCK, encoded, in_blocks, rows_of
@@ -180,7 +180,7 @@ def score_batch(
         answers = _in_parts(compiled, encoded_rows, in_parts, predict)
     elif n:
         estimator, used, matrix = encoded(model, rows)
-        columns = used if isinstance(model, Pipeline) else None
+        columns = used if is_pipeline(model) else None
         answers = in_blocks(_predictor(estimator, has_p, predicting), lambda index: rows_of(matrix, index), n)
     else:
         answers = np.empty((0, len(classes))) if has_p else classes[:0]
@@ -241,14 +241,14 @@ def label_name(model: Any, leaving_out: LeavingOut | None) -> str | None:
 
 def label_of(model: Any) -> str | None:
     """Return the name of the column of labels that a model was fitted to; None if it is not known."""
-    first = model[0] if isinstance(model, Pipeline) else model
+    first = first_step(model)
     name = getattr(first, "label_", None)
     return name if isinstance(name, str) else None
 
 
 def schema_of(model: Any) -> dict[str, ColumnType]:
     """Return the columns that a model needs, with their types; empty if it takes any matrix."""
-    first = model[0] if isinstance(model, Pipeline) else model
+    first = first_step(model)
     if isinstance(first, UsefulColumns):
         return first.schema_
     return dict.fromkeys(map(str, getattr(first, "feature_names_in_", ())), "number")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.classifiers.in_context.in_context import InContext
+from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.core.notices import warn
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError, Setting
@@ -146,7 +146,7 @@ class LeavingOut:
         rows_at_most : int
             The same, or an upper bound.
         """
-        estimator = model[-1] if isinstance(model, Pipeline) else model
+        estimator = estimator_of(model)
         most = DEAR // self.passes
         if isinstance(estimator, Committee | InContext) and rows_at_most > most:
             cure = (
@@ -209,7 +209,7 @@ def reasons(model: Any, table: Any, n: int = 3, *, background: Any = None) -> pd
     >>> found["reason_2"].isna().all()  # both plans were equally frequent among young and old
     np.True_
     """
-    frame = table if isinstance(table, np.ndarray) and not isinstance(model, Pipeline) else as_frame(table)
+    frame = table if isinstance(table, np.ndarray) and not is_pipeline(model) else as_frame(table)
     leaving_out = LeavingOut(model, n, values_in_training(model) if background is None else _values(model, background))
     if not len(frame):
         return pd.DataFrame(columns=["label", *leaving_out.column_names])
@@ -230,9 +230,9 @@ def values_in_training(model: Any) -> dict[str, tuple[list[Any], Array]] | None:
 
 def _values(model: Any, background: Any) -> dict[str, tuple[list[Any], Array]]:
     rows = as_frame(background)
-    if hasattr(model, "feature_names_in_") and not isinstance(model, Pipeline):
+    if hasattr(model, "feature_names_in_") and not is_pipeline(model):
         rows = rows[list(model.feature_names_in_)]
-    columns = as_frame(model[0].transform(rows) if isinstance(model, Pipeline) else rows)
+    columns = as_frame(model[0].transform(rows) if is_pipeline(model) else rows)
     return {str(name): values_of(column) for name, column in columns.items()}
 
 
@@ -262,7 +262,7 @@ def in_words(name: str, value: Any) -> str:
 
 def _features_of(model: Any, names: Sequence[str]) -> list[list[int]]:
     """Return which features of the matrix come from each column."""
-    if not isinstance(model, Pipeline):
+    if not is_pipeline(model):
         return [[j] for j in range(len(names))]
     groups = source_columns(model[:-1], names) if isinstance(model[0], UsefulColumns) else None
     if groups is None:
@@ -285,7 +285,7 @@ def _encoded_values(model: Any, names: Sequence[str], grid: list[tuple[list[Any]
             start += len(own)
         columns[name] = pd.Series(values, dtype=_dtype(own))
     frame = pd.DataFrame(columns)
-    if isinstance(model, Pipeline):
+    if is_pipeline(model):
         return model[1:-1].transform(frame)
     return frame if hasattr(model, "feature_names_in_") else frame.to_numpy(np.float64)
 

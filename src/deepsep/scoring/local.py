@@ -16,9 +16,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.base import Classifier
+from deepsep.core.model_parts import estimator_of
 from deepsep.core.threads import one_blas_thread
 from deepsep.drift.counts import Counts
 from deepsep.errors import DataError
@@ -223,7 +223,7 @@ def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int
             row += len(batch)
         return
     # Held here, since other threads than the first may not change the limit, and must not disagree about it.
-    ours = isinstance(model[-1] if isinstance(model, Pipeline) else model, Classifier)
+    ours = isinstance(estimator_of(model), Classifier)
     with one_blas_thread() if ours else nullcontext(), ThreadPoolExecutor(workers) as pool:
         waiting: deque[tuple[Future[Scored], float]] = deque()
         try:

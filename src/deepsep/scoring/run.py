@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
+from deepsep.core.model_parts import is_pipeline
 from deepsep.core.notices import warn
 from deepsep.core.threads import available_cores
 from deepsep.drift.comparison import compare
@@ -95,7 +95,7 @@ class Scoring:
     ) -> Part:
         """Return a table to score, after a check of its columns; ``place`` is for messages."""
         id, schema = self.id, schema_of(self.model)
-        left_out = getattr(self.model[0], "left_out_", {}) if isinstance(self.model, Pipeline) else {}
+        left_out = getattr(self.model[0], "left_out_", {}) if is_pipeline(self.model) else {}
         try:
             check_names(schema, left_out, source.names if id in schema else _others(source.names, id))
         except DataError as error:

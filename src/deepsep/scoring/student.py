@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.errors import ParameterError, Setting
 from deepsep.scoring.parts import Part
 
@@ -16,13 +17,13 @@ MOST_LOSS = 0.02  # if that is expected to cost no more accuracy
 
 def student_of(model: Any) -> Any:
     """Return the student of a committee, be it behind an encoding; None if the model has none."""
-    return getattr(_last(model), "student_", None)
+    return getattr(estimator_of(model), "student_", None)
 
 
 def with_student(model: Any) -> Any:
     """Return the model with the student in place of its committee."""
     student = student_of(model)
-    if not isinstance(model, Pipeline):
+    if not is_pipeline(model):
         return student
     return Pipeline([*model.steps[:-1], ("student", student)], transform_input=model.transform_input)
 
@@ -59,12 +60,8 @@ def rows_at_most(parts: Sequence[Part]) -> int:
 
 def describe(model: Any, scored_by: Any) -> dict[str, Any]:
     """Return which method scores, and how the model's student, if it has one, differs from its committee."""
-    student, method = student_of(model), _last(scored_by)
+    student, method = student_of(model), estimator_of(scored_by)
     return {
         "scored_by": getattr(method, "method_name", type(method).__name__),
         "student": student and {"agreement": student.agreement_, "accuracy_loss": student.accuracy_loss_},
     }
-
-
-def _last(model: Any) -> Any:
-    return model[-1] if isinstance(model, Pipeline) else model

@@ -11,10 +11,10 @@ from openpyxl import Workbook
 from openpyxl.styles import PatternFill
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
-from sklearn.pipeline import Pipeline
 
 from deepsep.core.checks import is_integer
 from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
+from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.next_rows import choose_rows
@@ -128,7 +128,7 @@ def rows_to_label(
 
 def _encoded_and_predicted(model: Any, rows: pd.DataFrame, p: Any) -> tuple[Any, Any]:
     """Return rows as numbers, and their probabilities, unless these are known."""
-    if not isinstance(model, Pipeline):
+    if not is_pipeline(model):
         names = getattr(model, "feature_names_in_", None)
         matrix = rows.iloc[:, : model.n_features_in_] if names is None else rows[list(names)]
         return matrix.to_numpy(float), in_batches(model.predict_proba, matrix) if p is None else p

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.pipeline import Pipeline
 
 from deepsep.core.checks import row_weights
 from deepsep.core.labels import given_labels
+from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.profile import profile_table
@@ -60,7 +60,7 @@ def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
     >>> compare_with_training(model, table.assign(age=table["age"] + 5))["notices"][-1]
     'age: 27 % of the values are 38.5 or less; 47 % in the training table.'
     """
-    if not (isinstance(model, Pipeline) and isinstance(model[0], UsefulColumns)):
+    if not (is_pipeline(model) and isinstance(model[0], UsefulColumns)):
         raise ParameterError(
             "only a pipeline of deepsep.for_table remembers its training table: it knows the types of the columns."
         )

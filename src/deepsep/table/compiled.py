@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
 
+from deepsep.core.model_parts import is_pipeline
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.columns import UsefulColumns, as_frame, as_text, check_names, convert, for_encoders
 from deepsep.table.encoder import LARGEST, TableEncoder
@@ -101,7 +101,7 @@ class CompiledEncoding:
     @classmethod
     def of(cls, model: Any) -> CompiledEncoding | None:
         """Return the compiled encoding of a fitted pipeline; None if some step is not of ``for_table``."""
-        if not isinstance(model, Pipeline) or model.transform_input is not None:
+        if not is_pipeline(model) or model.transform_input is not None:
             return None
         steps = [step for _, step in model.steps[:-1]]
         if [type(step) for step in steps[:2]] != [UsefulColumns, TableEncoder] or len(steps) > 3:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep._version import __version__
@@ -18,6 +17,7 @@ from deepsep.apps.onnx.onnx_table import check_expressible, declare_columns, enc
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.deep_separation.deepsep import DeepSep
 from deepsep.core.magnitudes import FARTHEST
+from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.errors import ParameterError
 from deepsep.files.folder import replace_file
 from deepsep.scoring.frame import label_of, schema_of
@@ -72,7 +72,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     check_is_fitted(model)
     network = _network(model)
     graph = Graph()
-    if isinstance(network, Pipeline):
+    if is_pipeline(network):
         check_expressible(network)
         columns = declare_columns(graph, network)
         rows = graph.cast(encode_table(graph, network, columns), np.float64)
@@ -100,7 +100,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _network(model: Any) -> Any:
     """Return the model with the student in place of a committee; raise if it is no network."""
-    last = model[-1] if isinstance(model, Pipeline) else model
+    last = estimator_of(model)
     if isinstance(last, DeepSep | Student):
         return model
     if student_of(model) is not None:

@@ -16,7 +16,6 @@ from openpyxl import Workbook
 from openpyxl.formatting.rule import FormulaRule
 from openpyxl.styles import PatternFill
 from openpyxl.utils import get_column_letter
-from sklearn.pipeline import Pipeline
 
 from deepsep.apps.workbook.crosstabs import Line, profile_lines, read_column
 from deepsep.apps.workbook.guide import Lines, guide
@@ -33,6 +32,7 @@ from deepsep.apps.workbook.sheets import (
     add_table,
 )
 from deepsep.core.labels import Labels, as_labels
+from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError
 from deepsep.evaluation.frames import take
 from deepsep.evaluation.intervals import effective
@@ -279,7 +279,7 @@ def _add_profiles(
     w = np.ones(len(known.codes)) if weight is None else weight
     rows = _some_rows(known, seed)
     columns, left_out = take(frame, rows), {}
-    if isinstance(model, Pipeline) and isinstance(model[0], UsefulColumns):
+    if is_pipeline(model) and isinstance(model[0], UsefulColumns):
         columns, left_out = model[0].transform(columns), model[0].left_out_
     if columns.shape[1] > MOST_COLUMNS:
         notes.append(f"Of {columns.shape[1]:,} columns, the first {MOST_COLUMNS:,} are profiled and tested.")
