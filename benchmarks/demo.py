@@ -30,7 +30,7 @@ from deepsep import Committee, method
 from deepsep.datasets import load_table
 from deepsep.demo_example import LABELS, PRODUCTS
 from deepsep.evaluation.metrics import scores
-from deepsep.table import for_table
+from deepsep.model import for_table
 
 FILE = Path(__file__).parent / "results" / "demo_draws.csv"
 FIELDS = ("table", "draw", "method", "accuracy", "ece", "log_loss", "expected", "seconds")

@@ -20,11 +20,10 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, Committee, for_table
-from deepsep.cli import fit_pipeline
 from deepsep.databases.addresses import Address
 from deepsep.databases.opening import open_reader, open_writer
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
-from deepsep.scoring import query_scores, remember_training, score_file, score_query, score_to_table
+from deepsep.scoring import query_scores, remember_training, score_file, score_query, score_to_table, training_profile
 from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.table import Query, read_table
 
@@ -224,7 +223,7 @@ LARGE = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--no-rep
 @pytest.fixture
 def few(monkeypatch) -> None:
     """Make 3,000 rows a large table: 300 unlabelled ones are enough."""
-    for place in ("deepsep.table.sampling", "deepsep.cli.training"):
+    for place in ("deepsep.table.sampling", "deepsep.model.training"):
         monkeypatch.setattr(f"{place}.ENOUGH", 300)
 
 
@@ -242,7 +241,7 @@ def test_a_query_that_draws_rows_is_refused_where_it_must_be_run_again(base: Bas
 def test_rows_that_come_during_a_fit_are_predicted_and_labeled_ones_are_not(
     base: Base, table, tmp_path, few, monkeypatch
 ) -> None:
-    remember = fit_pipeline.remember_columns
+    remember = training_profile.remember_columns
 
     def meanwhile(*arguments) -> None:
         columns = "customer, age, plan, visits"
@@ -253,7 +252,7 @@ def test_rows_that_come_during_a_fit_are_predicted_and_labeled_ones_are_not(
         )
         remember(*arguments)
 
-    monkeypatch.setattr(fit_pipeline, "remember_columns", meanwhile)
+    monkeypatch.setattr(training_profile, "remember_columns", meanwhile)
     result = run("fit", "--from", base.address, "--query", PEOPLE, *LARGE, "-o", tmp_path / "model", "--to", "guesses")
     assert result.exit_code == 0, result.output
     keys = sorted(table.loc[table["segment"].isna(), "customer"])

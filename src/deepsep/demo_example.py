@@ -12,7 +12,7 @@ import numpy as np
 from deepsep.classifiers.catalogue import find_method, method
 from deepsep.core.label_origins import ORIGINS, RANDOM
 from deepsep.datasets import load_foods
-from deepsep.table import for_table
+from deepsep.model import for_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,37 +28,7 @@ __all__ = ["load", "rename_classes", "save"]
 
 
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
-    """Open a saved model.
-
-    Every hash is checked before anything is built, and nothing in the folder is executed.
-
-    Parameters
-    ----------
-    path : str or path
-        The folder that ``save`` wrote.
-    encoder : callable or torch.nn.Module, optional
-        The encoder of a model with an encoder of your own, since the folder holds only its weights: the module itself,
-        or a function that makes it.
-
-    Returns
-    -------
-    estimator or Pipeline
-        The saved model; its predictions are the same to the last bit. ``provenance_`` says where it comes from: the
-        name of the folder, the method, when and by which version of deepsep it was written, the fingerprint of the
-        training data, and a hash of the whole model.
-
-    Raises
-    ------
-    ModelFileError
-        If the folder is not a model, is damaged or edited, or names types that no model needs.
-    VersionError
-        If it was written in a newer format.
-
-    Warns
-    -----
-    DeepSepWarning
-        If the model was written with another version of deepsep, or of scikit-learn for a pipeline.
-    """
+    """Open a saved model: an estimator, or a scikit-learn pipeline that ends in one; see :func:`deepsep.load`."""
     root = Path(path)
     manifest = read_manifest(root)
     try:
@@ -82,6 +52,8 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
             model = Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
         if PROFILE in files:
             model.training_profile_ = read_profile(files[PROFILE], _kinds(model), len(model.classes_))
+        if names is not None:
+            model.origin_ = manifest["pipeline"].get("table")
         model.provenance_ = _provenance(root, manifest)
         return model
     except (DeepSepError, DeepSepWarning):  # a warning, if the user turned warnings into errors

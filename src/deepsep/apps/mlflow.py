@@ -19,7 +19,8 @@ from deepsep._version import __version__
 from deepsep.errors import ModelFileError, missing_package
 from deepsep.files.folder import read_file
 from deepsep.files.manifest import MANIFEST, read_manifest, versions
-from deepsep.models import load, save
+from deepsep.model.loading import load
+from deepsep.models import save
 from deepsep.scoring.frame import schema_of, score_frame
 from deepsep.scoring.leaving_out import values_in_training
 

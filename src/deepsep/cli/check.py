@@ -18,7 +18,7 @@ from deepsep.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from deepsep.cli.training import Training
+    from deepsep.model.training import Training
 
 WIDTH = 100
 SHOWN = 20  # classes and columns
@@ -41,11 +41,11 @@ def check(
     Example: deepsep check customers.csv --label segment
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli.training import read_training
         from deepsep.errors import LabelError
+        from deepsep.model.training import read_training
         from deepsep.table import check_table
 
-        data = read_training(out, training)
+        data = read_training(training.asked, note=out.note)
         named = data.ids if training.id or training.on else None
         frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
         checked = check_table(frame, data.label, id=None if named is None else str(named.name))

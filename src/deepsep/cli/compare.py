@@ -90,14 +90,14 @@ def compare(
         from deepsep.cli.check import finding_lines
         from deepsep.cli.estimator import read_priors, settings_by_method
         from deepsep.cli.progress import duration
-        from deepsep.cli.training import read_training
+        from deepsep.model.training import read_training
         from deepsep.study import compare as compare_methods
         from deepsep.study.comparison import METHODS
 
         names = split_names(methods) or list(available() if all_ else METHODS)
         names = [find_method(name).name for name in names]
         chosen = settings_by_method(settings or [], names)
-        data = read_training(out, training)
+        data = read_training(training.asked, note=out.note)
         cores = jobs or cpu_count()
 
         def announce(n_fits: int, seconds: float) -> None:
@@ -148,7 +148,7 @@ def _next(
 ) -> list[str]:
     """Return the command that fits the best method to the same table, read in the same way, with the same columns."""
     from deepsep.classifiers.catalogue import setting_names
-    from deepsep.cli.estimator import COMMITTEE
+    from deepsep.model.fitting import COMMITTEE
 
     ranked, lines = comparison.table["method"].tolist(), []
     able = [name for name in ranked if same["--priors"] is None or "priors" in setting_names(name)]

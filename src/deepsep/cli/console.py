@@ -46,10 +46,11 @@ class Console:
         """Whether to show progress bars: on a terminal, unless quiet or JSON."""
         return not (self.quiet or self.as_json) and sys.stderr.isatty()
 
-    def note(self, text: str) -> None:
+    def note(self, message: object) -> None:
         """Print a message about what is going on; a progress bar makes room for it."""
         if self.quiet:
             return
+        text = in_options(message)
         with sys.modules["tqdm"].tqdm.external_write_mode() if "tqdm" in sys.modules else nullcontext():
             typer.echo(text, err=True)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from deepsep.cli.console import Console, console
-from deepsep.cli.options import Debug, Json, Quiet, TrainingOptions
+from deepsep.cli.options import Debug, Json, Quiet
 from deepsep.errors import DataError
 
 RESULT = "demo.json"
@@ -35,8 +35,7 @@ def demo(
     minutes, needs no network, and keeps the files so that you can repeat every step by hand.
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli.outputs import read_folder
-        from deepsep.files.folder import install
+        from deepsep.files.folder import install, read_folder
 
         began = time.perf_counter()
         target = _check_folder(output)
@@ -55,10 +54,10 @@ def demo(
 def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
     """Run the example in a folder and return its figures, and the text to print at the end."""
     from deepsep import demo_example as example
-    from deepsep.cli.estimator import build
     from deepsep.cli.fit_pipeline import fit_and_measure
-    from deepsep.cli.outputs import save_model
-    from deepsep.cli.training import read_training
+    from deepsep.model.fitting import build
+    from deepsep.model.folder import install_folder
+    from deepsep.model.training import TrainingTable, read_training
     from deepsep.scoring import score_file
 
     story = example.write_files(folder)
@@ -69,24 +68,24 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     )
     out.note("\n".join(f"     {name}" for name in sorted(story.aisle.unique())))
     out.note("   Where do the others go? Their aisles are known to us, but hidden from the model.")
-    options = TrainingOptions(table=[folder / example.FOODS], labels=[folder / example.SORTED], on=example.ID)
-    data = read_training(Console(as_json=False, quiet=True), options)
+    data = read_training(TrainingTable(source=folder / example.FOODS, labels=[folder / example.SORTED], on=example.ID))
     replay = f"deepsep fit {example.FOODS} --labels {example.SORTED} --on {example.ID} -o {example.MODEL}"
     out.note("3. The model.")
     fitted = fit_and_measure(
         out,
         build("committee", {}, 0, weighted=False),
         data,
+        folder,
         method="committee",
         keep=[],
         seed=0,
         report=True,
         command=replay,
     )
-    save_model(fitted.model, fitted.files, folder / example.MODEL)
+    install_folder(fitted.model, fitted.files, folder / example.MODEL)
     hidden = ~data.labeled
     truth = story.aisle.loc[data.ids].to_numpy()
-    accuracy = {"committee": float((fitted.predictions.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
+    accuracy = {"committee": float((fitted.predictions.frame.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
     out.note(f"4. The comparison. Other methods learn from the {example.LABELS} labels alone ...")
     with out.steps("Other methods") as on_step:
         accuracy |= example.score_supervised(data.X, data.y, truth, on_step=on_step)

@@ -16,7 +16,6 @@ from deepsep.cli.options import (
     TrainingOptions,
     takes_options,
 )
-from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ParameterError
 
 
@@ -39,14 +38,14 @@ def explain(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.classifiers.committee.committee import Committee
         from deepsep.cli.opening import open_classifier
-        from deepsep.cli.training import read_training
+        from deepsep.model.training import read_training
         from deepsep.report.explanation import as_text
         from deepsep.report.explanation import explain as explain_model
 
         fitted = open_classifier(model, "explain")
         if training.label is None and not training.labels:
             training = replace(training, label=_label_of(model))
-        data = read_training(out, training)
+        data = read_training(training.asked, note=out.note)
         X = _same_columns(fitted, data.X)
         _same_classes(fitted, data)
         fits = "five fits of a random forest" if isinstance(fitted[-1], Committee) else "five fits"
@@ -60,7 +59,7 @@ def _label_of(model: Path) -> str:
     """Return the name of the label column from the model's report."""
     import json
 
-    from deepsep.cli.outputs import SUMMARY
+    from deepsep.model.folder import SUMMARY
 
     try:
         return str(json.loads((model / SUMMARY).read_text(encoding="utf-8"))["asked"]["label"])
@@ -70,6 +69,8 @@ def _label_of(model: Path) -> str:
 
 def _same_columns(model: Any, X: Any) -> Any:
     """Return the columns of the training table, or raise an error that lists the differences."""
+    from deepsep.core.model_parts import is_pipeline
+
     if not is_pipeline(model):
         raise ParameterError(
             "the model takes a matrix, not a table. Explain it from Python with deepsep.report.explain."

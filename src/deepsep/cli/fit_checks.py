@@ -26,7 +26,7 @@ from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
-    from deepsep.cli.training import Training
+    from deepsep.model.training import Training
 
 
 def check_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:

@@ -18,7 +18,7 @@ from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from deepsep.cli.training import Training
+    from deepsep.model.training import Training
 
 
 @takes_options(without=("on", "prefer", "weight", "label_weight"))
@@ -103,17 +103,19 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     """Read the table, which need not have labels yet."""
     import pandas as pd
 
-    from deepsep.cli.training import ROW, Training, column_names, number_rows, read_training
+    from deepsep.model.training import ROW, Training, column_names, number_rows, read_training
     from deepsep.table import read_table
     from deepsep.table.drawn import DRAWN
     from deepsep.table.locations import closest, find_column
+    from deepsep.table.opened import OpenFiles
 
-    rows = options.open()
+    asked = options.asked
+    rows = asked.open()
     names = column_names(rows)
     if options.id is None and ROW in names:
         raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
     if options.labels or (options.label is not None and options.label in names):
-        data = read_training(out, options, source=rows)
+        data = read_training(asked, source=rows, note=out.note)
         y = data.y.reset_index(drop=True)
         return Training(data.X, y, None, data.ids, data.label, labels_drawn=data.labels_drawn)
     if options.label is None:
@@ -129,7 +131,8 @@ def _read(out: Console, options: TrainingOptions) -> Training:
         out.warn(
             f"the table has no column {options.label!r}, but {alike!r}. If its labels are there, end and use that."
         )
-    frame = read_table(rows, id=options.id, types=dict.fromkeys(split_names(options.text), "text"))
+    assert isinstance(rows, OpenFiles)
+    frame = read_table(rows, id=options.id, types=dict.fromkeys(asked.text, "text"))
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
     X = frame.drop(columns=[name for name in (*dropped, options.id, DRAWN) if name in frame.columns])

@@ -60,8 +60,9 @@ def next_(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_classifier
-        from deepsep.cli.outputs import LABELS
         from deepsep.core.label_origins import ORIGINS, RANDOM
+        from deepsep.model.folder import LABELS
+        from deepsep.model.remembered import as_remembered
         from deepsep.report.more_labels import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
@@ -74,12 +75,11 @@ def next_(
         label = label or label_of(fitted) or "label"
         _check_target(output, label)
         known = _known_labels(model)
+        id, reading = as_remembered(fitted, list(table), id, reading)
         rows = open_files(list(table), reading)
         names = rows.names
         if id is not None:
             find_column(names, id, "id column")
-        elif known is not None and known.columns[0] in names:
-            id = str(known.columns[0])
         out.note(f"Reading {rows} ...")
         types = {name: kind for name, kind in schema_of(fitted).items() if name in names}
         frame = read_table(rows, label=label if label in names else None, id=id, types=types)
@@ -157,7 +157,7 @@ def _check_target(output: Path, label: str) -> None:
 
 def _known_labels(model: Path) -> pd.DataFrame | None:
     """Return the labels that the model was fitted to, if its folder has them."""
-    from deepsep.cli.outputs import LABELS
+    from deepsep.model.folder import LABELS
     from deepsep.table import read_table
     from deepsep.table.opened import open_files
 

@@ -16,9 +16,9 @@ from deepsep.errors import ParameterError
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 if TYPE_CHECKING:
+    from deepsep.model.training import TrainingTable
     from deepsep.scoring.settings import Decision
     from deepsep.table.locations import Place
-    from deepsep.table.opened import Opened, OpenFiles
     from deepsep.table.queries import Query
 
 COLUMNS = "separated by commas"
@@ -197,11 +197,6 @@ class Format(StrEnum):
     csv = "csv"
     xlsx = "xlsx"
 
-    @property
-    def file(self) -> str:
-        """Name of the file."""
-        return f"predictions.{self.value}"
-
 
 class Engine(StrEnum):
     """Where the work is done."""
@@ -310,7 +305,7 @@ class DecisionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Which rows and labels to use for a fit, and how to read their files."""
+    """Rows and labels of a fit, and how their files are read."""
 
     table: TableFiles
     label: Label = None
@@ -330,25 +325,26 @@ class TrainingOptions:
         """The rows."""
         return source_of(self.table, None, None)
 
-    def open(self) -> Opened:
-        """Open the files of the rows."""
-        from deepsep.table.opened import open_table
-
-        return open_table(self.source, self.reading)
-
     @cached_property
-    def opened_labels(self) -> list[OpenFiles]:
-        """The tables of labels, opened; of a workbook of a fit, the sheet to fill in."""
-        from deepsep.scoring.to_label import SHEET
-        from deepsep.table.excel import sheet_names
-        from deepsep.table.opened import open_files
+    def asked(self) -> TrainingTable:
+        """The same for the library."""
+        from deepsep.model.training import TrainingTable
 
-        tables = []
-        for file in self.labels or ():
-            table = open_files(file)
-            to_fill_in = table.kind == "excel" and SHEET in sheet_names(file)
-            tables.append(open_files(file, Reading(sheet=SHEET)) if to_fill_in else table)
-        return tables
+        own = {name: getattr(self, name) for name in ("label", "on", "labels_drawn", "weight", "label_weight", "id")}
+        return TrainingTable(
+            source=self.source,
+            labels=self.labels or (),
+            prefer=None if self.prefer is None else self.prefer.value,
+            drop=split_names(self.drop),
+            text=split_names(self.text),
+            unlabeled=self._most_unlabeled,
+            reading=self.reading,
+            **own,
+        )
+
+    @property
+    def _most_unlabeled(self) -> Any:
+        return "all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,18 +361,13 @@ class FitOptions(TrainingOptions):
         """The rows."""
         return source_of(self.table, self.database, self.query)
 
-    def most_unlabeled(self, usual: int) -> int | None:
-        """Return how many unlabelled rows to learn from; None: all."""
+    @property
+    def _most_unlabeled(self) -> Any:
         if self.unlabeled is None:
-            return usual
-        if self.unlabeled.strip().lower() == "all":
             return None
-        digits = self.unlabeled.strip().replace("_", "").replace(",", "")
-        if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
-            raise ParameterError(
-                f"--unlabelled {self.unlabeled}: write a number of rows above 0, such as 100000, or all."
-            )
-        return int(digits)
+        text = self.unlabeled.strip().lower()
+        digits = text.replace("_", "").replace(",", "")
+        return int(digits) if digits.isascii() and digits.isdigit() else "all" if text == "all" else self.unlabeled
 
 
 def source_of(table: Sequence[Path] | None, database: str | None, query: str | None) -> Place | Query:

@@ -44,10 +44,9 @@ def rename(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.classifiers.renaming import new_names
-        from deepsep.cli.outputs import read_folder
         from deepsep.cli.renamed_files import classifier_files, segment_files
         from deepsep.errors import DataError
-        from deepsep.files.folder import install
+        from deepsep.files.folder import install, read_folder
         from deepsep.files.saving import OWN, model_files
         from deepsep.models import load, rename_classes
         from deepsep.survey import SurveySegments

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepsep.cli.options import Format
-from deepsep.cli.outputs import LABELS, REPORT, SUMMARY, SUSPICIOUS, as_file
+from deepsep.model.folder import FORMATS, LABELS, REPORT, SUMMARY, SUSPICIOUS, as_file, predictions_file
 
 Names = Mapping[str, str]  # old to new, as text
 
@@ -28,7 +27,7 @@ QUOTED = ("notes", "findings", "priors")  # keys of a report whose text quotes n
 def classifier_files(folder: Path, names: Names) -> dict[str, bytes]:
     """Return the files next to a classifier that name its classes, with the new names."""
     files = {}
-    for name, label_columns in {**dict.fromkeys([each.file for each in Format], 1), LABELS: 1, SUSPICIOUS: 2}.items():
+    for name, label_columns in {**dict.fromkeys(map(predictions_file, FORMATS), 1), LABELS: 1, SUSPICIOUS: 2}.items():
         if (folder / name).is_file():
             files[name] = _table(folder / name, names, label_columns)
     if (folder / SUMMARY).is_file():
@@ -80,7 +79,7 @@ def _table(file: Path, names: Names, label_columns: int, also: str = "set") -> b
     for name in labels:
         frame[name] = [None if pd.isna(cell) else _set(str(cell), names) for cell in frame[name]]
     frame = frame.rename(columns={f"{SHARE}{old}": f"{SHARE}{new}" for old, new in names.items()})
-    return as_file(frame, Format(file.suffix[1:]), dict.fromkeys(labels, pa.string()))
+    return as_file(frame, file.suffix[1:], dict.fromkeys(labels, pa.string()))
 
 
 def _set(value: str, names: Names) -> str:

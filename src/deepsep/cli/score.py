@@ -129,6 +129,7 @@ def score(
         from deepsep.cli.decisions import decision_lines
         from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
+        from deepsep.model.remembered import as_remembered
         from deepsep.scoring import Resources, score_file, score_query, score_to_table
         from deepsep.scoring.remembered import profile_of, provenance_of
         from deepsep.table.queries import Query
@@ -162,6 +163,7 @@ def score(
             f"deepsep {about['deepsep']}; training data {about['training_data']})."
         )
         out.note(f"Scoring {source} ...")
+        id, reading = as_remembered(fitted, source, id, reading)
         asked: dict[str, Any] = {
             "id": id,
             "fast": True if fast else False if exact else None,

@@ -72,8 +72,8 @@ def segments(
         if weight is not None and weight == id:
             raise ParameterError(f"--weight and --id are both {id!r}. Name two columns, or leave out --id.")
         from deepsep.cli.answers import read_answers
-        from deepsep.cli.training import read_weights
         from deepsep.evaluation.frames import check_id_name
+        from deepsep.model.training import read_weights
         from deepsep.report import render_segments
         from deepsep.survey import SurveySegments, read_names, write_segments
         from deepsep.survey.segment_files import COLUMNS, check_folder

@@ -30,6 +30,20 @@ def without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextmanager
+def silent_workers() -> Iterator[None]:
+    """Keep processes that are started in a ``with`` block from printing warnings, also after Ctrl-C."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
+
+
 def end_with(parent: int) -> None:
     """End this process soon after its parent, the process of this number, has ended, however that came about."""
     if os.name == "nt" or parent == os.getpid() or parent in _watching:

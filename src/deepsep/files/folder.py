@@ -54,6 +54,11 @@ def read_checked(root: Path, name: str, entry: Mapping[str, Any]) -> bytes:
     return data
 
 
+def read_folder(root: Path) -> dict[str, bytes]:
+    """Return the content of every file below a folder."""
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
 def install(files: Mapping[str, bytes | Path], target: Path, own: Container[str]) -> None:
     """Write the files next to the target folder and move them into place; if anything fails, nothing changes.
 

@@ -19,13 +19,14 @@ prove who wrote the model.
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from safetensors.numpy import save as write_tensors
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.profile import dump_profile
 from deepsep.errors import ModelFileError
 from deepsep.files.array_layout import lay_out
@@ -88,7 +89,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 def model_files(model: Any) -> dict[str, bytes]:
     """Return the files of a saved model: name → content."""
-    steps: list[tuple[str, Any]] = model.steps if type(model) is Pipeline else [("", model)]
+    steps: list[tuple[str, Any]] = model.steps if _has_steps(model) else [("", model)]
     final = steps[-1][1]
     _require_ours(final)
     check_is_fitted(model)
@@ -96,12 +97,14 @@ def model_files(model: Any) -> dict[str, bytes]:
     layout, tensors, parts = lay_out(arrays)
     files = {ARRAYS: write_tensors(tensors), **{f"{PARTS}/{name}": data for name, data in parts.items()}}
     pipeline = None
-    if type(model) is Pipeline:
+    if _has_steps(model):
+        origin = getattr(model, "origin_", None)
         options = {name: getattr(model, name) for name in ("verbose", "transform_input")}
         pipeline = {
             "names": [name for name, _ in steps],
             "columns": _pack_or_raise("Pipeline", "feature_names_in_", getattr(model, "feature_names_in_", None)),
             "settings": {name: _pack_or_raise("Pipeline", name, value) for name, value in options.items()},
+            "table": asdict(origin) if is_dataclass(origin) and not isinstance(origin, type) else origin,
         }
         for i, (name, step) in enumerate(steps[:-1]):
             files[f"{STEPS}/{i}.gz"] = dump_step(name, step)
@@ -120,6 +123,11 @@ def model_files(model: Any) -> dict[str, bytes]:
     }
     manifest["sha256"] = sha256(canonical(manifest))
     return {**files, MANIFEST: canonical(manifest)}
+
+
+def _has_steps(model: Any) -> bool:
+    """Return whether a model is a pipeline of scikit-learn or of deepsep, and not one of another library."""
+    return is_pipeline(model) and type(model).__module__.partition(".")[0] in ("sklearn", "deepsep")
 
 
 def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.errors import ParameterError, Setting
 from deepsep.scoring.parts import Part
@@ -25,7 +23,7 @@ def with_student(model: Any) -> Any:
     student = student_of(model)
     if not is_pipeline(model):
         return student
-    return Pipeline([*model.steps[:-1], ("student", student)], transform_input=model.transform_input)
+    return type(model)([*model.steps[:-1], ("student", student)], transform_input=model.transform_input)
 
 
 def check_fast(fast: bool | None, sets: float | None) -> None:

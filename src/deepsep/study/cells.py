@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from deepsep._version import __version__
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.metrics import scores
+from deepsep.model import for_table
 from deepsep.study.splits import Plan, shared_test_rows, split_rows
 from deepsep.study.study_models import DEFAULTS, build, models_of
 from deepsep.study.tuning import tune
-from deepsep.table import for_table
 
 Array = NDArray[Any]
 

@@ -20,11 +20,11 @@ from deepsep.evaluation.frames import take, to_pandas
 from deepsep.evaluation.intervals import paired_difference, scores_with_intervals
 from deepsep.evaluation.metrics import METRICS
 from deepsep.evaluation.population import read_weights
+from deepsep.model import for_table
 from deepsep.report.findings import check_population
 from deepsep.report.provenance import plain_value, settings_of
 from deepsep.study.compared_fits import ComparedFits
 from deepsep.study.verdict import as_frame, as_text, verdict
-from deepsep.table import for_table
 
 if TYPE_CHECKING:
     import pandas as pd

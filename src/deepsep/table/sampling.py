@@ -27,7 +27,7 @@ from deepsep.table.queries import QueryTable
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.repeated_queries import RepeatedQuery
-from deepsep.table.source import SomeRows
+from deepsep.table.source import SomeRows, Source
 from deepsep.table.typed_cells import tidied
 
 Array = NDArray[Any]
@@ -131,11 +131,16 @@ def choose_rows(
         None: there are no more unlabelled rows than these.
     """
     labeled = _labeled(tables, label, is_known)
+    keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None  # known once it was read
+    return draw_rows(labeled, n, seed, keys)
+
+
+def draw_rows(labeled: Array, n: int, seed: int, keys: Array | None = None) -> ChosenRows | None:
+    """Draw ``n`` of the unlabelled rows, next to all labelled ones; None if there are no more than these."""
     found, others = np.flatnonzero(labeled), np.flatnonzero(~labeled)
     if len(others) <= n:
         return None
     sample = np.random.default_rng(seed).permutation(others)[:n]
-    keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None
     return ChosenRows(np.sort(np.concatenate([found, sample])), found, len(labeled), keys)
 
 
@@ -269,7 +274,7 @@ def _pieces_of(tables: Sequence[Table], rows: Array) -> Iterator[tuple[Any, Arra
             first += len(piece)
 
 
-def other_rows(tables: Sequence[Table], without: Array) -> list[SomeRows]:
+def other_rows(tables: Sequence[Source], without: Array) -> list[SomeRows]:
     """Return the tables without some of their rows, which are given by number, ascending."""
     others, start = [], 0
     for table in tables:

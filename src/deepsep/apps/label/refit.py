@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.committee.committee import Committee
+from deepsep.model.table_model import for_table
 from deepsep.scoring.to_label import rows_to_label
-from deepsep.table.pipeline import for_table, source_columns
+from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 
