@@ -55,14 +55,16 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
         def now(tz: Any = None) -> Any:
             return pd.Timestamp("2026-01-02T03:04:05", tz=tz).to_pydatetime()
 
+    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     monkeypatch.setattr("deepsep.files.saving.datetime", Clock)
     monkeypatch.setattr("deepsep.evaluation.out_of_fold.time", SimpleNamespace(perf_counter=lambda: 0.0))
     monkeypatch.setattr("deepsep.report.summary.made", lambda command, seconds, model: {})
     monkeypatch.setattr("deepsep.model.folder.render", lambda summary, data_file: json.dumps(summary, sort_keys=True))
 
 
-@pytest.mark.parametrize("method", ["committee", "tsvm"])
-@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize(("method", "large"), [("committee", False), ("tsvm", True)])
 def test_python_writes_the_folder_of_the_command(
     frame: pd.DataFrame, tmp_path: Path, frozen: None, method: str, large: bool
 ) -> None:
