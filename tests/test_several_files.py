@@ -11,8 +11,8 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, for_table
-from deepsep.model import training
 from deepsep.errors import DataError, DeepSepWarning
+from deepsep.model import training
 from deepsep.scoring import remember_training, score_file
 from deepsep.table import read_sample, read_table, sampling
 

@@ -20,8 +20,6 @@ from deepsep.cli.options import (
 if TYPE_CHECKING:
     from deepsep.model.training import Training
 
-WIDTH = 100
-SHOWN = 20  # classes and columns
 GUESSED = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
 
 
@@ -78,6 +76,7 @@ def _drawn(data: Training) -> dict[str, Any]:
 
 
 def _text(checked: dict[str, Any]) -> str:
+    shown = 20  # classes and columns
     labels, columns = checked["labels"], checked["columns"]
     used = [column for column in columns if not column["left_out"]]
     kinds = ", ".join(
@@ -91,9 +90,9 @@ def _text(checked: dict[str, Any]) -> str:
         f"Labels in {labels['column']!r}:",
     ]
     width = max((len(name) for name in labels["classes"]), default=0)
-    lines += [f"  {name:<{width}}  {count:,}" for name, count in list(labels["classes"].items())[:SHOWN]]
-    if len(labels["classes"]) > SHOWN:
-        lines.append(f"  and {len(labels['classes']) - SHOWN} more")
+    lines += [f"  {name:<{width}}  {count:,}" for name, count in list(labels["classes"].items())[:shown]]
+    if len(labels["classes"]) > shown:
+        lines.append(f"  and {len(labels['classes']) - shown} more")
     if labels.get("drawn", {}).get("sentence"):
         lines += ["", _wrap(labels["drawn"]["sentence"], "")]
     gaps = sorted((column for column in used if column["missing"]), key=lambda column: -column["missing"])
@@ -113,4 +112,5 @@ def finding_lines(finding: dict[str, Any]) -> list[str]:
 
 
 def _wrap(text: str, indent: str = "     ") -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    width = 100
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -27,8 +27,6 @@ from deepsep.errors import DataError, ParameterError
 if TYPE_CHECKING:
     from deepsep.study import Comparison
 
-KINDS = (".csv", ".json", ".html")
-
 
 @takes_options()
 def compare(
@@ -75,11 +73,12 @@ def compare(
 
     Example: deepsep compare customers.csv --label segment -o comparison.json
     """
+    kinds = (".csv", ".json", ".html")
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         if methods and all_:
             raise ParameterError("--methods or --all: give one of them.")
-        if output is not None and output.suffix.lower() not in KINDS:
-            raise ParameterError(f"-o {output}: the name must end with {', '.join(KINDS[:-1])} or {KINDS[-1]}.")
+        if output is not None and output.suffix.lower() not in kinds:
+            raise ParameterError(f"-o {output}: the name must end with {', '.join(kinds[:-1])} or {kinds[-1]}.")
         if output is not None and not output.parent.is_dir():
             raise DataError(f"the folder {output.parent} does not exist.")
 

@@ -21,7 +21,6 @@ NAMED = (
     "first",
     "second",
 )  # keys of a report whose text is the name of a class
-QUOTED = ("notes", "findings", "priors")  # keys of a report whose text quotes names
 
 
 def classifier_files(folder: Path, names: Names) -> dict[str, bytes]:
@@ -92,15 +91,16 @@ def _set(value: str, names: Names) -> str:
 
 def _in_report(value: Any, names: Names, key: str = "") -> Any:
     """Return the results behind a report with new names, where a class is named and where a sentence quotes it."""
+    quoted = ("notes", "findings", "priors")  # keys of a report whose text quotes names
     if isinstance(value, list):
         return [_in_report(part, names, key) for part in value]
     if isinstance(value, dict):
-        return {name: _in_report(part, names, key if key in QUOTED else name) for name, part in value.items()}
+        return {name: _in_report(part, names, key if key in quoted else name) for name, part in value.items()}
     if not isinstance(value, str):
         return value
     if key in NAMED:
         return names.get(value, value)
-    if key not in QUOTED:
+    if key not in quoted:
         return value
     new = {repr(old): repr(name) for old, name in names.items()}
     return re.sub(rf"(?<!column )(?:{'|'.join(map(re.escape, new))})", lambda found: new[found[0]], value)

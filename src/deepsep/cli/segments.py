@@ -25,8 +25,6 @@ from deepsep.cli.options import (
 from deepsep.errors import DataError, ParameterError
 from deepsep.table.reading_settings import Reading
 
-SHOWN = 4  # answers shown per segment
-
 
 @takes_options()
 def segments(
@@ -128,6 +126,7 @@ def _check_names(output: Path, given: Path | None) -> None:
 
 
 def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
+    shown = 4  # answers shown per segment
     lines = [
         f"{summary['n_segments']} segments of {summary['respondents']:,} respondents, from {summary['answers']} "
         f"answers to {summary['questions']} questions."
@@ -151,7 +150,7 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
             "",
             f"{segment['segment']}  {segment['name']}: {segment['size']:,} respondents, {segment['share']:.0%}",
         ]
-        for answer in segment["telling"][:SHOWN]:
+        for answer in segment["telling"][:shown]:
             lines.append(
                 f"     {answer['question']}: {answer['answer']}, {answer['share']:.0%} here and "
                 f"{answer['overall']:.0%} overall ({answer['lift']:.1f} times)"

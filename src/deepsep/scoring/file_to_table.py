@@ -31,8 +31,6 @@ from deepsep.table.source import SomeRows
 
 Array = NDArray[Any]
 
-PIECE = 100_000  # keys examined at a time
-
 
 def score_to_table(
     model: Any,
@@ -187,7 +185,8 @@ def _refuse_repeated(parts: Sequence[Part], id: str, hashes: Array) -> None:
 
 
 def _pieces(part: Part, id: str) -> Iterator[Any]:
-    for batch, _ in part.source.tables(PIECE, [id], {}, id):
+    piece = 100_000  # keys examined at a time
+    for batch, _ in part.source.tables(piece, [id], {}, id):
         keys = cells_of(batch, id)
         if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
             blank = pc.equal(pc.utf8_trim_whitespace(keys), "")

@@ -33,7 +33,6 @@ from deepsep.table.queries import Query, QueryTable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
-OTHERS = 50  # columns of a result beside the probabilities, at most
 
 
 def score_file(
@@ -288,8 +287,9 @@ def _as_parquet(name: Path) -> Path:
 
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
     """Raise if the rows do not fit on an Excel sheet, before they are scored."""
+    others = 50  # columns of a result beside the probabilities, at most
     sizes = [part.source.rows_at_most for part in parts]
-    check_fits(sum(sizes), n_classes + OTHERS, "the result", INSTEAD)
+    check_fits(sum(sizes), n_classes + others, "the result", INSTEAD)
 
 
 def _check_target(source: Place | Query, goal: Path, to_folder: bool) -> None:

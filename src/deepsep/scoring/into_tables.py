@@ -14,8 +14,6 @@ from deepsep.scoring.run import Progress, Scoring, warn_of_drift
 from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.scoring.student import describe
 
-AGAIN = "same command goes on from there."
-
 
 def check_key_given(id: str | None) -> None:
     """Raise if no column tells the rows apart."""
@@ -71,14 +69,15 @@ def settings_of(scoring: Scoring) -> dict[str, Any]:
 @contextmanager
 def saying_what_is_written(table: ScoresTable, already: int, go_on: str | None = None) -> Iterator[None]:
     """Add to an error what a table has by then, beside rows from before, and how to go on if not in the same way."""
+    again = "same command goes on from there."
     try:
         yield
     except DeepSepError as error:
         first = "Once that is mended, the" if isinstance(error, DataError) else "The"
-        raise error.followed_by(_written(table, already, go_on or f"{first} {AGAIN}", bool(go_on))) from error
+        raise error.followed_by(_written(table, already, go_on or f"{first} {again}", bool(go_on))) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"Interrupted. {_written(table, already, go_on or f'The {AGAIN}', bool(go_on))}"
+            f"Interrupted. {_written(table, already, go_on or f'The {again}', bool(go_on))}"
         ) from None
 
 

@@ -23,12 +23,6 @@ from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 
-MOST = 20  # reasons of a row
-LEAST = 0.005  # change of the log odds below which a column is no reason
-FLOOR = 1e-6  # of probabilities, so that odds are finite
-FIGURES = 6  # decimals of the log odds that count; the rest is rounding
-TOGETHER = 1 << 20  # probabilities in memory at a time
-LONGEST = 60  # letters of a text in a reason
 DEAR = 5_000_000  # predictions that a committee, or an in-context network, is asked for at most
 LONG = 60  # seconds from which the time is said beforehand
 
@@ -55,7 +49,8 @@ class LeavingOut:
     """
 
     def __init__(self, model: Any, n: int, values: Mapping[str, tuple[list[Any], Array]] | None) -> None:
-        if not (isinstance(n, int) and 1 <= n <= MOST):
+        most = 20  # reasons of a row
+        if not (isinstance(n, int) and 1 <= n <= most):
             raise ParameterError("{n}; pass an integer from 1 to 20.", n=Setting("reasons", n))
         if not hasattr(model, "predict_proba"):
             raise ParameterError(
@@ -100,22 +95,25 @@ class LeavingOut:
         label : array (n,)
             The number of each row's class; -1 for a row without a label, which has no reasons.
         """
+        together = 1 << 20  # probabilities in memory at a time
+        figures = 6  # decimals of the log odds that count; the rest is rounding
+        least = 0.005  # change of the log odds below which a column is no reason
         strengths = np.full((len(label), len(self.names)), -np.inf)
         at = np.flatnonzero(label >= 0)
-        mix, step = _mixer(matrix, self._points), max(TOGETHER // self.passes, 1)
+        mix, step = _mixer(matrix, self._points), max(together // self.passes, 1)
         for start in range(0, len(at), step):
             rows = at[start : start + step]
             without = self._probability_without(estimator, mix, rows, label[rows])
             own = p[rows, label[rows]].astype(np.float64)
             change = _log_odds(own)[:, None] - _log_odds(without)
-            strengths[rows[:, None], self._columns] = change.round(FIGURES)
+            strengths[rows[:, None], self._columns] = change.round(figures)
         best = np.argsort(-strengths, axis=1, kind="stable")[:, : self.n]
         out: dict[str, Any] = {}
         cells = [columns[name].array for name in self.names]
         for k in range(self.n):
             column = best[:, k] if k < best.shape[1] else np.zeros(len(label), int)
             strength = strengths[np.arange(len(label)), column]
-            given = (strength >= LEAST) & (k < best.shape[1])
+            given = (strength >= least) & (k < best.shape[1])
             texts = np.full(len(label), None, dtype=object)
             pairs = zip(np.flatnonzero(given).tolist(), column[given].tolist(), strict=True)
             texts[given] = [in_words(self.names[j], cells[j][i]) for i, j in pairs]
@@ -249,6 +247,7 @@ def in_words(name: str, value: Any) -> str:
     >>> in_words("age", 61.0), in_words("plan", None), in_words("joined", pd.Timestamp("2024-05-06"))
     ('age = 61', 'plan is missing', 'joined = 2024-05-06')
     """
+    longest = 60  # letters of a text in a reason
     if value is None or value is pd.NA or value is pd.NaT or value != value:
         return f"{name} is missing"
     if isinstance(value, pd.Timestamp):
@@ -257,7 +256,7 @@ def in_words(name: str, value: Any) -> str:
         number = float(value)
         return f"{name} = {number:{'.0f' if number.is_integer() and abs(number) < 1e15 else '.6g'}}"
     text = str(value)
-    return f"{name} = {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}"
+    return f"{name} = {text if len(text) <= longest else text[: longest - 1] + '…'}"
 
 
 def _features_of(model: Any, names: Sequence[str]) -> list[list[int]]:
@@ -315,5 +314,6 @@ def _joined(column: pd.Series[Any], other: pd.Series[Any]) -> Any:
 
 
 def _log_odds(p: Array) -> Array:
-    p = np.clip(p, FLOOR, 1 - FLOOR)
+    floor = 1e-6  # of probabilities, so that odds are finite
+    p = np.clip(p, floor, 1 - floor)
     return np.asarray(np.log(p) - np.log1p(-p))

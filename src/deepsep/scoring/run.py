@@ -28,7 +28,6 @@ from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
 from deepsep.table.source import Source
 
-MOST_WORKERS = 16  # threads that score batches
 Progress = Callable[[int, float], None]
 
 
@@ -64,6 +63,7 @@ class Scoring:
         fast: bool | None = None,
         reasons: int | None = None,
     ) -> None:
+        most_workers = 16  # threads that score batches
         if fast not in (None, True, False):
             raise ParameterError("{fast}; pass True, False or None.", fast=Setting("fast", fast))
         self.model = load(model) if isinstance(model, str | os.PathLike) else model
@@ -79,7 +79,7 @@ class Scoring:
             "decisions": self.decisions,
             "profile": self.profile,
             "provenance": self.provenance,
-            "workers": min(available_cores(), MOST_WORKERS),
+            "workers": min(available_cores(), most_workers),
         }
 
     def part(

@@ -17,10 +17,8 @@ from deepsep.databases.connections import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
 from deepsep.scoring.writing import result_schema
 
-RECORDS = "deepsep_scores"  # a table beside the tables of predictions, with a row about each
 SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
 ASKED = 5_000  # keys that a query asks about at a time
-SAME = ("sha256", "training_data", "method", "deepsep")  # of the provenance of a model
 
 
 @dataclass(frozen=True)
@@ -54,9 +52,10 @@ class ScoresTable:
     """
 
     def __init__(self, connection: Connection, name: str, id: str) -> None:
+        records = "deepsep_scores"  # a table beside the tables of predictions, with a row about each
         self.connection, self.name, self.id = connection, name, id
         self.path = tuple(name.split("."))
-        if not all(self.path) or len(self.path) > 2 or self.path[-1].lower() == RECORDS:
+        if not all(self.path) or len(self.path) > 2 or self.path[-1].lower() == records:
             raise DataError(
                 "{to} names no table for predictions. Write a name such as scores, or schema.scores.",
                 to=Setting("to", name),
@@ -65,7 +64,7 @@ class ScoresTable:
         self.rows = 0
         self.last_key: Any = None
         self._replace = False
-        self._records = (*self.path[:-1], RECORDS)
+        self._records = (*self.path[:-1], records)
         self._about = f"table_name = {literal(self.path[-1])}"
         self._schema: Any = None
         self.record = self._read_record()
@@ -96,11 +95,12 @@ class ScoresTable:
 
     def describe(self, model: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         """Say who writes; raise if the table was written by another model, or with other settings."""
+        same = ("sha256", "training_data", "method", "deepsep")  # of the provenance of a model
         self._model, self._settings = json.dumps(model), json.dumps(settings)
         if self.record is None or self._replace:
             return
         what = None
-        if any(self.record.model.get(key) != model.get(key) for key in SAME):
+        if any(self.record.model.get(key) != model.get(key) for key in same):
             what = f"another model, {self.record.model['name']} of {str(self.record.model['created'])[:16]}"
         elif self.record.settings != (wanted := json.loads(json.dumps(settings))):
             names = [name for name in wanted if self.record.settings.get(name) != wanted[name]]

@@ -10,7 +10,6 @@ from deepsep.errors import ParameterError, Setting
 from deepsep.scoring.parts import Part
 
 MANY_ROWS = 100_000  # rows above which a student scores in place of its committee,
-MOST_LOSS = 0.02  # if that is expected to cost no more accuracy
 
 
 def student_of(model: Any) -> Any:
@@ -39,6 +38,7 @@ def check_fast(fast: bool | None, sets: float | None) -> None:
 
 def choose(model: Any, parts: Sequence[Part], fast: bool | None) -> Any:
     """Return the model, or the same with the student in place of its committee; None: by the number of rows."""
+    most_loss = 0.02  # if that is expected to cost no more accuracy
     student = student_of(model)
     if fast and student is None:
         raise ParameterError(
@@ -47,7 +47,7 @@ def choose(model: Any, parts: Sequence[Part], fast: bool | None) -> Any:
             fast=Setting("fast", True),
         )
     if fast is None:
-        fast = student is not None and student.accuracy_loss_ <= MOST_LOSS and rows_at_most(parts) > MANY_ROWS
+        fast = student is not None and student.accuracy_loss_ <= most_loss and rows_at_most(parts) > MANY_ROWS
     return with_student(model) if fast else model
 
 

@@ -27,7 +27,6 @@ from deepsep.table.locations import find_column
 
 MOST = 10_000  # rows that are considered; of more, so many are drawn at random
 GUESS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
-PROBABILITIES = ("model_probability", "model_runner_up_probability")
 FORMATS = (".csv", ".tsv", ".xlsx")
 RANDOM_EVERY = 10  # one row in so many is drawn at random
 SHEET = "Rows to label next"  # of a workbook with all results
@@ -173,6 +172,7 @@ def _write_workbook(frame: pd.DataFrame, target: Path, label: str, classes: Any)
 
 def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) -> None:
     """Write rows to label to a sheet on which labels are chosen from a list; the list is on a hidden sheet."""
+    probabilities = ("model_probability", "model_runner_up_probability")
     names = sheet.parent.create_sheet("classes")
     names.sheet_state = "hidden"
     for i, name in enumerate(np.asarray(classes).tolist(), start=1):
@@ -180,7 +180,7 @@ def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) 
     at = list(frame.columns).index(label) + 1
     for j, name in enumerate(map(str, frame.columns), start=1):
         as_header(fill(sheet.cell(1, j), name))
-        style = PERCENT if name in PROBABILITIES else None
+        style = PERCENT if name in probabilities else None
         for i, value in enumerate(frame.iloc[:, j - 1].astype(object).tolist(), start=2):
             fill(sheet.cell(i, j), value, style)
     set_widths(sheet, [width_of(str(name)) for name in frame.columns])

@@ -23,9 +23,6 @@ from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique, stream_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied, typed_table
 
-PIECE = 100_000  # most rows examined at a time
-CELLS = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
-
 
 class TableFile:
     """A file of rows: its columns are read at once, its rows on request.
@@ -227,8 +224,10 @@ class TableFile:
 
     def _pieces(self, columns: list[str]) -> Iterator[Any]:
         """Yield some columns of a text file, a piece at a time."""
+        cells = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
+        piece = 100_000  # most rows examined at a time
         if columns and self.form is not None:
-            rows = max(min(PIECE, CELLS // len(columns)), 1)
+            rows = max(min(piece, cells // len(columns)), 1)
             yield from stream_text(self.form, rows, columns, lambda done: None)
 
     def _tables(

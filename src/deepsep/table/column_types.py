@@ -20,10 +20,8 @@ MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-MOSTLY = 0.9  # a column with at least this share of numbers is numeric; its other cells are missing values
 LEADING_ZERO = r"^[+-]?0\d"
 WHOLE = r"^-?(0|[1-9]\d{0,17})$"
-WHOLE_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.0+)?$"
 
 
 def trimmed(cells: Any) -> Any:
@@ -73,6 +71,7 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, d
 
 def _numbers(cells: Any, name: str, wanted: str | None, delimiter: str) -> Any:
     """Return the cells as numbers; None if they are not mostly numbers."""
+    mostly = 0.9  # a column with at least this share of numbers is numeric; its other cells are missing values
     if wanted is None and pc.any(pc.match_substring_regex(cells, LEADING_ZERO)).as_py():
         return None  # a code such as 01234, not a quantity
     numbers = plain_numbers(cells)
@@ -80,7 +79,7 @@ def _numbers(cells: Any, name: str, wanted: str | None, delimiter: str) -> Any:
         return numbers
     style = NumberStyle(name, delimiter)
     style.examine(cells)
-    if wanted is None and style.n_unreadable > (1 - MOSTLY) * style.n_values:
+    if wanted is None and style.n_unreadable > (1 - mostly) * style.n_values:
         return None
     style.report(wanted=wanted is not None)
     return style.read(cells)
@@ -99,6 +98,7 @@ def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:
     >>> labels_of(pd.Series(["1.0", "", "2.0"])).tolist()
     [1, <NA>, 2]
     """
+    whole_float = r"^-?(0|[1-9]\d{0,14})(\.0+)?$"
     if pd.api.types.is_bool_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
         return column
     if pd.api.types.is_numeric_dtype(column):
@@ -117,7 +117,7 @@ def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:
     text = column.str.strip()
     text = text.mask(text == "")
     given = text.dropna()
-    if not typed and len(given) and given.str.fullmatch(WHOLE_FLOAT).all():
+    if not typed and len(given) and given.str.fullmatch(whole_float).all():
         numbers = text.str.replace(r"\.0+$", "", regex=True)
         return numbers.astype("Int64") if text.isna().any() else numbers.astype("int64")
     return text

@@ -22,9 +22,6 @@ from deepsep.table.evidence import one_sided
 from deepsep.table.locations import closest, find_column
 
 ENOUGH = 20  # number of values from which "all different" is informative
-NEARLY_ALL = 0.95
-WORDS = 5  # values of at least this many words are text, not names
-COUNTER = 2.0  # distinct integers that fill at least half their range are row numbers
 ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|key|idx|index|rowid|row|nr|no|number)$|[a-z](Id|ID|Key|Nr|No)$", re.IGNORECASE
 )
@@ -348,6 +345,9 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
 
     ``values`` are the cells of the column converted to its type.
     """
+    counter = 2.0  # distinct integers that fill at least half their range are row numbers
+    words = 5  # values of at least this many words are text, not names
+    nearly_all = 0.95
     given = values.dropna()
     if not len(given):
         return "empty"
@@ -358,13 +358,13 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
         return ""
     if kind == "number" and pd.api.types.is_integer_dtype(column) and distinct == len(values):
         span = float(given.max()) - float(given.min()) + 1
-        return "identifier" if span <= COUNTER * len(values) or ID_NAME.search(str(column.name)) else ""
+        return "identifier" if span <= counter * len(values) or ID_NAME.search(str(column.name)) else ""
     if kind == "text":
         some = given.sample(min(len(given), 1_000), random_state=0)
-        if some.nunique() > ENOUGH and _share_like(ID_VALUE.fullmatch, some) > NEARLY_ALL:
+        if some.nunique() > ENOUGH and _share_like(ID_VALUE.fullmatch, some) > nearly_all:
             return "identifier"
-        dates = _share_like(OTHER_DATE.match, some) > NEARLY_ALL
-        if distinct >= NEARLY_ALL * len(given) and some.str.count(r"\S+").median() < WORDS and not dates:
+        dates = _share_like(OTHER_DATE.match, some) > nearly_all
+        if distinct >= nearly_all * len(given) and some.str.count(r"\S+").median() < words and not dates:
             return "identifier"
     return ""
 

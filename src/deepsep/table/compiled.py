@@ -26,9 +26,6 @@ from deepsep.table.normal_scores import FARTHEST, NormalScores
 
 Array = NDArray[Any]
 
-TOGETHER = 16  # columns of numbers in work at a time: they stay in the cache
-REMEMBERED = 100_000  # most words of a category whose meaning is remembered
-
 
 class Levels(NamedTuple):
     """A column of a category: its distinct values, cleaned, and which of them each row has."""
@@ -153,6 +150,7 @@ class CompiledEncoding:
         return None
 
     def _as_levels(self, name: str, column: Any) -> Levels | None:
+        remembered = 100_000  # most words of a category whose meaning is remembered
         if pa.types.is_dictionary(column.type):
             column = column.unify_dictionaries()
             kind = column.type.value_type
@@ -166,7 +164,7 @@ class CompiledEncoding:
         if fresh:
             text = as_text(pd.Series(fresh, dtype="str"))
             meaning = dict(zip(fresh, text.astype(object).where(text.notna(), None), strict=True))
-            if len(known) + len(fresh) <= REMEMBERED:
+            if len(known) + len(fresh) <= remembered:
                 known.update(meaning)
             known = known | meaning
         codes = pc.fill_null(column.indices.cast(pa.int32()), len(words))
@@ -391,9 +389,10 @@ class InterpolatedScores:
         return self._search(values) if self.fast else self._one_by_one(values)
 
     def _search(self, values: Array) -> Array:
+        together = 16  # columns of numbers in work at a time: they stay in the cache
         out = np.empty(values.shape, np.float32)
-        for start in range(0, len(values), TOGETHER):
-            some = slice(start, start + TOGETHER)
+        for start in range(0, len(values), together):
+            some = slice(start, start + together)
             x = np.maximum(values[some], self.lowest[some])
             at = np.empty(x.shape, np.intp)
             at[:] = self.first[some]

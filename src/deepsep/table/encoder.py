@@ -18,8 +18,6 @@ from deepsep.table.normal_scores import NormalScores
 
 Array = NDArray[Any]
 
-LEVELS = 40  # most columns that a category becomes; rarer levels share one
-RARE = 0.003  # share of the rows below which a level is rare
 FAR = 20  # numbers whose median is beyond 10 to this power, or its inverse, are divided by their typical size
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -189,11 +187,13 @@ def _unusual_sizes(numbers: Array) -> Array:
 
 
 def _category_encoder(scale: bool) -> Any:
+    rare = 0.003  # share of the rows below which a level is rare
+    levels = 40  # most columns that a category becomes; rarer levels share one
     if not scale:
         return OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, dtype=np.float32)
     return OneHotEncoder(
-        max_categories=LEVELS,
-        min_frequency=RARE,
+        max_categories=levels,
+        min_frequency=rare,
         handle_unknown="infrequent_if_exist",
         sparse_output=False,
         dtype=np.float32,

@@ -25,14 +25,8 @@ FOLDS = 5
 ENOUGH = 20  # fewest labelled rows for a search for leaks
 MOST_ROWS = 5_000  # most labelled rows used in it
 LEAKS = 0.97  # balanced accuracy from which a single column is a leak
-CLASS_ROWS = 10  # fewest labelled rows of a class for a search for leaks of that class alone
-LEVELS = 50  # most levels of a category in the test for drift
-SIGNIFICANT = 0.01  # after the Bonferroni correction
 LARGEST = float(np.finfo(np.float32).max)  # trees compute in single precision
-LARGE = 0.1  # smallest difference between distributions that is reported
 ONE_SIDED = 0.05  # share of given values on one side, over that on the other, below which a column is one-sided
-SURE = 14.0  # −log of the probability of such a column by chance: one in a million
-FIRST = 100  # rows compared first, to save comparing them all
 
 
 @dataclass(frozen=True)
@@ -67,6 +61,8 @@ def one_sided(values: pd.Series[Any], labeled: Array) -> str:
     >>> one_sided(pd.Series(np.arange(100)), labeled)
     ''
     """
+    first = 100  # rows compared first, to save comparing them all
+    sure = 14.0  # −log of the probability of such a column by chance: one in a million
     given, n = values.notna().to_numpy(), len(labeled)
     sides = {"labelled": labeled, "unlabelled": ~labeled}
     if not all(side.any() for side in sides.values()):
@@ -74,20 +70,21 @@ def one_sided(values: pd.Series[Any], labeled: Array) -> str:
     shares = {name: given[side].mean() for name, side in sides.items()}
     for name, other in (("labelled", "unlabelled"), ("unlabelled", "labelled")):
         surprise = given[sides[name]].sum() * np.log(n / sides[name].sum())
-        if shares[other] <= ONE_SIDED * shares[name] and surprise > SURE:
+        if shares[other] <= ONE_SIDED * shares[name] and surprise > sure:
             return f"given for {name} rows only"
-    if shares["unlabelled"] == 1 and labeled.sum() * np.log(n / labeled.sum()) > SURE:
+    if shares["unlabelled"] == 1 and labeled.sum() * np.log(n / labeled.sum()) > sure:
         rows = np.flatnonzero(~labeled)
-        some = values.iloc[rows[:FIRST]].to_numpy()
+        some = values.iloc[rows[:first]].to_numpy()
         if (some == some[0]).all() and (values.iloc[rows] == some[0]).all():
             others = (values[labeled] != some[0]).sum()  # a missing value is another one
-            if others * np.log(n / labeled.sum()) > SURE:
+            if others * np.log(n / labeled.sum()) > sure:
                 return "the same for all unlabelled rows"
     return ""
 
 
 def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
     """Return the columns that predict the label, or one class, by themselves on held-out rows."""
+    class_rows = 10  # fewest labelled rows of a class for a search for leaks of that class alone
     at = np.flatnonzero(labels.labeled)
     if len(at) > MOST_ROWS:
         at = np.sort(np.random.default_rng(0).choice(at, MOST_ROWS, replace=False))
@@ -107,7 +104,7 @@ def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
         if recall.mean() >= LEAKS:
             leaking.append(Leak(name, float(recall.mean()), len(codes)))
             continue
-        for k in np.flatnonzero(counts >= CLASS_ROWS):
+        for k in np.flatnonzero(counts >= class_rows):
             own = codes == k
             if own.all():
                 continue
@@ -180,6 +177,8 @@ def drift(values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | 
     Significance is corrected for the number of tests, and small differences, which many rows make significant, are
     ignored. Weighted rows are compared by their weighted distributions, for the effective number of rows.
     """
+    large = 0.1  # smallest difference between distributions that is reported
+    significant = 0.01  # after the Bonferroni correction
     weight = np.ones(len(labeled)) if weight is None else weight
     labeled, unlabeled = labeled & (weight > 0), ~labeled & (weight > 0)
     if min(labeled.sum(), unlabeled.sum()) < ENOUGH:
@@ -203,7 +202,7 @@ def drift(values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | 
             tests.append((name, p, distance, how))
     drifts: dict[str, Drift] = {}
     for name, p, distance, how in sorted(tests, key=lambda test: -test[2]):
-        if p * len(tests) < SIGNIFICANT and distance > LARGE:
+        if p * len(tests) < significant and distance > large:
             drifts.setdefault(name, Drift(name, distance, how))
     return list(drifts.values())
 
@@ -227,9 +226,10 @@ def _compare_levels(
     column: pd.Series[Any], labeled: Array, unlabeled: Array, weight: Array
 ) -> tuple[float, float, str]:
     """Return p, the distance between the shares of the levels, and the level that differs most."""
+    levels = 50  # most levels of a category in the test for drift
     sides = (labeled, unlabeled)
     names = column.astype(object).where(column.notna(), "missing")
-    top = names.value_counts().index[:LEVELS]
+    top = names.value_counts().index[:levels]
     codes = pd.Index(top).get_indexer(pd.Index(names))
     shares = np.array([np.bincount(codes[side] + 1, weight[side], len(top) + 1) / weight[side].sum() for side in sides])
     occurs = shares.sum(axis=0) > 0

@@ -14,8 +14,6 @@ from openpyxl.utils import get_column_letter
 from deepsep.errors import DataError
 
 ROWS, COLUMNS = 1_048_575, 16_384  # most rows below the header, and most columns, of a sheet
-CHARACTERS = 32_767  # most characters of a cell, as UTF-16 counts them
-WHOLE = 10**15  # Excel keeps 15 digits: longer whole numbers, such as identifiers, are text
 FIRST_DAY = datetime(1900, 3, 1)  # Excel's calendar has a 29 February 1900, so earlier dates are text
 NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # characters that no workbook may contain
 
@@ -41,6 +39,7 @@ def cell_value(value: Any) -> Any:
     >>> cell_value("=1+1"), cell_value(float("nan")), cell_value(12345678901234567890), cell_value(True)
     ('=1+1', None, '12345678901234567890', True)
     """
+    whole = 10**15  # Excel keeps 15 digits: longer whole numbers, such as identifiers, are text
     if value is None or value is pd.NA or value is pd.NaT or value != value:
         return None
     if isinstance(value, pd.Timestamp):
@@ -50,7 +49,7 @@ def cell_value(value: Any) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return value if abs(value) < WHOLE else str(value)
+        return value if abs(value) < whole else str(value)
     if isinstance(value, float):
         return value if abs(value) < float("inf") else str(value)
     if isinstance(value, Decimal) and value.is_finite() and len(value.as_tuple().digits) <= 15:
@@ -64,9 +63,10 @@ def cell_value(value: Any) -> Any:
 
 def _fitting(text: str) -> str:
     """Return a text cut to what a cell holds, with an ellipsis."""
-    if len(text) * 2 <= CHARACTERS or len(text.encode("utf-16-le")) <= 2 * CHARACTERS:
+    characters = 32_767  # most characters of a cell, as UTF-16 counts them
+    if len(text) * 2 <= characters or len(text.encode("utf-16-le")) <= 2 * characters:
         return text
-    return text.encode("utf-16-le")[: 2 * (CHARACTERS - 1)].decode("utf-16-le", "ignore") + "…"
+    return text.encode("utf-16-le")[: 2 * (characters - 1)].decode("utf-16-le", "ignore") + "…"
 
 
 def fill(cell: Any, value: Any, number_format: str | None = None) -> Any:

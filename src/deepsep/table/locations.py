@@ -48,7 +48,6 @@ FOREIGN = {
     b"<!DOCTYPE": "a web page; was the download refused?",
     b"<html": "a web page; was the download refused?",
 }
-ENCRYPTED = 0x1  # a flag of a file in a zip archive
 UNZIPPED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 # Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
 GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
@@ -330,6 +329,7 @@ def _similar(path: Path) -> str:
 
 def _only_member(path: Path) -> str | None:
     """Return the name of the only file in a zip archive; None for an Excel file, which is a zip archive too."""
+    encrypted = 0x1  # a flag of a file in a zip archive
     with readable(path), zipfile.ZipFile(path) as archive:
         files = [file for file in archive.infolist() if not file.is_dir() and not file.filename.startswith("__MACOSX")]
     if any(file.filename == "xl/workbook.xml" for file in files):
@@ -337,7 +337,7 @@ def _only_member(path: Path) -> str | None:
     if len(files) != 1:
         raise DataError(f"{path} is a zip archive of {len(files)} files. Unpack it and name the table.")
     (file,) = files
-    if file.flag_bits & ENCRYPTED:
+    if file.flag_bits & encrypted:
         raise DataError(f"{path} is a zip archive with a password. Unpack it and name the table.")
     if file.compress_type not in UNZIPPED:
         raise DataError(f"{path} is compressed in a way that deepsep cannot undo. Unpack it and name the table.")

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 Array = NDArray[Any]
 
-KNOTS = 1_000
 FARTHEST = 3.0  # largest score, in standard deviations
 
 
@@ -40,6 +39,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the distribution of every column."""
+        knots = 1_000
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
         all_values, all_scores = [], []
         for column in np.ascontiguousarray(X.T):
@@ -47,8 +47,8 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             if not len(values):
                 values, counts = np.zeros(1), np.ones(1, int)
             rank = (np.cumsum(counts) - counts / 2) / counts.sum()
-            if len(values) > KNOTS:
-                at = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], KNOTS)))
+            if len(values) > knots:
+                at = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], knots)))
                 values, rank = values[at], rank[at]
             all_values.append(values.astype(np.float64))
             all_scores.append(np.clip(ndtri(rank), -FARTHEST, FARTHEST))

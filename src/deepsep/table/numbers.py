@@ -17,7 +17,6 @@ THOUSANDS = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
 DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*(,\d+)?|,\d+)([eE][+-]?\d+)?$"
 REMOVED = {PLAIN: "", THOUSANDS: ",", DECIMAL_COMMA: "."}
 # A unit before or after a number: € 17,02, -5 $, 55,0 %. Blanks between them may be non-breaking.
-UNITS = ("€", "$", "£", "¥", "%", "EUR", "USD", "GBP", "CHF", "JPY")
 BLANK = "[ \\t\u00a0\u202f]*"
 AMOUNT = rf"^([+-]?{BLANK}({{units}}){BLANK}[+-]?[\d.,]+|[+-]?[\d.,]+{BLANK}({{units}}))$"
 
@@ -104,11 +103,12 @@ class NumberStyle:
         return pc.cast(pc.replace_substring_regex(cells, r"^\+", ""), pa.float64())
 
     def _find_unit(self, cells: Any) -> None:
-        pattern = AMOUNT.format(units="|".join(map(re.escape, UNITS)))
+        units = ("€", "$", "£", "¥", "%", "EUR", "USD", "GBP", "CHF", "JPY")
+        pattern = AMOUNT.format(units="|".join(map(re.escape, units)))
         amounts = cells.filter(pc.fill_null(pc.match_substring_regex(cells, pattern), False))
         if len(amounts):
             self._amount = amounts[0].as_py()
-            self._unit = next(unit for unit in UNITS if unit in str(self._amount))
+            self._unit = next(unit for unit in units if unit in str(self._amount))
 
     def _without_unit(self, cells: Any) -> Any:
         if self._unit is None:

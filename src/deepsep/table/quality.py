@@ -17,13 +17,7 @@ from deepsep.table.evidence import Leak, drift, leaks, one_sided
 from deepsep.table.locations import find_column
 
 RARE = 5  # labels below which a class is rare
-MANY_LEVELS = 100
-MOSTLY_MISSING = 0.5
-MIXED = 0.5  # share of numbers from which a column of text is suspicious
-SHOWN = 5
-NEARLY_ALL = 0.95
 MAX_ROWS = 10_000  # labelled, and as many unlabelled rows, in the checks that are part of a fit
-KEEP = "Nothing, unless a model should use it all the same; then name it in keep (--keep on the command line)."
 ONE_SIDED = {
     "given for labelled rows only": "the rows to predict have no values there, so accuracy would be overestimated",
     "given for unlabelled rows only": "the labelled rows have no values to learn from",
@@ -247,6 +241,7 @@ def _describe(
     features: pd.DataFrame, labeled: Any, findings: Findings
 ) -> tuple[list[dict[str, Any]], dict[str, pd.Series[Any]]]:
     """Return a description of every column, and the values of those that a model would use."""
+    mostly_missing = 0.5
     described, values = [], {}
     for name in features.columns:
         column = features[name]
@@ -288,26 +283,28 @@ def _describe(
     )
     _check_one_sided(described, findings)
     gaps = [
-        f"{c['name']!r} ({c['missing']:.0%})" for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING
+        f"{c['name']!r} ({c['missing']:.0%})" for c in described if not c["left_out"] and c["missing"] > mostly_missing
     ]
     if gaps:
-        names = [c["name"] for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING]
+        names = [c["name"] for c in described if not c["left_out"] and c["missing"] > mostly_missing]
         text = f"missing in more than half of the rows: {_some(gaps)}."
         findings.add("note", "mostly-missing", text, "Check that they are missing for all kinds of rows alike.", *names)
     return described, values
 
 
 def _check_one_sided(described: list[dict[str, Any]], findings: Findings) -> None:
+    keep = "Nothing, unless a model should use it all the same; then name it in keep (--keep on the command line)."
     for reason, why in ONE_SIDED.items():
         names = [column["name"] for column in described if column["left_out"] == reason]
         if names:
             what = f"column {names[0]!r} is" if len(names) == 1 else f"columns {_some(map(repr, names))} are"
-            findings.add("warning", "one-sided", f"{what} {reason}, and left out: {why}.", KEEP, *names)
+            findings.add("warning", "one-sided", f"{what} {reason}, and left out: {why}.", keep, *names)
 
 
 def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
+    nearly_all = 0.95
     levels = cells.dropna().unique()[:1_000]
-    if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > NEARLY_ALL:
+    if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > nearly_all:
         text = (
             f"column {name!r} holds dates such as {levels[0]!r} in a form that is not understood, or in which day and "
             "month could be swapped; it is read as text."
@@ -322,13 +319,15 @@ def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
 
 
 def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findings) -> None:
+    mixed = 0.5  # share of numbers from which a column of text is suspicious
+    many_levels = 100
     levels = pd.Series(cells.dropna().unique()[:5_000])
     numbers = pd.to_numeric(levels, errors="coerce").notna().mean()
-    if MIXED <= numbers < 1 and distinct > 10:
+    if mixed <= numbers < 1 and distinct > 10:
         word = levels[pd.to_numeric(levels, errors="coerce").isna()].iloc[0]
         text = f"column {name!r} mixes numbers with text such as {word!r}, and is read as text."
         findings.add("warning", "mixed-types", text, "If it is a quantity, empty the cells that are not numbers.", name)
-    if distinct > MANY_LEVELS:
+    if distinct > many_levels:
         text = f"column {name!r} has {distinct:,} different values, and is encoded by their letters."
         findings.add("note", "many-levels", text, "Group them, if there are meaningful groups.", name)
 
@@ -403,5 +402,6 @@ def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, weight: Any,
 
 
 def _some(names: Any) -> str:
+    shown = 5
     names = list(names)
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

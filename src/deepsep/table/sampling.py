@@ -36,7 +36,6 @@ IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of t
 
 ENOUGH = 20_000  # unlabelled rows beyond which more did not help: docs/how-to/many-rows.md
 BATCH = 20_000
-GROWTH = 4.0  # bytes of memory needed, per byte of the chosen rows as Arrow
 
 
 @dataclass(frozen=True)
@@ -189,11 +188,12 @@ def read_rows(
     The table is read batch by batch, so that memory grows with the rows that are asked for, not with its size. ``keys``
     are those that the rows of a query must have.
     """
+    growth = 4.0  # bytes of memory needed, per byte of the chosen rows as Arrow
     types = check_types(types)
     with open_tables(source, id, keys) as tables:
         taken = [piece.take(at).select(tables[0].names) for piece, at in _pieces_of(tables, rows)]
         whole = pa.concat_tables(taken, promote_options="permissive")
-        check_memory(source, GROWTH * whole.nbytes, max_bytes)
+        check_memory(source, growth * whole.nbytes, max_bytes)
         first_table = tables[0]
         if isinstance(first_table, TableFile) and first_table.kind == "text":
             return tidied(first_table.typed_frame(whole, types, (label, id)), "text", label, id, types)

@@ -24,18 +24,12 @@ from deepsep.table.locations import NAMELESS, READABLE, FileType, open_bytes
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-UNUSUAL = "^~:#\x01 "  # delimiters suggested in messages but never assumed
 HEAD = 1 << 18  # bytes read to detect the delimiter
 CHUNK = 1 << 20
 BLOCK = 1 << 24  # bytes; no row may be longer
-NO_DELIMITER = '"\r\n\0'
-NOT_FOR_FILES = ("idna", "punycode", "undefined")  # encodings of names on the internet, or of nothing
 CONTROL = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
 UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
 NOT_ASCII = bytes(range(0x80, 0x100))
-LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-BYTEWISE = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is always the same single byte
-WESTERN = 0.3  # largest share of non-ASCII letters in a text of a Western language
 BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
@@ -116,6 +110,7 @@ def check_delimiters(forms: Sequence[TextFormat]) -> None:
 
 def read_text(form: TextFormat, data: bytes) -> pa.Table:
     """Return all rows, every cell as text."""
+    bytewise = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is always the same single byte
     bad: list[int] = []
     try:
         table = pacsv.read_csv(pa.BufferReader(data), parse_options=form.parse(bad), **form.options)
@@ -124,7 +119,7 @@ def read_text(form: TextFormat, data: bytes) -> pa.Table:
     if bad:
         raise _ragged(form, bad)
     table = _without_header(form, table)
-    if form.encoding in BYTEWISE and data.count(b'"') % 2:
+    if form.encoding in bytewise and data.count(b'"') % 2:
         last = next(iter(table.slice(len(table) - 1).to_pylist()))
         if open_cell := next((cell for cell in last.values() if cell and "\n" in cell), None):
             raise DataError(
@@ -228,14 +223,16 @@ def _announced(path: Path, head: bytes) -> str | None:
 
 def _check_western(path: Path, type: FileType, wrong: str) -> None:
     """Warn that a file is read as cp1252, or raise if it does not look like that; ``wrong``: why it is not UTF-8."""
+    western = 0.3  # largest share of non-ASCII letters in a text of a Western language
+    letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     far, near, undefined = 0, 0, 0
     for chunk in _chunks(path, type):
         if _strange(chunk):
             raise _binary(path)
         far += len(chunk) - len(chunk.translate(None, NOT_ASCII))
-        near += len(chunk) - len(chunk.translate(None, LETTERS))
+        near += len(chunk) - len(chunk.translate(None, letters))
         undefined += len(chunk) - len(chunk.translate(None, UNDEFINED))
-    if undefined or far > WESTERN * (far + near):
+    if undefined or far > western * (far + near):
         raise DataError(
             f"cannot detect the encoding of {path}: it is not UTF-8 (see {wrong}) and does "
             "not look like cp1252 (Western Windows). Name it, for example {encoding} (Cyrillic), "
@@ -251,9 +248,10 @@ def _check_western(path: Path, type: FileType, wrong: str) -> None:
 
 def _decoder(name: str) -> codecs.IncrementalDecoder:
     """Return a strict decoder, or raise if there is no such encoding of text."""
+    not_for_files = ("idna", "punycode", "undefined")  # encodings of names on the internet, or of nothing
     try:
         b"a".decode(name, "ignore")  # raises for what is no encoding of text, such as "hex"
-        if codecs.lookup(name).name not in NOT_FOR_FILES:
+        if codecs.lookup(name).name not in not_for_files:
             return codecs.getincrementaldecoder(name)("strict")
     except (LookupError, ValueError, AssertionError):
         pass
@@ -284,13 +282,15 @@ def _binary(path: Path) -> DataError:
 
 def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     """Return the delimiter that splits the first rows most evenly into several columns, or raise."""
-    if given is not None and (len(given) != 1 or not given.isascii() or given in NO_DELIMITER):
+    no_delimiter = '"\r\n\0'
+    unusual = "^~:#\x01 "  # delimiters suggested in messages but never assumed
+    if given is not None and (len(given) != 1 or not given.isascii() or given in no_delimiter):
         raise DataError(
             "{delimiter}: pass one character of ASCII, such as ',' or ';', or '\\t' for a tab. If the file has another "
             "one, replace it in the file.",
             delimiter=Setting("delimiter", given),
         )
-    widths = {mark: _width(text, mark) for mark in (*DELIMITERS, *UNUSUAL)}
+    widths = {mark: _width(text, mark) for mark in (*DELIMITERS, *unusual)}
     best = max(DELIMITERS, key=lambda mark: widths[mark])
     if given is not None:
         if _width(text, given)[1] < 2 and widths[best][1] > 1:
@@ -302,7 +302,7 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
         return given
     if widths[best][1] > 1:
         return best
-    other = max(UNUSUAL, key=lambda mark: widths[mark])
+    other = max(unusual, key=lambda mark: widths[mark])
     if widths[other][1] > 1 and widths[other][0] > 0.9:
         raise DataError(
             f"{path} has one column, {text.splitlines()[0][:60]!r}: its values are not separated by commas, "
