@@ -251,7 +251,7 @@ def test_compare_says_which_method_and_whether_unlabeled_rows_helped(partly, tmp
 
 
 def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path, monkeypatch):
-    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     file, other = tmp_path / "c.json", tmp_path / "other.csv"
     frame = pd.read_csv(partly)
@@ -289,7 +289,7 @@ def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path
 
 def test_a_comparison_fits_whether_or_not_the_identifier_was_named(partly, tmp_path, monkeypatch):
     """The comparison leaves an identifier out by itself, so that --id makes no difference to it."""
-    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     frame = pd.read_csv(partly)
     frame["customer"] = [f"c{i:05d}" for i in range(len(frame))]
@@ -310,7 +310,7 @@ def test_compare_of_the_default_method_suggests_a_fit_that_does_the_same(partly,
     """The committee with its settings and shares: the same command line fits it, and the report has the comparison."""
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    monkeypatch.setattr("deepsep.report.committee_held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.report.committee_held_out.FOREST_TREES", 5)
     file, shares = tmp_path / "c.json", tmp_path / "shares.csv"
     shares.write_text("class,share\na,0.5\nb,0.3\nc,0.2\n", encoding="utf-8")
     members = "members=['tsvm', 'logistic-regression']"

@@ -64,9 +64,9 @@ def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFra
 def _small_baselines() -> Iterator[None]:
     """Make the baselines and the map small: here it matters what becomes of them, not how good they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report.held_out.TREES", 5)
-        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
+        patch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
+        patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
+        patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
         patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
@@ -336,8 +336,8 @@ def test_figures_have_axes_with_titles_and_whole_class_names(summary: dict[str, 
     assert ">0</text>" in drawn["importance"]  # the axis starts there
     names = ["night owls who commute by train", "students, part-time workers"]
     lines = [{**line, "class": name} for line, name in zip(summary["shares"]["lines"], names, strict=False)]
-    assert all(f">{name}</text>" in figures.shares(lines) for name in names)
-    matrix = figures.confusion([[3, 1], [0, 4]], names)
+    assert all(f">{name}</text>" in figures.draw_shares(lines) for name in names)
+    matrix = figures.draw_confusion([[3, 1], [0, 4]], names)
     assert all(matrix.count(f"{line}</text>") == 2 for line in ("night owls who", "commute by train", "workers"))
     assert "…" not in matrix
 
@@ -523,7 +523,7 @@ def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray],
 def test_method_that_is_clearly_better_comes_right_after_the_verdict(
     with_comparison: dict[str, Any], compared: dict[str, Any]
 ) -> None:
-    from deepsep.report.ranking import beside_report
+    from deepsep.report.ranking import related_to_report
     from deepsep.report.sentences import verdict
 
     def sentences(names: list[str], gap: list[float]) -> list[str]:
@@ -531,7 +531,7 @@ def test_method_that_is_clearly_better_comes_right_after_the_verdict(
             {**entry, "name": name, "against_best": {"difference": -0.2 * (i > 0), "interval": gap}}
             for i, (name, entry) in enumerate(zip(names, compared["methods"], strict=True))
         ]
-        comparison = beside_report({**compared, "methods": entries}, with_comparison)
+        comparison = related_to_report({**compared, "methods": entries}, with_comparison)
         return verdict({**with_comparison, "comparison": comparison})
 
     clear, noise = [-0.3, -0.1], [-0.45, 0.05]
@@ -555,15 +555,15 @@ def test_method_that_is_clearly_better_comes_right_after_the_verdict(
 def test_comparison_of_other_settings_and_weights_says_so(
     with_comparison: dict[str, Any], compared: dict[str, Any]
 ) -> None:
-    from deepsep.report.ranking import beside_report
+    from deepsep.report.ranking import related_to_report
 
     asked = {**with_comparison["asked"], "settings": {"C": 3.0, "calibrate": True}}
     weighted = {**with_comparison["accuracy"], "effective": 30.0, "weighted": True}
-    text = " ".join(beside_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
+    text = " ".join(related_to_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
     assert "The comparison counts labelled rows once each, and this report does not." in text
     assert "The comparison has tsvm with the default, this report with C = 3.0, calibrate = True." in text
     entries = [{**entry, "settings": {"C": 3.0, "calibrate": False}} for entry in compared["methods"]]
-    text = " ".join(beside_report({**compared, "methods": entries}, {**with_comparison, "asked": asked})["beside"])
+    text = " ".join(related_to_report({**compared, "methods": entries}, {**with_comparison, "asked": asked})["beside"])
     assert "The comparison has tsvm with calibrate = False, this report with calibrate = True." in text
 
 
@@ -726,7 +726,7 @@ def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     from deepsep.report import held_out, summary
 
     monkeypatch.setattr(held_out, "MAX_UNLABELED", 50)
-    monkeypatch.setattr(summary, "MOST_PREDICTED", 80)
+    monkeypatch.setattr(summary, "MAX_PREDICTED_ROWS", 80)
     table, y = customers()
     result = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
     assert result["notes"] == [

@@ -15,10 +15,10 @@ from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import expected_accuracy
 from deepsep.report import explain, render, summarize
 from deepsep.report.committee_held_out import is_fitted_to
-from deepsep.report.explanation import as_text
+from deepsep.report.explanation import explanation_text
 from deepsep.report.held_out import evaluate
 from deepsep.report.map import embed_members
-from deepsep.report.outcome import by_share, judge, surest, what_helps
+from deepsep.report.outcome import by_share, judge, surest_part, what_helps
 
 MEMBERS = ["tsvm", "logistic-regression"]
 
@@ -26,9 +26,9 @@ MEMBERS = ["tsvm", "logistic-regression"]
 @pytest.fixture(scope="module", autouse=True)
 def _small():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report.committee_held_out.TREES", 20)
-        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
+        patch.setattr("deepsep.report.committee_held_out.FOREST_TREES", 20)
+        patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
+        patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
         patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
@@ -149,7 +149,7 @@ def test_a_column_matters_to_the_forest_that_stands_for_the_committee(fitted):
     model, table, y = fitted
     explanation = explain(model, table, y, repeats=2)
     assert explanation["importance"]["columns"][0]["column"] == "age"
-    assert "by a random forest in the committee's place, on 60 labelled rows, held out" in as_text(explanation)
+    assert "by a random forest in the committee's place, on 60 labelled rows, held out" in explanation_text(explanation)
 
 
 def test_other_labels_are_not_those_of_the_fit(fitted):
@@ -234,7 +234,7 @@ def test_the_surest_rows_make_at_most_half_the_mistakes():
     confidence = rng.uniform(0.5, 1, 400)
     p = np.column_stack([confidence, 1 - confidence])
     codes = (rng.random(400) > confidence).astype(int)
-    part = surest(by_share(held_out_rows(p, codes), p[:0], calibrated=False))
+    part = surest_part(by_share(held_out_rows(p, codes), p[:0], calibrated=False))
     sure = confidence >= part["confidence"]
     assert part["share"] == sure.mean()
     assert part["accuracy"] == (codes[sure] == 0).mean()
@@ -242,15 +242,15 @@ def test_the_surest_rows_make_at_most_half_the_mistakes():
     more = confidence >= np.quantile(confidence, 0.9 - part["share"])
     assert (codes[more] == 1).mean() > (codes == 1).mean() / 2  # a tenth more rows would make too many
     for other in (np.zeros(400, int), np.arange(400) % 2):  # nothing is left to halve; confidence says nothing
-        assert surest(by_share(held_out_rows(p, other), p, calibrated=False)) is None
-    assert surest([]) is None
+        assert surest_part(by_share(held_out_rows(p, other), p, calibrated=False)) is None
+    assert surest_part([]) is None
 
 
 def test_weights_count_among_the_surest_rows():
     p = np.array([[0.9, 0.1]] * 5 + [[0.6, 0.4]] * 5)
     codes = np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 1])
     weight = np.array([1, 1, 1, 1, 0.5, 1, 1, 1, 1, 1])
-    part = surest(by_share(held_out_rows(p, codes, weight), p[:0], calibrated=False))
+    part = surest_part(by_share(held_out_rows(p, codes, weight), p[:0], calibrated=False))
     assert part["accuracy"] == pytest.approx(4 / 4.5)
     assert part["unlabelled"] is None
 

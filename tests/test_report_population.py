@@ -18,7 +18,7 @@ from deepsep.evaluation.importance import permute
 from deepsep.evaluation.population import read_weights, to_population
 from deepsep.report import render, summarize
 from deepsep.report.held_out import Evaluation, evaluate
-from deepsep.report.ranking import beside_report
+from deepsep.report.ranking import related_to_report
 from deepsep.table.pipeline import source_columns
 
 SHARES = {"few": 0.1, "many": 0.9}
@@ -28,9 +28,9 @@ FAST: dict[str, Any] = {"initial_epochs": 15, "hidden": (8,), "n_networks": 1, "
 @pytest.fixture(scope="module", autouse=True)
 def _small_map_and_forests() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report.held_out.TREES", 10)
-        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
+        patch.setattr("deepsep.report.held_out.FOREST_TREES", 10)
+        patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
+        patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
         patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
         yield
 
@@ -160,7 +160,7 @@ def test_comparison_beside_a_report_with_shares_says_what_differs() -> None:
             compared = {"methods": [entry], "weighted": False, "by_shares": there}
             accuracy = {"methods": [score], "effective": 30.0, "weighted": False, "by_shares": here}
             asked = {"method": "deepsep", "settings": {"calibrate": True, **(priors if here else {})}}
-            text[there, here] = " ".join(beside_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
+            text[there, here] = " ".join(related_to_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
     assert "This report weights labelled rows by given shares; the comparison does not." in text[False, True]
     assert "deepsep with the default, this report with priors = {'a': 0.5, 'b': 0.5}." in text[False, True]
     assert "The comparison weights labelled rows by given shares; this report does not." in text[True, False]

@@ -21,7 +21,7 @@ from deepsep.evaluation.intervals import paired_difference, scores_with_interval
 from deepsep.evaluation.metrics import METRICS
 from deepsep.evaluation.population import read_weights
 from deepsep.report.findings import check_population
-from deepsep.report.provenance import plain_value, settings_of
+from deepsep.report.provenance import changed_settings, plain_value
 from deepsep.study.compared_fits import ComparedFits
 from deepsep.study.verdict import as_frame, as_text, verdict
 from deepsep.table import for_table
@@ -283,7 +283,7 @@ def _entry(fits: ComparedFits, name: str, seed: int) -> dict[str, Any]:
         "uses_unlabelled": find_method(name).uses_unlabeled,
         **_scores(fits, fits.p[name], seed),
         "seconds": fits.seconds[name],
-        "settings": settings_of(fits.estimators[name]),
+        "settings": changed_settings(fits.estimators[name]),
     }
 
 

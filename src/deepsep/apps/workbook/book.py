@@ -34,12 +34,11 @@ from deepsep.apps.workbook.sheets import (
 )
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import DataError
-from deepsep.evaluation.frames import take
+from deepsep.evaluation.frames import in_batches, take
 from deepsep.evaluation.intervals import effective
 from deepsep.evaluation.population import read_weights
 from deepsep.evaluation.suspicious import COLUMNS as DOUBTS
 from deepsep.files.leftovers import hidden_name, remove_leftovers
-from deepsep.report.held_out import predict_all
 from deepsep.report.summary import summarize
 from deepsep.scoring.remembered import provenance_of
 from deepsep.scoring.to_label import SHEET, fill_in_sheet, rows_to_label
@@ -165,7 +164,7 @@ def make_workbook(
     known = as_labels(labels)
     weight = read_weights(sample_weight, known)
     if proba is None:
-        proba = predict_all(model, table)
+        proba = in_batches(model.predict_proba, table)
     if summary is None:
         summary = summarize(
             model, table, labels, ids=ids, proba=proba, label=label, seed=seed, sample_weight=sample_weight
