@@ -36,7 +36,7 @@ async function ask(path, body) {
     throw new Error("The server does not answer. All answers but the last are in the file. Start deepsep label again.");
   }
   if (response.status === 403) throw new Error("This page is out of date. Open the address that deepsep label shows.");
-  const content = await response.json().catch(() => ({ error: "The server failed. Its terminal says why." }));
+  const content = await response.json().catch(() => ({ error: "The server failed. See its terminal for the reason." }));
   if (!response.ok) throw new Error(content.error);
   return content;
 }
@@ -162,7 +162,7 @@ function showAccuracy({ curve, labels_until_fit: more, refitting, refit_error: e
     : "It is estimated once enough rows of each class are labelled.";
   const stuck = labelled && !more && !refitting && !error ? "Label at least two rows of two classes." : "";
   by("refit").textContent = refitting ? "Fitting to the new labels …"
-    : error ? `The last fit failed (${error}). Labelling goes on.`
+    : error ? `The last fit failed (${error}). You can keep labelling.`
     : stuck || (more ? `Next fit after ${number(more)} more ${more === 1 ? "label" : "labels"}.` : "");
   drawCurve(curve);
 }
