@@ -1,4 +1,4 @@
-"""Give new respondents their segment, from a table that may lack questions and hold other answers."""
+"""Give new respondents their segment, from a table that may lack questions and contain unknown answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from deepsep.errors import DataError
 from deepsep.survey.questions import read_column, unknown_answers
 from deepsep.survey.segment_files import respondents_table
 from deepsep.survey.survey_segments import SurveySegments
-
-SHOWN = 5  # names in a message
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Assigned:
 
     @property
     def sentences(self) -> list[str]:
-        """What a user should know about the table."""
+        """Sentences on questions, answers and respondents of the table that do not count."""
         told = []
         if self.absent:
             told.append(
@@ -126,6 +124,6 @@ def assign_segments(model: SurveySegments, answers: Any, *, ids: Any = None, id_
     )
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _listed(names: list[str], most: int = 5) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
