@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -20,8 +21,8 @@ from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli import app
 from deepsep.cli.experiment import METHODS, SIZES
 from deepsep.datasets import list_tables
-from deepsep.study import splits, study_models
-from deepsep.study.results import COLUMNS
+from deepsep.study import prepare, study_models
+from deepsep.study.results import RESULT_COLUMNS
 
 SHORT = ("rounds=1", "initial_epochs=2", "propensity_epochs=1", "label_epochs=1")
 QUICK = ("--validation", "12", "--no-tune", "--jobs", "1", *(f"--set=deepsep.{setting}" for setting in SHORT))
@@ -64,7 +65,7 @@ def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
     assert "DeepSep-Ensemble minus Initial NN" in done.stdout
 
     frame = pd.read_csv(folder / "table.csv")
-    assert tuple(frame.columns) == COLUMNS
+    assert list(frame.columns) == RESULT_COLUMNS
     assert len(frame) == 2 * 2 * 5
     assert frame.equals(frame.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True))
     assert set(frame["table"]) == {"people"}
@@ -145,7 +146,7 @@ def test_what_is_done_is_kept_when_some_fits_fail(table, tmp_path):
     assert done.exit_code == 2
     assert "4 of 8 cells failed" in done.stderr
     assert set(pd.read_csv(tmp_path / "r" / "table.csv")["method"]) == set(
-        study_models.ORDER[5:6] + study_models.ORDER[7:10]
+        study_models.MODEL_ORDER[5:6] + study_models.MODEL_ORDER[7:10]
     )
 
 
@@ -163,11 +164,12 @@ def test_without_optuna_nothing_is_tuned_unless_asked_for(table, tmp_path, monke
 
 
 def test_defaults_are_those_of_the_paper():
-    assert tuple(map(int, SIZES.split(","))) == splits.SIZES
-    assert tuple(METHODS.split(",")) == study_models.METHODS
+    defaults = {name: parameter.default for name, parameter in signature(prepare).parameters.items()}
+    assert tuple(map(int, SIZES.split(","))) == defaults["labels"]
+    assert tuple(METHODS.split(",")) == study_models.DEFAULT_METHODS
     options = {option.name: option.default for option in _command("experiment").params}
-    assert (options["shuffles"], options["validation"]) == (splits.SHUFFLES, splits.VALIDATION)
-    assert options["test_per_class"] == splits.TEST_PER_CLASS
+    for name in ("shuffles", "validation", "test_per_class"):
+        assert options[name] == defaults[name]
     assert not options["no_tune"]
 
 
