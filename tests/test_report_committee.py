@@ -16,7 +16,7 @@ from deepsep.evaluation.expected_accuracy import expected_accuracy
 from deepsep.report import explain, render, summarize
 from deepsep.report.committee_held_out import is_fitted_to
 from deepsep.report.explanation import explanation_text
-from deepsep.report.held_out import evaluate
+from deepsep.report.held_out import evaluate_model
 from deepsep.report.map import embed_members
 from deepsep.report.outcome import by_share, judge, surest_part, what_helps
 
@@ -79,7 +79,7 @@ def test_the_accuracy_is_that_of_the_predictions_out_of_fold(fitted, summary):
 def test_guessing_is_what_the_other_folds_say(fitted, weighted):
     model, table, y = fitted
     labels, weight = read_labels(y), np.linspace(0.2, 3, len(y)) if weighted else None
-    evaluation = evaluate(model, table, labels, sample_weight=weight, repeats=0)
+    evaluation = evaluate_model(model, table, labels, sample_weight=weight, repeats=0)
     start = 0
     for test in model[-1].out_of_fold_.folds.tests:
         train = np.setdiff1d(np.flatnonzero(labels.labeled), test)
@@ -96,7 +96,7 @@ def test_repeats_of_a_row_count_once():
     model = for_table(Committee(members=["knn"], effort="best", n_jobs=1, random_state=0)).fit(table, y)
     held_out = model[-1].out_of_fold_
     assert held_out.folds.n_repeats == 3
-    evaluation = evaluate(model, table, read_labels(y), repeats=0)
+    evaluation = evaluate_model(model, table, read_labels(y), repeats=0)
     assert sorted(evaluation.rows) == list(range(24))
     np.testing.assert_array_equal(evaluation.p["model"], held_out.p["committee"][:24])
 

@@ -17,7 +17,7 @@ from deepsep.errors import DeepSepWarning, ParameterError
 from deepsep.evaluation.importance import permute
 from deepsep.evaluation.population import read_weights, to_population
 from deepsep.report import render, summarize
-from deepsep.report.held_out import Evaluation, evaluate
+from deepsep.report.held_out import Evaluation, evaluate_model
 from deepsep.report.ranking import related_to_report
 from deepsep.table.pipeline import source_columns
 
@@ -48,7 +48,7 @@ def quota(n: int = 600, labels: int = 30, seed: int = 0) -> tuple[np.ndarray, np
 
 
 def measured(model: Any, X: Any, y: np.ndarray, **asked: Any) -> Evaluation:
-    evaluation = evaluate(model, X, read_labels(y), **{"repeats": 0, "baselines": False, "folds": 3} | asked)
+    evaluation = evaluate_model(model, X, read_labels(y), **{"repeats": 0, "baselines": False, "folds": 3} | asked)
     assert not isinstance(evaluation, str)
     return evaluation
 
@@ -121,7 +121,7 @@ def test_report_expects_the_accuracy_of_the_population() -> None:
     assert methods["majority"]["accuracy"]["value"] == pytest.approx(0.9)  # the most frequent class of the population
     assert methods["random-forest"]["accuracy"]["value"] > 0.85  # knows the shares as well
     assert summary["shares"]["caution"] is None
-    assert "of the unlabelled rows, if the shares given hold, the right class" in " ".join(summary["verdict"])
+    assert "of the unlabelled rows, if the given shares hold, the right class" in " ".join(summary["verdict"])
     page = render(summary)
     assert "Rows are weighted so that the classes have the given shares" in page
     assert "Rows count by their weights" not in page

@@ -10,7 +10,7 @@ from deepsep.cli.check import finding_lines
 from deepsep.cli.decisions import decision_lines
 from deepsep.cli.options import Format
 from deepsep.cli.outputs import REPORT, SUSPICIOUS
-from deepsep.report.more_labels import more_labels
+from deepsep.report.label_gain import more_labels
 from deepsep.report.provenance import rows_in_model
 from deepsep.report.wording import percent, span
 

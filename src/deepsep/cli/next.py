@@ -62,7 +62,7 @@ def next_(
         from deepsep.cli.opening import open_classifier
         from deepsep.cli.outputs import LABELS
         from deepsep.core.label_origins import ORIGINS, RANDOM
-        from deepsep.report.more_labels import more_labels
+        from deepsep.report.label_gain import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
         from deepsep.table import read_table

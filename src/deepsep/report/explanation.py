@@ -16,7 +16,7 @@ from deepsep.evaluation.intervals import NORMAL_QUANTILE
 from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
-from deepsep.report.held_out import OnStep, evaluate
+from deepsep.report.held_out import OnStep, evaluate_model
 from deepsep.report.tree import MAX_TREE_ROWS, imitate
 from deepsep.report.wording import join_words, percent, span
 
@@ -106,7 +106,7 @@ def explain(
         )
         permuted, note = (None, shuffled) if isinstance(shuffled, str) else (shuffled, None)
     elif held_out:
-        evaluation = evaluate(
+        evaluation = evaluate_model(
             model,
             table,
             known,

@@ -35,8 +35,8 @@ Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
 
 FOLDS = 5
-BASELINES = ("random-forest", "lightgbm-few-labels")  # the first is in the learning curve, too
-START = "start"  # the method without its unlabelled rows
+BASELINE_METHODS = ("random-forest", "lightgbm-few-labels")  # the first is in the learning curve, too
+START_KEY = "start"  # the method without its unlabelled rows
 CURVE_SHARES = (0.25, 0.5)  # of a fold's training labels, in the learning curve; its last point has them all
 
 
@@ -90,7 +90,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
 
-def evaluate(
+def evaluate_model(
     model: Any,
     table: Any,
     labels: Labels,
@@ -218,23 +218,23 @@ def _of_committee(
 def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | None) -> dict[str, Candidate]:
     """Return the model, the baselines, and some of them with fewer labels for the learning curve."""
     model, own_name = _quiet(estimator), getattr(estimator, "method_name", None)
-    names = [name for name in BASELINES if name != own_name]
+    names = [name for name in BASELINE_METHODS if name != own_name]
     # Baselines get the known shares as weights of the labelled rows, since they have no setting for shares.
     baselines = {name: method(name, n_estimators=FOREST_TREES, random_state=dealt.seed) for name in names}
     candidates = {MODEL: Candidate(model)} | {
         name: Candidate(baseline, labeled_only=True, class_shares=shares) for name, baseline in baselines.items()
     }
     if not hasattr(estimator, "round_proba") and uses_unlabeled(estimator):
-        candidates[START] = Candidate(model, labeled_only=True)
+        candidates[START_KEY] = Candidate(model, labeled_only=True)
     n_labeled = (labels.codes[dealt.rows] >= 0).sum()
     fewest = int(n_labeled - max(len(test) for test in dealt.tests))
     for part in CURVE_SHARES:
         if round(part * fewest) < 2 * len(labels.classes):  # with fewer than two labels per class, a point means little
             continue
         candidates[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
-        if BASELINES[0] in baselines:
-            fewer = Candidate(baselines[BASELINES[0]], labeled_only=True, label_share=part, class_shares=shares)
-            candidates[_with_fewer_labels(BASELINES[0], part)] = fewer
+        if BASELINE_METHODS[0] in baselines:
+            fewer = Candidate(baselines[BASELINE_METHODS[0]], labeled_only=True, label_share=part, class_shares=shares)
+            candidates[_with_fewer_labels(BASELINE_METHODS[0], part)] = fewer
     return candidates
 
 
@@ -280,7 +280,8 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
 
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:
-    codes, p = fits.codes, {name: fits.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in fits.p}
+    codes = fits.codes
+    p = {name: fits.p[name] for name in (MODEL, *BASELINE_METHODS, "majority", START_KEY) if name in fits.p}
     weight, weighted, by_shares = row_weights(codes, fits.weight, shares)
     each_fold = [extra[MODEL] for extra in fits.extras]
     has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
@@ -295,7 +296,7 @@ def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines
         how = (codes, w) if calibrate and shares is not None else None
         networks, averages = (_rounds([rounds[kind] for rounds, *_ in each_fold], how) for kind in (0, 1))
         if baselines:
-            p[START] = networks[0]
+            p[START_KEY] = networks[0]
     permuted = [permuted for _, permuted, _ in each_fold if permuted is not None]
     return Evaluation(
         rows=fits.rows,
@@ -328,7 +329,7 @@ def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
     """Return the points of the learning curve, the one with all labels last."""
     points: list[dict[str, Any]] = []
     for part in CURVE_SHARES:
-        names = {name: _with_fewer_labels(name, part) for name in (MODEL, BASELINES[0])}
+        names = {name: _with_fewer_labels(name, part) for name in (MODEL, BASELINE_METHODS[0])}
         right = {n: fits.p[key].argmax(axis=1) == fits.codes for n, key in names.items() if key in fits.p}
         if right:
             points.append({"labels": round(float(np.round(part * fits.n_training).mean())), "right": right})

@@ -18,7 +18,7 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     methods = {line["key"]: line for line in accuracy["methods"]}
     own, label = methods["model"], summary["asked"]["label"]
     whom = "of the unlabelled rows" if summary["asked"]["unlabelled"] else "of rows like these"
-    counted = ["counted by their weights"] * accuracy["weighted"] + ["if the shares given hold"] * accuracy["by_shares"]
+    counted = ["by weight"] * accuracy["weighted"] + ["if the given shares hold"] * accuracy["by_shares"]
     whom += f", {' and '.join(counted)}," if counted else ""
     who = with_article(own["name"])
     share = _with_interval(own["accuracy"])

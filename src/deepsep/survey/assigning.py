@@ -38,23 +38,23 @@ class Assigned:
     @property
     def sentences(self) -> list[str]:
         """Sentences on questions, answers and respondents of the table that do not count."""
-        told = []
+        sentences = []
         if self.absent:
-            told.append(
+            sentences.append(
                 f"{len(self.absent)} questions of the segments are not in the table: {_listed(self.absent)}. They "
                 "count as not answered."
             )
         if self.unknown:
             cells = sum(count for answers in self.unknown.values() for count in answers.values())
             shown = [f"{name}: {next(iter(answers))!r}" for name, answers in self.unknown.items()]
-            told.append(
+            sentences.append(
                 f"{cells:,} answers to {len(self.unknown)} questions were rare or absent when the segments were found, "
                 f"and do not count: {_listed(shown)}."
             )
         without = int(self.table["segment"].isna().sum())
         if without:
-            told.append(f"{without:,} respondents gave no answer that counts and have no segment.")
-        return told
+            sentences.append(f"{without:,} respondents gave no answer that counts and have no segment.")
+        return sentences
 
 
 def assign_segments(model: SurveySegments, answers: Any, *, ids: Any = None, id_name: str = "row") -> Assigned:

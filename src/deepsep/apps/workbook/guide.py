@@ -37,7 +37,7 @@ def guide(*, weighted: bool, notes: list[str]) -> Lines:
         ],
         "Tests": [
             "Whether segments differ in a column is tested on the labelled rows alone, by their labels: predicted "
-            "segments differ in the columns that they were predicted from, whatever the truth.",
+            "segments always differ in the columns that they were predicted from.",
             "Categories are tested by Pearson's chi-squared test; levels with fewer than five labelled rows are tested "
             "together, and gaps are a level. Numbers, dates and lengths of texts are tested by the Kruskal-Wallis "
             "test of ranks.",
