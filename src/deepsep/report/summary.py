@@ -31,15 +31,15 @@ from deepsep.report.committee_held_out import gain_from_unlabeled, is_fitted_to,
 from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import (
-    BASELINES,
+    BASELINE_METHODS,
     FOLDS,
-    START,
+    START_KEY,
     Evaluation,
     OnStep,
-    evaluate,
+    evaluate_model,
 )
+from deepsep.report.label_gain import more_labels
 from deepsep.report.map import positions
-from deepsep.report.more_labels import more_labels
 from deepsep.report.profiles import MAX_PROFILE_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
 from deepsep.report.provenance import changed_settings, made, plain_value
@@ -107,7 +107,7 @@ def summarize(
         Weights of the rows, in training and in scores and their intervals. If the model has ``priors``, held-out rows
         are also weighted so that the classes have these shares.
     labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
-        How the labels were drawn; see :meth:`deepsep.Committee.fit`. A committee remembers what it was told.
+        How the labels were drawn; see :meth:`deepsep.Committee.fit`. A committee remembers it.
     n_jobs : int, optional
         Number of folds to fit in parallel.
     on_step : callable, optional
@@ -141,7 +141,7 @@ def summarize(
     if own != known.classes.tolist() and set(own) == set(known.classes.tolist()):
         raise DataError(
             "the classes of the model were renamed and are not sorted any more, so that no report can be made of it. "
-            "Fit it again with the new names; deepsep rename renames the report beside a model."
+            "Fit it again with the new names; deepsep rename renames the classes in the report of a model, too."
         )
     if comparison is not None:
         check_comparison(comparison, known, column_names(table))
@@ -151,7 +151,7 @@ def summarize(
     weight = read_weights(sample_weight, known)
     estimator = split_model(model)[1]
     origins = estimator.label_origins_ if is_fitted_to(estimator, known) else read_origins(labels_drawn, known)
-    evaluated = evaluate(
+    evaluated = evaluate_model(
         model,
         table,
         known,
@@ -276,7 +276,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
     p = evaluation.p["model"]
     table = np.zeros((c, c), int)
     np.add.at(table, (codes, p.argmax(axis=1)), 1)
-    start = lines[[line["key"] for line in lines].index(START)] if START in evaluation.p else None
+    start = lines[[line["key"] for line in lines].index(START_KEY)] if START_KEY in evaluation.p else None
     return {
         "accuracy": {
             "held_out": len(codes),
@@ -411,7 +411,7 @@ def _names(estimator: Any) -> dict[str, str]:
         start = "the same (labelled rows alone)"
         return {
             "model": title_of(estimator),
-            START: start,
+            START_KEY: start,
             **member_titles(estimator),
             "majority": "most frequent class",
         }
@@ -420,8 +420,8 @@ def _names(estimator: Any) -> dict[str, str]:
         if hasattr(estimator, "round_proba")
         else "the same (labelled rows alone)"
     )
-    titles = {key: find_method(key).title for key in BASELINES}
-    return {"model": title_of(estimator), START: start, **titles, "majority": "most frequent class"}
+    titles = {key: find_method(key).title for key in BASELINE_METHODS}
+    return {"model": title_of(estimator), START_KEY: start, **titles, "majority": "most frequent class"}
 
 
 def _rounds(evaluation: Evaluation | None, estimator: Any) -> dict[str, Any] | None:
