@@ -292,10 +292,10 @@ def test_what_helps_depends_on_labels_and_shares():
     interval = [0.6, 0.8]
     assert "quotas" in what_helps("usable", np.array([20, 20]), interval, False, True)[0]
     (labels,) = what_helps("usable", np.array([20, 20]), interval, True, True)
-    assert labels.startswith("More labels would help most: 40 leave the accuracy uncertain by 10 points")
+    assert labels.startswith("More labels would help most: with 40 labels, the accuracy is uncertain by 10 points")
     gain, labels = what_helps("usable", np.array([20, 20]), interval, True, True, "50 more would hardly help.")
     assert gain == "50 more would hardly help."
-    assert labels.startswith("The 40 labels leave the accuracy uncertain by 10 points")
+    assert labels.startswith("With 40 labels, the accuracy is uncertain by 10 points")
     (columns,) = what_helps("weak", np.array([300, 200]), interval, False, False)
     assert "columns" in columns
     assert what_helps("usable", np.array([300, 200]), interval, False, False) == []

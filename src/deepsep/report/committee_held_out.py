@@ -78,7 +78,7 @@ def members(committee: Committee) -> dict[str, Any]:
 
 
 def gain_from_unlabeled(committee: Committee, name: str = COMMITTEE) -> dict[str, Any] | None:
-    """Return how much more accurate a member, or the committee, is than its twin; None if it has none.
+    """Return the lead in accuracy of a member, or of the committee, over its twin; None if it has none.
 
     Held-out rows are weighted to the shares of the classes in the population, since a model that reads those shares off
     the unlabelled rows would look worse on labels that fill quotas.

@@ -94,7 +94,7 @@ def by_share(
 
 
 def surest_part(points: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the largest part of the rows with at most half as many mistakes per row as all rows; None without one.
+    """Return the largest part of the surest rows with at most half the error rate of all rows; None if there is none.
 
     Parameters
     ----------
@@ -179,10 +179,10 @@ def what_helps(
         sentences.append(more_labels)
     if n < 50 * len(counts):  # below 50 per class, more labels usually help most
         half = f"{50 * (interval[1] - interval[0]):.0f} points"
-        known = f"More labels would help most: {n}" if more_labels is None else f"The {n} labels"
+        start = "More labels would help most: with" if more_labels is None else "With"
         sentences.append(
-            f"{known} leave the accuracy uncertain by {half} either way. The command deepsep next chooses the rows "
-            "that would help most."
+            f"{start} {n} labels, the accuracy is uncertain by {half} either way. The command deepsep next chooses the "
+            "rows that would help most."
         )
     elif verdict != "usable":
         sentences.append(

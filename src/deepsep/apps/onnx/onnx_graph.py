@@ -114,7 +114,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a graph, with arithmetic. Quotients of integers are cut off."""
+    """A tensor of a graph, with arithmetic. Integer division truncates."""
 
     graph: Graph
     name: str
