@@ -11,6 +11,8 @@ from sklearn.utils import Bunch
 from deepsep.errors import DataError
 from deepsep.files.folder import sha256
 
+FOODS_SHA256 = "2f0bf5404f6947416028ce96a22ecdfa10b5895709002e3cdda0012a95b9dfcc"
+
 FOODS_DESCR = """Foods: nutrition labels and aisles
 
 {rows:,} foods sold in the United States, one row each, identified by their description.
@@ -56,7 +58,7 @@ def load_foods() -> Bunch:
     'Bread, cakes and cereals'
     """
     content = resources.files("deepsep.datasets").joinpath("data", "foods.parquet").read_bytes()
-    if sha256(content) != "2f0bf5404f6947416028ce96a22ecdfa10b5895709002e3cdda0012a95b9dfcc":
+    if sha256(content) != FOODS_SHA256:
         raise DataError(
             "the file foods.parquet of deepsep.datasets is damaged: its hash does not match. Reinstall deepsep."
         )
