@@ -14,7 +14,7 @@ METHOD = ("--label", "segment", "--method", "logistic-regression")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
-    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
     monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from label_page import new_session, small_table
 
-from deepsep.apps.label.answers import Answers
-from deepsep.apps.label.background import FAILURES, Background
+from deepsep.apps.label.answer_file import Answers
+from deepsep.apps.label.background import MAX_FAILURES, Background
 from deepsep.apps.label.refit import Job, Refit, refit
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring import rows_to_label
@@ -241,9 +241,9 @@ def test_a_refit_chooses_free_rows_as_next_does() -> None:
     value, low, high = result.accuracy
     assert 0 <= low <= value <= high <= 1
     from deepsep import Committee, for_table
-    from deepsep.apps.label.refit import MEMBERS
+    from deepsep.apps.label.refit import REFIT_MEMBERS
 
-    committee = Committee(members=list(MEMBERS), effort="fast", student=False, n_jobs=1, random_state=0)
+    committee = Committee(members=REFIT_MEMBERS, effort="fast", student=False, n_jobs=1, random_state=0)
     model = for_table(committee).fit(job.X, np.array(job.labels, object), committee__labels_drawn=job.labels_drawn)
     wanted = rows_to_label(model, job.X, 6, label="segment", known=np.flatnonzero(~job.free), random_every=None)
     assert wanted["row"].tolist() == result.rows
@@ -288,7 +288,7 @@ def test_a_refit_in_the_background_gives_the_same_and_survives_failures() -> Non
         assert background.start(job)
         assert wait_for(background) == wanted
         assert background.error == ""
-        for _ in range(FAILURES):
+        for _ in range(MAX_FAILURES):
             assert background.start(job._replace(labels=[None] * 60))
             assert wait_for(background) is None
         assert not background.start(job)

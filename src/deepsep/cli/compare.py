@@ -91,9 +91,9 @@ def compare(
         from deepsep.cli.progress import duration
         from deepsep.model.training import read_training
         from deepsep.study import compare as compare_methods
-        from deepsep.study.comparison import METHODS
+        from deepsep.study.comparison import COMPARED_METHODS
 
-        names = split_names(methods) or list(available() if all_ else METHODS)
+        names = split_names(methods) or list(available() if all_ else COMPARED_METHODS)
         names = [find_method(name).name for name in names]
         chosen = settings_by_method(settings or [], names)
         data = read_training(training.asked, note=out.note)

@@ -135,9 +135,13 @@ def experiment(
         if failure is not None:
             out.note(f"{output} holds the finished fits. Run the same command to try the others again.")
             raise failure
-        from deepsep.study.results import as_text
+        from deepsep.study.results import table_1_text
 
-        lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", as_text(results.table_1)]
+        lines = [
+            f"Accuracy in %, {what.plan.test_per_class} test rows of each class.",
+            "",
+            table_1_text(results.table_1),
+        ]
         if published:
             lines += ["The paper's averages, on its own data:", "", published_table(results), ""]
         lines += [*results.sentences, ""] if results.sentences else []
@@ -158,7 +162,7 @@ def experiment(
 
 def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
     """Raise if the options are inconsistent, before anything is read."""
-    from deepsep.study.study_models import build
+    from deepsep.study.study_models import build_study_model
 
     if not names:
         raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
@@ -166,7 +170,7 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
     if twice is not None:
         raise ParameterError(f"--methods names {twice} twice. Name it once.")
     for name in names:
-        build(name)  # raises if there is no such method, or its package is missing
+        build_study_model(name)  # raises if there is no such method, or its package is missing
     if ablation and "deepsep" not in names:
         raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
     if address is not None and engine is not Engine.ray:
@@ -177,13 +181,13 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
 
 def _trials(out: Console, no_tune: bool, trials: int | None) -> int:
     """Return the fits for tuning; without Optuna none, unless they were asked for."""
-    from deepsep.study.running import TRIALS
+    from deepsep.study.running import TUNING_TRIALS
     from deepsep.study.tuning import is_installed
 
     if no_tune:
         return 0
     if is_installed():
-        return trials or TRIALS
+        return trials or TUNING_TRIALS
     if trials is not None:
         raise missing_package("--trials", "optuna")
     out.warn("Optuna is not installed, so no method is tuned. To tune them: pip install optuna")
@@ -200,7 +204,7 @@ def _numbers(text: str) -> list[int]:
 
 def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
     from deepsep.cli.estimator import parse_settings
-    from deepsep.study.study_models import build
+    from deepsep.study.study_models import build_study_model
 
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
@@ -209,7 +213,7 @@ def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
             raise ParameterError(f"--set {key}: write METHOD.NAME=VALUE, with a method of --methods.")
         settings.setdefault(name, {})[setting] = value
     for name, some in settings.items():
-        build(name, **some)  # raises if there is no such setting
+        build_study_model(name, **some)  # raises if there is no such setting
     return settings
 
 

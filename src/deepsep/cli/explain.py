@@ -39,8 +39,8 @@ def explain(
         from deepsep.classifiers.committee.committee import Committee
         from deepsep.cli.opening import open_classifier
         from deepsep.model.training import read_training
-        from deepsep.report.explanation import as_text
         from deepsep.report.explanation import explain as explain_model
+        from deepsep.report.explanation import explanation_text
 
         fitted = open_classifier(model, "explain")
         if training.label is None and not training.labels:
@@ -52,7 +52,7 @@ def explain(
         out.note(f"Shuffling each of {X.shape[1]} columns on held-out labelled rows: {fits} ...")
         with out.steps("Explaining") as on_step:
             explanation = explain_model(fitted, X, data.labels, seed=seed, sample_weight=data.weight, on_step=on_step)
-        out.result(as_text(explanation).rstrip(), explanation)
+        out.result(explanation_text(explanation).rstrip(), explanation)
 
 
 def _label_of(model: Path) -> str:

@@ -49,14 +49,14 @@ def check_table(source: Place | Query, to: str | None, id: str | None, replace: 
 
 def check_workbook(target: Path, report: bool) -> None:
     """Raise before a long fit if the workbook cannot be written, or would replace something else."""
-    from deepsep.apps.workbook.book import GUIDE, check_target
+    from deepsep.apps.workbook.book import GUIDE_SHEET, check_target
 
     if not report:
         raise ParameterError("--workbook shows what the report measures: leave out --no-report.")
     if not check_target(target).exists():
         return
     names = sheet_names(target)
-    if GUIDE not in names:
+    if GUIDE_SHEET not in names:
         raise DataError(f"--workbook {target} is another file, not a workbook of deepsep. Name another one.")
     if SHEET in names:
         book = open_files(target, Reading(sheet=SHEET))

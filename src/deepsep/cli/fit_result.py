@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deepsep.cli.check import finding_lines
 from deepsep.cli.decisions import decision_lines
 from deepsep.model.folder import FORMATS, REPORT, SUSPICIOUS, predictions_file
-from deepsep.report.more_labels import more_labels
+from deepsep.report.label_gain import more_labels
 from deepsep.report.provenance import rows_in_model
 from deepsep.report.wording import percent, span
 

@@ -56,7 +56,7 @@ def label(
     Example: deepsep label customers.csv --label segment --id customer -o labels.csv
     """
     with console(debug=debug) as out:
-        from deepsep.apps.label.answers import Answers
+        from deepsep.apps.label.answer_file import Answers
         from deepsep.apps.label.background import Background
         from deepsep.apps.label.server import Server
         from deepsep.apps.label.session import Session

@@ -63,7 +63,7 @@ def next_(
         from deepsep.core.label_origins import ORIGINS, RANDOM
         from deepsep.model.folder import LABELS
         from deepsep.model.remembered import as_remembered
-        from deepsep.report.more_labels import more_labels
+        from deepsep.report.label_gain import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
         from deepsep.table import read_table

@@ -50,12 +50,12 @@ def rename(
         from deepsep.files.saving import OWN, model_files
         from deepsep.models import load, rename_classes
         from deepsep.survey import SurveySegments
-        from deepsep.survey.segment_files import MODEL, read_summary
+        from deepsep.survey.segment_files import MODEL_FOLDER, read_summary
 
         around = model.resolve()
-        if around.name == MODEL and read_summary(around.parent) is not None:
+        if around.name == MODEL_FOLDER and read_summary(around.parent) is not None:
             around = around.parent
-        root = around / MODEL if around.is_dir() and read_summary(around) is not None else around
+        root = around / MODEL_FOLDER if around.is_dir() and read_summary(around) is not None else around
         fitted = load(root)
         segments = isinstance(fitted, SurveySegments)
         try:
@@ -68,8 +68,8 @@ def rename(
         beside = {} if segments else classifier_files(around, as_text)
         if root != around:
             beside = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
-            files = {f"{MODEL}/{name}": content for name, content in (read_folder(root) | files).items()}
-        install(files | beside, around, own={*beside, *((MODEL,) if root != around else OWN)})
+            files = {f"{MODEL_FOLDER}/{name}": content for name, content in (read_folder(root) | files).items()}
+        install(files | beside, around, own={*beside, *((MODEL_FOLDER,) if root != around else OWN)})
         pairs = {old: name for old, name in as_text.items() if old != name}
         width = max(map(len, pairs), default=0)
         lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]

@@ -43,22 +43,22 @@ def segment_files(folder: Path, names: Names, command: str) -> dict[str, bytes]:
     """Return the files of ``deepsep segments`` around its model, with the new names."""
     from deepsep.report import render_segments
     from deepsep.survey.names import dump_names
-    from deepsep.survey.segment_files import NAMES, PAGE, PROFILES, RESPONDENTS, read_summary
-    from deepsep.survey.segment_files import SUMMARY as SEGMENTS
+    from deepsep.survey.segment_files import NAMES_FILE, PAGE_FILE, PROFILES_FILE, RESPONDENTS_FILE, read_summary
+    from deepsep.survey.segment_files import SUMMARY_FILE as SEGMENTS
 
     summary = read_summary(folder) or {}
     for segment in summary["segments"]:
         segment["name"] = names[segment["name"]]
     files = {
         SEGMENTS: (json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
-        RESPONDENTS: _table(folder / RESPONDENTS, names, 1),
+        RESPONDENTS_FILE: _table(folder / RESPONDENTS_FILE, names, 1),
     }
-    if (folder / PROFILES).is_file():
-        files[PROFILES] = _table(folder / PROFILES, names, 0, "name")
-    if (folder / NAMES).is_file():
-        files[NAMES] = dump_names([segment["name"] for segment in summary["segments"]]).encode()
-    if (folder / PAGE).is_file():
-        files[PAGE] = render_segments(summary, command=command).encode()
+    if (folder / PROFILES_FILE).is_file():
+        files[PROFILES_FILE] = _table(folder / PROFILES_FILE, names, 0, "name")
+    if (folder / NAMES_FILE).is_file():
+        files[NAMES_FILE] = dump_names([segment["name"] for segment in summary["segments"]]).encode()
+    if (folder / PAGE_FILE).is_file():
+        files[PAGE_FILE] = render_segments(summary, command=command).encode()
     return files
 
 

@@ -74,11 +74,11 @@ def segments(
         from deepsep.model.training import read_weights
         from deepsep.report import render_segments
         from deepsep.survey import SurveySegments, read_names, write_segments
-        from deepsep.survey.segment_files import COLUMNS, check_folder
+        from deepsep.survey.segment_files import RESPONDENT_COLUMNS, check_folder
         from deepsep.table.locations import find_column
 
         check_folder(output)
-        check_id_name(id or "row", COLUMNS)
+        check_id_name(id or "row", RESPONDENT_COLUMNS)
         _check_names(output, names)
         given = None if names is None else read_names(names)
         out.note(f"Reading {answers} ...")
@@ -110,9 +110,9 @@ def _number(k: str) -> int | str:
 def _check_names(output: Path, given: Path | None) -> None:
     """Raise if the run would overwrite names that someone edited after an earlier run."""
     from deepsep.survey import read_names
-    from deepsep.survey.segment_files import NAMES, read_summary
+    from deepsep.survey.segment_files import NAMES_FILE, read_summary
 
-    file, summary = output / NAMES, read_summary(output)
+    file, summary = output / NAMES_FILE, read_summary(output)
     if summary is None or not file.exists() or (given is not None and given.resolve() == file.resolve()):
         return
     # With --names, names of the last run may be overwritten unless edited since; without it, only suggested names may.

@@ -1,4 +1,4 @@
-"""Warnings at the top of a report: what would make the model or its accuracy misleading."""
+"""Warnings at the top of a report: findings that make the model or its accuracy misleading."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from deepsep.table.columns import as_frame
 from deepsep.table.quality import check_columns, rows_to_check
 
 Array = NDArray[Any]
-
-DIFFERENT = 0.25  # distance between labelled and unlabelled rows from which accuracy does not carry over
 
 
 def check_model(model: Any, table: Any, labels: Labels, weight: Array | None = None) -> list[dict[str, Any]]:
@@ -59,6 +57,6 @@ def check_population(
     return check_columns(columns, labels, left_out=left_out, weight=weight)
 
 
-def too_different(findings: list[dict[str, Any]]) -> bool:
+def too_different(findings: list[dict[str, Any]], max_distance: float = 0.25) -> bool:
     """Return whether labelled and unlabelled rows differ so much that accuracy does not carry over."""
-    return any(finding.get("distance", 0.0) >= DIFFERENT for finding in findings)
+    return any(finding.get("distance", 0.0) >= max_distance for finding in findings)

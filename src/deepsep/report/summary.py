@@ -16,7 +16,7 @@ from deepsep.core.labels import Labels, as_labels
 from deepsep.core.model_parts import split_model
 from deepsep.errors import DataError
 from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.frames import column_names, take, used_columns
+from deepsep.evaluation.frames import column_names, in_batches, take, used_columns
 from deepsep.evaluation.intervals import (
     effective,
     paired_difference,
@@ -31,27 +31,24 @@ from deepsep.report.committee_held_out import gain_from_unlabeled, is_fitted_to,
 from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import (
-    BASELINES,
+    BASELINE_METHODS,
     FOLDS,
-    START,
+    START_KEY,
     Evaluation,
     OnStep,
-    evaluate,
-    predict_all,
+    evaluate_model,
 )
+from deepsep.report.label_gain import more_labels
 from deepsep.report.map import positions
-from deepsep.report.more_labels import more_labels
-from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
+from deepsep.report.profiles import MAX_PROFILE_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
-from deepsep.report.provenance import made, plain_value, settings_of
-from deepsep.report.ranking import beside_report, check_comparison
-from deepsep.report.shares import shares
+from deepsep.report.provenance import changed_settings, made, plain_value
+from deepsep.report.ranking import check_comparison, related_to_report
+from deepsep.report.shares import class_shares
 
 Array = NDArray[Any]
 
-FORMAT = 1
-MOST_PREDICTED = 100_000  # rows that are predicted, unless their probabilities are given
-UNCERTAIN = 15
+MAX_PREDICTED_ROWS = 100_000  # unless their probabilities are given
 
 
 def summarize(
@@ -110,7 +107,7 @@ def summarize(
         Weights of the rows, in training and in scores and their intervals. If the model has ``priors``, held-out rows
         are also weighted so that the classes have these shares.
     labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
-        How the labels were drawn; see :meth:`deepsep.Committee.fit`. A committee remembers what it was told.
+        How the labels were drawn; see :meth:`deepsep.Committee.fit`. A committee remembers it.
     n_jobs : int, optional
         Number of folds to fit in parallel.
     on_step : callable, optional
@@ -144,7 +141,7 @@ def summarize(
     if own != known.classes.tolist() and set(own) == set(known.classes.tolist()):
         raise DataError(
             "the classes of the model were renamed and are not sorted any more, so that no report can be made of it. "
-            "Fit it again with the new names; deepsep rename renames the report beside a model."
+            "Fit it again with the new names; deepsep rename renames the classes in the report of a model, too."
         )
     if comparison is not None:
         check_comparison(comparison, known, column_names(table))
@@ -154,7 +151,7 @@ def summarize(
     weight = read_weights(sample_weight, known)
     estimator = split_model(model)[1]
     origins = estimator.label_origins_ if is_fitted_to(estimator, known) else read_origins(labels_drawn, known)
-    evaluated = evaluate(
+    evaluated = evaluate_model(
         model,
         table,
         known,
@@ -169,7 +166,7 @@ def summarize(
     evaluation = None if isinstance(evaluated, str) else evaluated
     classes = [str(name) for name in known.classes]
     summary: dict[str, Any] = {
-        "format": FORMAT,
+        "format": 1,
         "title": title or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labeled.sum()):,} labels",
         "asked": _asked(model, table, known, label, seed, evaluation),
         "classes": classes,
@@ -180,15 +177,16 @@ def summarize(
     rows, p = _predictions(model, table, proba, n, seed)
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
     given = given_shares(estimator, known.classes)
-    summary["shares"] = shares(known, rows, p, weight, given, None if evaluation is None else _evidence(evaluation))
+    summary["shares"] = class_shares(
+        known, rows, p, weight, given, None if evaluation is None else _evidence(evaluation)
+    )
     summary |= _accuracy(evaluation, model, known, seed)
     summary["members"] = _members(estimator, known)
     summary["suspicious"] = _suspicious(estimator, evaluation, known, ids)
     if summary["accuracy"] is not None:
         _state_for_population(summary, estimator, origins)
-        if (
-            summary["accuracy"]["population"] != "labels" or origins.given
-        ):  # the labels' shares do not matter, or are known
+        if summary["accuracy"]["population"] != "labels" or origins.given:
+            # The shares among the labels do not matter, or are known.
             summary["shares"]["caution"] = None
     summary["more_labels"] = _more_labels(estimator, summary)
     summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model, origins)
@@ -204,7 +202,7 @@ def summarize(
             f"Shares, profiles and the least certain rows are of {len(rows):,} rows drawn at random."
         )
     summary["explanation"] = _explanation(model, table, proba, evaluation, classes, seed) if explained else None
-    summary["comparison"] = None if comparison is None else beside_report(comparison, summary)
+    summary["comparison"] = None if comparison is None else related_to_report(comparison, summary)
     summary["verdict"] = sentences.verdict(summary)
     summary["made"] = made(command, time.perf_counter() - began, model)
     step.report(total, "done")
@@ -234,7 +232,7 @@ def _asked(
     return {
         "method": type(estimator).__name__ if record is None else record.name,
         "method_title": title_of(estimator),
-        "settings": settings_of(estimator),
+        "settings": changed_settings(estimator),
         "label": label,
         "rows": len(known.codes),
         "labelled": labeled,
@@ -252,8 +250,8 @@ def _predictions(model: Any, table: Any, proba: Any, n: int, seed: int) -> tuple
     """Return the numbers of the predicted rows and their probabilities."""
     if proba is not None:
         return np.arange(n), np.asarray(proba, float)
-    rows = _sample(n, MOST_PREDICTED, seed)
-    return rows, predict_all(model, table if len(rows) == n else take(table, rows))
+    rows = _sample(n, MAX_PREDICTED_ROWS, seed)
+    return rows, in_batches(model.predict_proba, table if len(rows) == n else take(table, rows))
 
 
 def _sample(n: int, most: int, seed: int) -> Array:
@@ -278,7 +276,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
     p = evaluation.p["model"]
     table = np.zeros((c, c), int)
     np.add.at(table, (codes, p.argmax(axis=1)), 1)
-    start = lines[[line["key"] for line in lines].index(START)] if START in evaluation.p else None
+    start = lines[[line["key"] for line in lines].index(START_KEY)] if START_KEY in evaluation.p else None
     return {
         "accuracy": {
             "held_out": len(codes),
@@ -300,7 +298,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
 
 
 def _against_start(estimator: Any, start: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return how far the model is ahead of the same without its unlabelled rows, by the name that sentences use."""
+    """Return the lead of the model over the same one without its unlabelled rows, and the latter's name."""
     if start is None:
         return None
     if isinstance(estimator, Committee) and (gain := gain_from_unlabeled(estimator)) is not None:
@@ -330,9 +328,9 @@ def _suspicious(
 
 
 def _state_for_population(summary: dict[str, Any], estimator: Any, origins: LabelOrigins) -> None:
-    """Add what the accuracies hold for, and turn those of a committee into the ones to expect on the unlabelled rows.
+    """Add the rows that the accuracies hold for; for a committee, state those to expect on the unlabelled rows.
 
-    Held-out labels tell how far its members are behind. Guessing is as accurate as the most frequent class is frequent.
+    Held-out labels tell how far its members are behind. Guessing is right as often as the most frequent class occurs.
     """
     accuracy, expected, shares = summary["accuracy"], None, None
     if summary["members"] and estimator.shares_ is not None:
@@ -358,7 +356,7 @@ def _state_for_population(summary: dict[str, Any], estimator: Any, origins: Labe
 
 
 def _more_labels(estimator: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what more labels would buy a committee, if the unlabelled rows are like the labelled ones."""
+    """Return the gain of a committee from more labels, if the unlabelled rows are like the labelled ones."""
     holds = summary["accuracy"] is not None and summary["accuracy"]["holds_for_unlabelled"]
     return more_labels(estimator.learning_curve_) if holds and summary["members"] is not None else None
 
@@ -389,11 +387,11 @@ def _outcome(
         by_quotas=origins.basis == "quota",
         more_labels=more,
     )
-    return {"verdict": verdict, "by_share": points, "surest": outcome.surest(points), "what_helps": helps}
+    return {"verdict": verdict, "by_share": points, "surest": outcome.surest_part(points), "what_helps": helps}
 
 
 def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabeled: Array, model: Any) -> list[dict[str, Any]]:
-    """Return how many of the surest rows are right, by their share."""
+    """Return the accuracy on the surest rows, by their share."""
     if summary["members"] is not None:
         committee = split_model(model)[1]
         whole = committee.expected_accuracy_
@@ -402,7 +400,7 @@ def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabeled: Array,
 
 
 def _evidence(evaluation: Evaluation) -> Evidence:
-    """Return what the folds tell of the model."""
+    """Return the model's held-out predictions as evidence."""
     weight = np.ones(len(evaluation.codes)) if evaluation.weight is None else evaluation.weight
     return Evidence(evaluation.p["model"], evaluation.codes, weight, 1)
 
@@ -413,7 +411,7 @@ def _names(estimator: Any) -> dict[str, str]:
         start = "the same (labelled rows alone)"
         return {
             "model": title_of(estimator),
-            START: start,
+            START_KEY: start,
             **member_titles(estimator),
             "majority": "most frequent class",
         }
@@ -422,8 +420,8 @@ def _names(estimator: Any) -> dict[str, str]:
         if hasattr(estimator, "round_proba")
         else "the same (labelled rows alone)"
     )
-    titles = {key: find_method(key).title for key in BASELINES}
-    return {"model": title_of(estimator), START: start, **titles, "majority": "most frequent class"}
+    titles = {key: find_method(key).title for key in BASELINE_METHODS}
+    return {"model": title_of(estimator), START_KEY: start, **titles, "majority": "most frequent class"}
 
 
 def _rounds(evaluation: Evaluation | None, estimator: Any) -> dict[str, Any] | None:
@@ -474,7 +472,7 @@ def _map(
     seed: int,
 ) -> dict[str, Any]:
     rows = evaluation.embedded.rows
-    p = np.array(predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows])
+    p = np.array(in_batches(model.predict_proba, take(table, rows)) if proba is None else np.asarray(proba)[rows])
     held_out = dict(zip(evaluation.rows.tolist(), evaluation.p["model"], strict=True))
     for i in np.flatnonzero(np.isin(rows, evaluation.rows)):
         p[i] = held_out[rows[i]]
@@ -501,7 +499,7 @@ def _least_certain(rows: Array, p: Array, known: Labels, ids: Sequence[Any] | No
     order = np.argsort(-p[at], axis=1)[:, :2]
     first, second = (np.take_along_axis(p[at], order[:, [j]], axis=1)[:, 0] for j in (0, 1))
     result = []
-    for i in np.argsort(first - second, kind="stable")[:UNCERTAIN]:
+    for i in np.argsort(first - second, kind="stable")[:15]:
         row = int(rows[at[i]])
         result.append(
             {

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def verdict(comparison: dict[str, Any]) -> list[str]:
+def comparison_verdict(comparison: dict[str, Any]) -> list[str]:
     """Return the best method, whether its lead is more than noise, and whether unlabelled rows helped."""
     best, *others = comparison["methods"]
     accuracy = best["accuracy"]
@@ -67,8 +67,8 @@ def _gap(gap: dict[str, Any]) -> str:
     return f"{points(gap['difference'])} points, 90 % interval {points(low)} to {points(high)}"
 
 
-def as_frame(comparison: dict[str, Any]) -> pd.DataFrame:
-    """Return one row per method, with the ends of the intervals in columns of their own."""
+def comparison_frame(comparison: dict[str, Any]) -> pd.DataFrame:
+    """Return one row per method, with the ends of the intervals in separate columns."""
     import pandas as pd
 
     rows = []
@@ -83,7 +83,7 @@ def as_frame(comparison: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows).round(6)
 
 
-def as_text(comparison: dict[str, Any]) -> str:
+def comparison_text(comparison: dict[str, Any]) -> str:
     """Return the table for a terminal."""
     width = max(len(entry["name"]) for entry in comparison["methods"])
     lines = [f"{'':<{width}}   accuracy          balanced  log loss  calibration   from the best         seconds"]

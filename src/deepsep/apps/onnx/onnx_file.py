@@ -25,7 +25,7 @@ from deepsep.scoring.student import student_of, with_student
 
 Array = NDArray[Any]
 
-TENSORS = {
+TENSOR_TYPES = {
     "number": "float",
     "boolean": "string: true, false",
     "date": "double: seconds since 1970, UTC",
@@ -53,14 +53,14 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     Parameters
     ----------
     model : fitted Committee or DeepSep, or a pipeline of ``for_table`` that ends in one
-        The student stands in for a committee, whose other members are no networks.
+        For a committee, its student is written; the members are not all networks.
     path : str or path
         The file; an earlier one is replaced.
 
     Returns
     -------
     dict
-        ``exported``, "student" or "deepsep"; ``inputs``, what to pass for each column; ``outputs``, their names.
+        ``exported``, "student" or "deepsep"; ``inputs``, the type of each column; ``outputs``, their names.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
         rows = graph.cast(encode_table(graph, network, columns), np.float64)
         schema = {name: str(kind) for name, kind in schema_of(network).items()}
         far = far_columns(network[1])
-        inputs = {name: "double" if name in far else TENSORS[kind] for name, kind in schema.items()}
+        inputs = {name: "double" if name in far else TENSOR_TYPES[kind] for name, kind in schema.items()}
         estimator = network[-1]
     else:
         estimator, schema = network, {}
@@ -99,7 +99,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _network(model: Any) -> Any:
-    """Return the model with the student in place of a committee; raise if it is no network."""
+    """Return the model with the student in place of a committee; raise if it is not a network."""
     last = estimator_of(model)
     if isinstance(last, DeepSep | Student):
         return model
@@ -107,17 +107,17 @@ def _network(model: Any) -> Any:
         return with_student(model)
     if hasattr(last, "student_"):
         raise ParameterError(
-            "the committee has no student, which is what ONNX gets. Fit it again with at least 100 unlabelled rows and "
-            "without student=False."
+            "the committee has no student, the only part of it that can be written as ONNX. Fit it again with at least "
+            "100 unlabelled rows and without student=False."
         )
     raise ParameterError(
         f"{type(last).__name__} cannot be written as ONNX: only the student of a committee and DeepSep can. Fit a "
-        "committee, which deepsep fit does by default, or --method deepsep."
+        "committee, which deepsep fit does by default, or DeepSep."
     )
 
 
 def _probabilities(graph: Graph, estimator: Any, rows: Tensor) -> Tensor:
-    """Return what ``estimator.predict_proba`` gives, in double precision."""
+    """Return the result of ``estimator.predict_proba``, in double precision."""
     if estimator._exponents is not None:
         rows = rows * np.ldexp(1.0, -estimator._exponents)
     average = estimator.network_average()
@@ -151,7 +151,7 @@ def _log(graph: Graph, p: Tensor) -> Tensor:
 
 
 def _notes(model: Any, estimator: Any, schema: dict[str, str]) -> dict[str, str]:
-    """Return what the file says of the model: its classes, its columns, and where it comes from."""
+    """Return the metadata of the file: classes, columns, and the origin of the model."""
     provenance = getattr(model, "provenance_", {}) or {"training_data": estimator.data_fingerprint_}
     notes = {f"model_{name}": str(value) for name, value in provenance.items() if value is not None}
     notes |= {"exported": estimator.method_name, "exported_by": f"deepsep {__version__}"}

@@ -1,4 +1,4 @@
-"""What more labels would buy, as numbers and as a sentence."""
+"""The gain from more labels, as numbers and as a sentence."""
 
 from __future__ import annotations
 
@@ -7,21 +7,18 @@ from typing import Any
 from deepsep.evaluation.learning_curve import MORE, Gain, LearningCurve
 from deepsep.report.wording import points
 
-STEPS = (1, 2, 3, 4)  # of 25 labels, in the figure
-LITTLE = 0.005  # a gain that is hardly any
-
 
 def more_labels(curve: LearningCurve | None) -> dict[str, Any] | None:
-    """Return what 50 more labels would buy, and the curve that says so; None if there is none."""
+    """Return the gain to expect from 50 more labels, and the points of its figure; None without a learning curve."""
     if curve is None:
         return None
     gain = curve.gain(MORE)
-    ahead = [curve.n_labels + step * MORE // 2 for step in STEPS]
+    ahead = [curve.n_labels + step * MORE // 2 for step in (1, 2, 3, 4)]  # half of the 50 labels each
     return {
         "labels": MORE,
         "gain": gain.value,
         "interval": list(gain.interval),
-        "sentence": sentence(gain),
+        "sentence": gain_sentence(gain),
         "today": {"labels": curve.n_labels, "accuracy": curve.today.value},
         "ahead": [_ahead(curve, n) for n in ahead],
         "forest": [
@@ -40,17 +37,17 @@ def _within(curve: LearningCurve, gain: Gain) -> list[float]:
     return [min(max(curve.today.value + end, 0.0), 1.0) for end in gain.interval]
 
 
-def sentence(gain: Gain) -> str:
-    """Return what 50 more labels would buy, in points.
+def gain_sentence(gain: Gain) -> str:
+    """Return a sentence on the gain to expect from 50 more labels, in points.
 
     Examples
     --------
-    >>> sentence(Gain(0.021, 0.01))
+    >>> gain_sentence(Gain(0.021, 0.01))
     '50 more labels, drawn like these, should bring about +2.1 points (+0.5 to +3.7).'
-    >>> sentence(Gain(0.003, 0.01))
+    >>> gain_sentence(Gain(0.003, 0.01))
     '50 more labels, drawn like these, would hardly help: between −1.3 and +1.9 points.'
     """
     low, high = map(points, gain.interval)
-    if gain.value < LITTLE:
+    if gain.value < 0.005:
         return f"{MORE} more labels, drawn like these, would hardly help: between {low} and {high} points."
     return f"{MORE} more labels, drawn like these, should bring about {points(gain.value)} points ({low} to {high})."
