@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from deepsep.classifiers.base import Array, UnweightedClassifier, settings
 from deepsep.classifiers.catalogue import classifier_named
-from deepsep.classifiers.supervised import fit_copy, seeded
+from deepsep.classifiers.supervised import fit_labeled, seeded
 from deepsep.core.checks import require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -48,7 +48,7 @@ class AroundClassifier(UnweightedClassifier):
 
     def _fit_copy(self, X: Array, codes: Array, rng: np.random.Generator) -> Any:
         """Return a new copy of the classifier, seeded and fitted."""
-        return fit_copy(seeded(clone(self._made()), rng), X, codes)
+        return fit_labeled(seeded(clone(self._made()), rng), X, codes)
 
     def _scale(self, rows: TrainingRows) -> Array:
         """Return all rows, scaled, and keep the scaling."""
