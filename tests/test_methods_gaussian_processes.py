@@ -336,9 +336,9 @@ QUICK = {"steps": 20, "hidden": (16, 8), "batch_size": 8, "unlabeled_batch": 16,
 class Watched(DeepKernel):
     """Notes what its training is given: the start, the batches, and their losses."""
 
-    def _train(self, network, rows, loss_of, rng, *, beside):
-        self.network, self.kernel = network, beside
-        self.start, self.batches, self.losses = copy.deepcopy(nn.ModuleList([network.module, beside])), [], []
+    def _train(self, network, rows, loss_of, rng, *, extra):
+        self.network, self.kernel = network, extra
+        self.start, self.batches, self.losses = copy.deepcopy(nn.ModuleList([network.module, extra])), [], []
 
         def noted(batch):
             self.batches.append([part.clone() for part in batch[:2]])
@@ -346,7 +346,7 @@ class Watched(DeepKernel):
             self.losses.append(loss.item())
             return loss
 
-        return super()._train(network, rows, noted, rng, beside=beside)
+        return super()._train(network, rows, noted, rng, extra=extra)
 
 
 def scaled(X):

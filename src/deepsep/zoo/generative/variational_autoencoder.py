@@ -100,7 +100,7 @@ class VariationalM1(NetworkMethod):
             bound = vae.bound(x, encoder(x), torch.randn(len(x), self.latent, device=x.device))
             return -mean_over_rows(bound, len(batch.labeled), share)
 
-        self._train(network, rows, loss_of, rng, beside=vae)
+        self._train(network, rows, loss_of, rng, extra=vae)
         means = network.embed(X[torch.from_numpy(rows.labeled)])
         W, b = (p.detach().cpu().numpy() for p in (vae.posterior.mean.weight, vae.posterior.mean.bias))
         model = LogisticRegression(C=self.C, max_iter=1000)
@@ -211,7 +211,7 @@ class VariationalM2(NetworkMethod):
             bound = torch.cat([known, marginal_bound(log_q[b:], bounds[b:])])
             return -mean_over_rows(bound, b, share) - self.alpha * log_q[:b].gather(1, y).mean()
 
-        self._train(network, rows, loss_of, rng, beside=vae)
+        self._train(network, rows, loss_of, rng, extra=vae)
         self._keep(network.state())
 
 

@@ -152,7 +152,7 @@ class DeepKernel(NetworkMethod):
             loss, variance = kernel.costs(e[:b], Y[batch.labeled], e[b:] if self.alpha else e[:0])
             return loss + self.alpha * variance
 
-        self._train(network, rows, loss_of, rng, beside=kernel)
+        self._train(network, rows, loss_of, rng, extra=kernel)
         self._keep(network.state())
         self.length_, self.variance_, self.noise_ = (value.item() for value in kernel.settings())
         at = rows.labeled
