@@ -183,7 +183,7 @@ def test_m1_predicts_as_logistic_regression_on_the_means(n_classes):
 
     class Listening(VariationalM1):
         def _train(self, network, rows, loss_of, rng, **others):
-            kept.update(network=network, vae=others["beside"])
+            kept.update(network=network, vae=others["extra"])
             return super()._train(network, rows, loss_of, rng, **others)
 
     model = Listening(steps=60, latent=3, random_state=0, device="cpu").fit(X, y)
