@@ -73,7 +73,7 @@ def new_names(known: Array, names: Mapping[Any, str]) -> dict[Any, str]:
             raise DataError(f"the new name of {name!r} is empty. Write some text.")
         others = [other for other, same in result.items() if same == new and other != name]
         if others:
-            raise DataError(f"{name!r} and {others[0]!r} would both be named {new!r}. Give each its own name.")
+            raise DataError(f"{name!r} and {others[0]!r} would both be called {new!r}. Give each its own name.")
     return result
 
 
