@@ -82,7 +82,7 @@ class Method:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the package that it needs is installed."""
+        """True if the package that it needs is installed."""
         return not self.extra or find_spec(self.classifier.partition(":")[0]) is not None
 
 
@@ -518,7 +518,7 @@ _METHODS = (
         "information-regularization",
         "information regularisation",
         "zoo.graphs.information:InformationRegularization",
-        "distributions of all rows for which rows of a neighbourhood tell little about their labels",
+        "class distributions of all rows that vary little within neighbourhoods",
         "neighbours are of one class",
         "seconds; nearest neighbours of all rows; memory linear",
         tuning={"strength": Range(0.01, 10), "n_neighbors": _NEIGHBOURS},

@@ -102,7 +102,7 @@ class Supervised(Classifier):
 
     @property
     def uses_unlabeled(self) -> bool:
-        """Whether the classifier gets the unlabelled rows too."""
+        """True if the classifier also gets the unlabelled rows."""
         return isinstance(self.estimator, SelfTrainingClassifier)
 
     def _check_parameters(self) -> None:

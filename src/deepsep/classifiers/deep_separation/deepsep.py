@@ -417,7 +417,7 @@ class DeepSep(TransformerMixin, Classifier):
         )
 
     def _pretrain(self, run: TrainingRun, architecture: Architecture, rng: np.random.Generator) -> None:
-        """Start f from the first layers of an autoencoder of all rows, if asked to."""
+        """Start f from the first layers of an autoencoder of all rows, with ``pretrain``."""
         if self.pretrain is None:
             return
         rows, last = run.rows, []

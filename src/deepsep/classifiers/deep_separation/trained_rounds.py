@@ -37,7 +37,7 @@ class Architecture:
 
     @property
     def uses_torch(self) -> bool:
-        """Whether torch trains it; the default network does not need torch on a CPU."""
+        """True if torch trains it; the default network does not need torch on a CPU."""
         return self.encoder is not None or self.device == "cuda"
 
     def make(self, n: int, rng: np.random.Generator, noise: float = 0.0) -> Network:

@@ -48,7 +48,8 @@ class Ladder(nn.Module):
         self.linears = nn.ModuleList([linear_layer(rng, n_in, n_out) for n_in, n_out in pairwise(self.widths)])
         self.gamma = nn.ParameterList([torch.ones(m) for m in self.widths[1:]])
         self.beta = nn.ParameterList([torch.zeros(m) for m in self.widths[1:]])
-        self.norms = nn.ModuleList([_norm(m) for m in self.widths[1:]])  # with the moments of the clean pass
+        norms = [nn.BatchNorm1d(m, eps=BN_EPS, momentum=BN_MOMENTUM, affine=False) for m in self.widths[1:]]
+        self.norms = nn.ModuleList(norms)  # with the moments of the clean pass
         self.backs = nn.ModuleList([linear_layer(rng, n_out, n_in) for n_in, n_out in pairwise(self.widths)])
         for layer in (*self.linears, *self.backs):
             layer.register_parameter("bias", None)  # batch norm would remove it, and β follows
@@ -135,10 +136,6 @@ def denoising_costs(clean: Path, rebuilt: Sequence[Tensor]) -> list[Tensor]:
 def batch_normalised(x: Tensor) -> Tensor:
     """Return rows normalised to mean 0 and variance 1 over the batch."""
     return batch_norm(x, None, None, training=True, eps=BN_EPS)
-
-
-def _norm(width: int) -> nn.BatchNorm1d:
-    return nn.BatchNorm1d(width, eps=BN_EPS, momentum=BN_MOMENTUM, affine=False)
 
 
 def _array(values: Tensor) -> Array:

@@ -87,19 +87,16 @@ class PseudoLabel(NetworkMethod):
 
         network, X = self._begin(rows, rng)
         codes = torch.from_numpy(rows.codes).to(network.device)
+        start, end = self.ramp
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
             b = len(batch.labeled)
             loss = cross_entropy(scores[:b], codes[batch.labeled])
             if len(scores) > b:
-                loss = loss + self._alpha(batch) * cross_entropy(scores[b:], scores[b:].argmax(-1))
+                alpha = self.weight * ((batch.progress - start) / (end - start)).clamp(0, 1)
+                loss = loss + alpha * cross_entropy(scores[b:], scores[b:].argmax(-1))
             return loss
 
         self._train(network, rows, loss_of, rng)
         self._keep(network.state())
-
-    def _alpha(self, batch: Batch) -> Tensor:
-        """Return the weight of the unlabelled rows at this step."""
-        start, end = self.ramp
-        return self.weight * ((batch.progress - start) / (end - start)).clamp(0, 1)
