@@ -30,9 +30,9 @@ from deepsep.zoo.generative.variational import (  # noqa: E402
 )
 from deepsep.zoo.generative.variational_autoencoder import mean_over_rows  # noqa: E402
 from deepsep.zoo.graphs.graph import one_hot  # noqa: E402
-from deepsep.zoo.propagation.deep_propagation import certainty, class_weights, labels_of, propagate  # noqa: E402
+from deepsep.zoo.propagation.deep_propagation import certainty, class_weights, propagate, weighted_labels  # noqa: E402
 from deepsep.zoo.propagation.local_propagation import aggregation_loss, draw_bank, local_density, vote  # noqa: E402
-from deepsep.zoo.propagation.propagation_rounds import shares, unit_rows  # noqa: E402
+from deepsep.zoo.propagation.propagation_rounds import split_steps, unit_rows  # noqa: E402
 
 D, C = 6, 3
 
@@ -183,7 +183,7 @@ def test_m1_predicts_as_logistic_regression_on_the_means(n_classes):
 
     class Listening(VariationalM1):
         def _train(self, network, rows, loss_of, rng, **others):
-            kept.update(network=network, vae=others["beside"])
+            kept.update(network=network, vae=others["extra"])
             return super()._train(network, rows, loss_of, rng, **others)
 
     model = Listening(steps=60, latent=3, random_state=0, device="cpu").fit(X, y)
@@ -400,7 +400,7 @@ def test_rows_that_no_label_reaches_have_no_weight():
     V = unit_rows(np.vstack([np.hstack([near[:15], np.zeros((15, 2))]), np.hstack([np.zeros((15, 2)), near[15:]])]))
     codes = np.full(30, -1)
     codes[:4] = [0, 1, 0, 1]
-    spread = labels_of(propagate(V, one_hot(codes, 2), k=5, alpha=0.99, gamma=3.0), codes, np.ones(30))
+    spread = weighted_labels(propagate(V, one_hot(codes, 2), k=5, alpha=0.99, gamma=3.0), codes, np.ones(30))
     assert (spread.weight[15:] == 0).all()
     assert (spread.weight[:4] > 0).all()
     assert (spread.weight[4:15] > 0).any()
@@ -513,7 +513,7 @@ def test_settings_that_make_no_sense(model, message):
 
 
 def test_rounds_share_the_steps():
-    assert shares(20, 0.5, 3) == [10, 4, 3, 3]
-    assert sum(shares(1999, 0.3, 7)) == 1999
-    assert shares(3, 0.25, 10) == [1, 1, 1]
-    assert shares(1, 0.25, 10) == [1]
+    assert split_steps(20, 0.5, 3) == [10, 4, 3, 3]
+    assert sum(split_steps(1999, 0.3, 7)) == 1999
+    assert split_steps(3, 0.25, 10) == [1, 1, 1]
+    assert split_steps(1, 0.25, 10) == [1]

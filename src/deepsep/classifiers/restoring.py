@@ -19,7 +19,7 @@ def put_together(
     """Rebuild an estimator from the result of ``take_apart``, with ``_from_parts(params, state, arrays)`` of its class.
 
     The state passed to it also has ``classes_``, ``n_features_in_``, ``feature_names_in_`` and ``data_fingerprint_``,
-    if the estimator had them, and the settings include the encoder. ``others`` are classes beside the methods.
+    if the estimator had them, and the settings include the encoder. ``others`` are classes that are not methods.
     """
     kind = _class_of(section["kind"], {other.__name__: other for other in others})
     settings = {name: _restore_setting(name, value, encoder) for name, value in section["settings"].items()}
@@ -45,5 +45,5 @@ def _restore_setting(name: str, value: Any, encoder: Any) -> Any:
 
 
 def needs_code(value: Any) -> bool:
-    """Whether a setting is an encoder of the user's own, of which a model holds only the weights."""
+    """Return whether a setting is the user's own encoder, of which a model holds only the weights."""
     return isinstance(value, dict) and "__code__" in value

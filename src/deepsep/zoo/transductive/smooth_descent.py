@@ -1,4 +1,4 @@
-"""Chapelle and Zien's ∇TSVM: smooth losses, gradient descent, and a cost of the unlabelled rows that grows in steps.
+"""Chapelle and Zien's ∇TSVM: gradient descent on smooth losses, with a cost of unlabelled rows that grows in steps.
 
 For each one-vs-rest problem, minimise
 
@@ -19,11 +19,6 @@ from deepsep.solvers.problem import Problem, Result
 
 Array = NDArray[Any]
 
-SHARPNESS = 3.0  # s, as Chapelle and Zien have it
-STEPS = 10  # doublings of the cost of the unlabelled rows
-MEMORY = 20  # of L-BFGS
-FLAT = 1e-2  # the largest gap that counts as a minimum; badly scaled rows leave more
-
 
 def smooth_descent(
     problem: Problem,
@@ -32,12 +27,14 @@ def smooth_descent(
     tol: float,
     max_iter: int,
     aim: float | None = None,
-    sharpness: float = SHARPNESS,
-    steps: int = STEPS,
+    sharpness: float = 3.0,
+    steps: int = 10,
+    max_gap: float = 1e-2,
 ) -> Result:
     """Descend from the supervised SVM while the cost of the unlabelled rows grows from C* / 2^steps to C*.
 
-    The gap is |gradient|² / 2 over the objective: where the losses are convex, no more can be gained with a fixed bias.
+    The gap is |gradient|² / 2 over the objective, an upper bound of the possible gain if the losses are convex and the
+    bias is fixed. A point with a gap up to ``max_gap`` counts as a minimum; it is larger for badly scaled rows.
     """
     ends = []
     for k in range(len(start.w)):
@@ -50,23 +47,23 @@ def smooth_descent(
                 args=(problem, k, factor, sharpness),
                 jac=True,
                 method="L-BFGS-B",
-                options={"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": MEMORY, "gtol": 0.0, "ftol": 0.1 * tol},
+                options={"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20, "gtol": 0.0, "ftol": 0.1 * tol},
             )
             at, n_iter = found.x, n_iter + int(found.nit)
             path.append(float(found.fun))
         gap = np.array([0.5 * float(found.jac @ found.jac) / max(found.fun, np.finfo(float).tiny)])
-        ended = (gap <= FLAT) & (found.nit < max_iter) & (found.nfev < 2 * max_iter)
+        ended = (gap <= max_gap) & (found.nit < max_iter) & (found.nfev < 2 * max_iter)
         b = at[-1:] if problem.target is None else problem.target[[k]].astype(np.float64)
         ends.append(Result(at[None, : start.w.shape[1]], b, [path[-1:]], gap, n_iter, ended))
     return Result.joined(ends)
 
 
 def smooth_objective(
-    at: Array, problem: Problem, k: int, factor: float = 1.0, sharpness: float = SHARPNESS
+    at: Array, problem: Problem, k: int, factor: float = 1.0, sharpness: float = 3.0
 ) -> tuple[float, Array]:
-    """Return the objective of problem k and its gradient at w, with a free bias behind it.
+    """Return the objective of problem k and its gradient at w, followed by a free bias.
 
-    ``factor`` is the part of C* that an unlabelled row costs.
+    ``factor`` multiplies the cost C* of an unlabelled row.
     """
     m = problem.labeled.shape[1]
     w, b = at[:m], at[m] if problem.target is None else problem.target[k]

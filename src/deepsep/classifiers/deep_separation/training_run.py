@@ -1,4 +1,4 @@
-"""A run of Algorithm 1: its rows, its network, and what happened in each phase."""
+"""A run of Algorithm 1: its rows, its network, and its history."""
 
 from __future__ import annotations
 
@@ -19,13 +19,10 @@ from deepsep.networks import Committee, Loss, Network
 
 Array = NDArray[Any]
 
-PATIENCE = 20  # epochs without a better validation loss
-CHUNK = 8_192  # rows that are embedded together
-
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of training: its name, its rows, its loss, how long and how fast."""
+    """Phase of training: its name, rows, loss, epochs and learning rate."""
 
     name: str
     on_unlabeled: bool
@@ -33,22 +30,22 @@ class Phase:
     epochs: int
     learning_rate: float
     batch_size: int
-    stops_early: bool = False  # where rows are held out
-    most_rows: int | None = None  # of more, so many are drawn
+    stops_early: bool = False  # if rows are held out
+    most_rows: int | None = None  # drawn at random if there are more
 
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRows(TrainingRows):
-    """The training rows as a matrix, some of them held out: ``labeled`` is D₀, and ``unlabeled`` D₁.
+    """Training rows as a matrix, some of them held out: ``labeled`` is D₀, and ``unlabeled`` D₁.
 
     Attributes
     ----------
     scaling : Scaling
-        Of the features.
+        Scaling of the features.
     validation : array of int
         The labelled rows held out.
     device : str or None
-        Where the rows lie for torch; None: they are scaled on demand.
+        Device of the rows for torch; None: they are scaled on demand.
     """
 
     scaling: Scaling
@@ -71,14 +68,14 @@ class SplitRows(TrainingRows):
         return self.part(self.unlabeled)
 
     def part(self, index: Array) -> Any:
-        """Return these rows, scaled: made on demand for NumPy, once and for all for torch."""
+        """Return these rows, scaled: on demand for NumPy, at once for torch."""
         rows = ScaledRows(self.X, self.scaling, index)
         return rows if self.device is None else networks.tensor(rows[:], self.device)
 
-    def unlabeled_in_chunks(self) -> Iterator[tuple[slice, Any]]:
-        """Yield D₁ chunk by chunk, with its places."""
-        for start in range(0, len(self.unlabeled), CHUNK):
-            at = slice(start, start + CHUNK)
+    def unlabeled_in_chunks(self, size: int = 8_192) -> Iterator[tuple[slice, Any]]:
+        """Yield D₁ chunk by chunk, each with its slice."""
+        for start in range(0, len(self.unlabeled), size):
+            at = slice(start, start + size)
             yield at, self.D1[at]
 
 
@@ -88,9 +85,9 @@ class TrainingRun:
     Attributes
     ----------
     rows : SplitRows
-        What it is trained on.
+        Rows that it is trained on.
     network : Network
-        With its current weights.
+        The network with its current weights.
     states : list of dict
         Its weights after each round, from the initial one on.
     history : History
@@ -109,7 +106,7 @@ class TrainingRun:
         return len(self.states)
 
     def train(self, phase: Phase, targets: Array, rng: np.random.Generator) -> None:
-        """Train on D₀ or D₁ and note it."""
+        """Train on D₀ or D₁, and add a row to the history."""
         if phase.stops_early and self.rows.validation.size:
             members = self.network.in_turn() if isinstance(self.network, Committee) else [self.network]
             each = [self._train_until_no_better(member, phase, targets, rng) for member in members]
@@ -141,9 +138,9 @@ class TrainingRun:
         )
 
     def _train_until_no_better(
-        self, network: Network, phase: Phase, targets: Array, rng: np.random.Generator
+        self, network: Network, phase: Phase, targets: Array, rng: np.random.Generator, patience: int = 20
     ) -> tuple[int, float]:
-        """Train until the validation loss has not improved for some epochs; return the best epoch's number and loss."""
+        """Train until the validation loss has not improved for ``patience`` epochs; return the best epoch and loss."""
         best, best_state, best_epoch = np.inf, network.state(), 0
         report = self.history.phase(phase.name)
         held_out = self.rows.part(self.rows.validation)
@@ -154,14 +151,14 @@ class TrainingRun:
             now = self._validation_loss(network.predict_proba(held_out))
             if now < best:
                 best, best_state, best_epoch = now, network.state(), epoch
-            return epoch - best_epoch >= PATIENCE
+            return epoch - best_epoch >= patience
 
         losses = self._train(network, phase, targets, rng, on_epoch)
         network.load_state(best_state)
         return best_epoch + 1, losses[best_epoch]
 
     def end_round(self) -> None:
-        """Store the round's network, and note how its predictions moved."""
+        """Store the round's network, and add class shares, agreement and validation to the history."""
         rows, t = self.rows, self.round
         self.states.append(self.network.state())
         predicted = np.empty(len(rows.unlabeled), np.int32)
@@ -185,18 +182,18 @@ class TrainingRun:
         self.history.add(**row)
 
     def is_done(self) -> bool:
-        """Whether the moving average has been no better for two rounds, on the rows held out."""
+        """Return whether the moving average has not improved for two rounds on the held-out rows."""
         losses = [row["validation_loss"] for row in self.history.rows if row.get("validation_loss") is not None]
         return len(losses) > 3 and min(losses[-2:]) > min(losses[:-2])
 
     def interrupt(self) -> None:
-        """Keep what there is after an interruption: the rounds that were complete, or the initial network as it is."""
+        """Keep the complete rounds after an interruption, or the initial network as it is."""
         if not self.states:
             network = self.network.begun() if isinstance(self.network, Committee) else self.network
             self.states.append(network.state())
 
     def shares(self, codes: Array) -> list[float]:
-        """Return the shares of the classes among some codes."""
+        """Return the shares of the classes among these codes."""
         counts = np.bincount(codes, minlength=self.rows.n_classes)
         return [float(share) for share in counts / max(len(codes), 1)]
 
