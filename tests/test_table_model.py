@@ -55,7 +55,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
         def now(tz: Any = None) -> Any:
             return pd.Timestamp("2026-01-02T03:04:05", tz=tz).to_pydatetime()
 
-    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.report.committee_held_out.FOREST_TREES", 5)
     monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     monkeypatch.setattr("deepsep.files.saving.datetime", Clock)
