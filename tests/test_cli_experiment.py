@@ -19,7 +19,7 @@ from command_line import run
 
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli import app
-from deepsep.cli.experiment import METHODS, SIZES
+from deepsep.cli.experiment import DEFAULT_METHODS, DEFAULT_SIZES
 from deepsep.datasets import list_tables
 from deepsep.study import prepare, study_models
 from deepsep.study.results import RESULT_COLUMNS
@@ -165,8 +165,8 @@ def test_without_optuna_nothing_is_tuned_unless_asked_for(table, tmp_path, monke
 
 def test_defaults_are_those_of_the_paper():
     defaults = {name: parameter.default for name, parameter in signature(prepare).parameters.items()}
-    assert tuple(map(int, SIZES.split(","))) == defaults["labels"]
-    assert tuple(METHODS.split(",")) == study_models.DEFAULT_METHODS
+    assert tuple(map(int, DEFAULT_SIZES.split(","))) == defaults["labels"]
+    assert tuple(DEFAULT_METHODS.split(",")) == study_models.DEFAULT_METHODS
     options = {option.name: option.default for option in _command("experiment").params}
     for name in ("shuffles", "validation", "test_per_class"):
         assert options[name] == defaults[name]
@@ -377,4 +377,4 @@ def test_help_names_every_default():
     text = run("experiment", "--help").stdout
     assert all(name in text for name in list_tables())
     assert "956" in text
-    assert all(study_models.method_of(name) in CATALOGUE for name in METHODS.split(","))
+    assert all(study_models.method_of(name) in CATALOGUE for name in DEFAULT_METHODS.split(","))

@@ -224,7 +224,7 @@ LARGE = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--no-rep
 def few(monkeypatch) -> None:
     """Make 3,000 rows a large table: 300 unlabelled ones are enough."""
     for place in ("deepsep.table.sampling", "deepsep.model.training"):
-        monkeypatch.setattr(f"{place}.ENOUGH", 300)
+        monkeypatch.setattr(f"{place}.MAX_USEFUL_UNLABELED", 300)
 
 
 @pytest.mark.parametrize("drawn", ["where segment is not null or {some}", "order by random() limit 2000"])
@@ -274,7 +274,7 @@ def test_a_fit_whose_predictions_are_cut_off_names_the_command_that_writes_the_r
         written.append(len(rows))
         write(self, rows)
 
-    monkeypatch.setattr(query_scores, "BATCH", 400)
+    monkeypatch.setattr(query_scores, "BATCH_ROWS", 400)
     monkeypatch.setattr(ScoresTable, "write", cut)
     where = ("--from", base.address, "--query", "select * from people where visits > 0")
     asked = ("--abstain", "0.6")
@@ -491,7 +491,7 @@ import os, signal, sys
 import deepsep.scoring.local as local
 from deepsep.scoring import score_file
 from deepsep.table import Query
-local.PIECE = -1.0
+local.PIECE_SECONDS = -1.0
 score_file(sys.argv[1], Query(sys.argv[2], "select * from people"), sys.argv[3], id="customer", batch_rows=500,
            progress=lambda rows, share: rows >= 1_500 and os.kill(os.getpid(), signal.SIGKILL))
 """
@@ -1042,7 +1042,7 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
 
 
 def test_a_query_begins_and_a_file_goes_on(base: Base, model, table, expected, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("deepsep.scoring.scores_tables.ASKED", 700)
+    monkeypatch.setattr("deepsep.scoring.scores_tables.KEYS_PER_QUERY", 700)
     score_query(model, base.query(f"{PEOPLE} where customer < 3000"), "scores", id="customer")
     done = score_to_table(model, write(table, tmp_path / "people.csv"), "scores", database=base.address, id="customer")
     assert done["already"] + done["rows"] == ROWS

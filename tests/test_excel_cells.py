@@ -103,7 +103,7 @@ def test_predictions_are_percentages_under_a_header_that_stays(people: Path, mod
 def test_too_many_rows_are_said_before_they_are_scored(
     people: Path, model: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cells, "ROWS", 150)
+    monkeypatch.setattr(cells, "MAX_SHEET_ROWS", 150)
     monkeypatch.setattr(deepsep.scoring.local, "score_rows", None)  # nothing is scored
     table = people.with_name(source)
     if source.endswith("parquet"):

@@ -113,7 +113,7 @@ def test_a_refit_is_told_how_the_labels_of_the_table_were_drawn(tmp_path: Path) 
 
 
 def test_of_a_large_table_some_rows_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deepsep.apps.label.session.MOST", 50)
+    monkeypatch.setattr("deepsep.apps.label.session.MAX_CONSIDERED_ROWS", 50)
     X, ids, truth = small_table(300)
     refits = AtOnce(lambda job: [int(np.flatnonzero(job.free)[-1])])
     session = new_session(tmp_path / "a.csv", X, ids, refits=refits)

@@ -14,7 +14,7 @@ from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.evaluation.next_rows import choose_rows, uncertainty
 from deepsep.evaluation.suspicious import contradicted, trust
 from deepsep.scoring import rows_to_label
-from deepsep.scoring.to_label import GUESS, write_rows_to_label
+from deepsep.scoring.to_label import GUESS_COLUMNS, write_rows_to_label
 from deepsep.table import add_labels, read_table
 
 
@@ -88,7 +88,7 @@ def fitted(table: pd.DataFrame) -> Any:
 def test_rows_to_label_have_no_label_and_show_what_the_model_believes(table: pd.DataFrame, fitted: Any) -> None:
     known = table.loc[table["kind"].isna(), "code"].tolist()[:40]
     rows = rows_to_label(fitted, table, 10, id="code", known=known)
-    assert list(rows) == ["code", *GUESS, "kind", "labels_drawn", "size", "town", "note"]
+    assert list(rows) == ["code", *GUESS_COLUMNS, "kind", "labels_drawn", "size", "town", "note"]
     assert rows["kind"].isna().all()
     assert not set(rows["code"]) & (set(known) | set(table.loc[table["kind"].notna(), "code"]))
     at = table.set_index("code").loc[rows["code"]]

@@ -214,7 +214,7 @@ def options(folder: Path) -> tuple[str, ...]:
 @pytest.mark.parametrize("unlabeled", [(), ("--unlabelled", "60"), ("--unlabelled", "all")])
 def test_a_fit_of_several_files_is_that_of_one(table, unlabeled, tmp_path: Path, monkeypatch) -> None:
     for module in (sampling, training):
-        monkeypatch.setattr(module, "ENOUGH", 80)
+        monkeypatch.setattr(module, "MAX_USEFUL_UNLABELED", 80)
     files = split(table, tmp_path / "parts", "csv")
     whole = write(table, tmp_path / "whole.csv")
     run("fit", whole, *options(tmp_path / "one"), *unlabeled)

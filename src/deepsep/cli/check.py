@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from deepsep.cli.console import MISUSE, console
+from deepsep.cli.console import EXIT_MISUSE, console
 from deepsep.cli.options import (
     Debug,
     Json,
@@ -20,7 +20,7 @@ from deepsep.cli.options import (
 if TYPE_CHECKING:
     from deepsep.model.training import Training
 
-GUESSED = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
+GUESSED_ORIGINS = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
 
 
 @takes_options(without=("weight", "label_weight"))
@@ -51,7 +51,7 @@ def check(
             checked["labels"]["drawn"] = _drawn(data)
         out.result(_text(checked), checked)
         if not checked["fit_would_work"]:
-            raise typer.Exit(MISUSE)
+            raise typer.Exit(EXIT_MISUSE)
 
 
 def _drawn(data: Training) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _drawn(data: Training) -> dict[str, Any]:
     if not origins.given:
         guess = next(word for word in ORIGINS if counts[word] > known.count(word))
         others = f"the other {n - len(known):,}" if known else "they"
-        sentence += f"; {others} are taken for {GUESSED[guess]}: say it with --labels-drawn"
+        sentence += f"; {others} are taken for {GUESSED_ORIGINS[guess]}: say it with --labels-drawn"
     if origins.basis is None:
         sentence += "; no accuracy can be stated without labels of rows drawn at random"
     return {"given": origins.given, **counts, "sentence": f"{sentence}."}

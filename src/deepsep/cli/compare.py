@@ -147,11 +147,11 @@ def _next(
 ) -> list[str]:
     """Return the command that fits the best method to the same table, read in the same way, with the same columns."""
     from deepsep.classifiers.catalogue import setting_names
-    from deepsep.model.fitting import COMMITTEE
+    from deepsep.model.fitting import DEFAULT_METHOD
 
     ranked, lines = comparison.table["method"].tolist(), []
     able = [name for name in ranked if same["--priors"] is None or "priors" in setting_names(name)]
-    best = able[0] if able else COMMITTEE
+    best = able[0] if able else DEFAULT_METHOD
     if best != ranked[0]:
         lines.append(f"{ranked[0]} has no setting for the shares of --priors. The best that has: {best}.")
     options = asdict(training)
@@ -160,7 +160,7 @@ def _next(
     given = {
         **{f"--{name.replace('_', '-')}": value for name, value in options.items()},
         **same,
-        "--method": best if best != COMMITTEE else None,
+        "--method": best if best != DEFAULT_METHOD else None,
         "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
     }
     words = []

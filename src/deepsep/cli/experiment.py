@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepsep.classifiers.catalogue import CATALOGUE
-from deepsep.cli.console import INTERRUPTED, Console, console
-from deepsep.cli.options import COLUMNS, Debug, Json, Quiet, split_names
+from deepsep.cli.console import EXIT_INTERRUPTED, Console, console
+from deepsep.cli.options import LISTED_COLUMNS, Debug, Json, Quiet, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # The paper's values, written out so that --help need not import the library; a test compares them with it.
-SIZES = "35,50,125,250,500,1250,2500"
-METHODS = ",".join([*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm"])
+DEFAULT_SIZES = "35,50,125,250,500,1250,2500"
+DEFAULT_METHODS = ",".join([*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm"])
 
 
 class Engine(StrEnum):
@@ -47,7 +47,7 @@ def experiment(
     ] = "label",
     labels: Annotated[
         str, typer.Option(metavar="NUMBERS", help="Numbers of labelled rows, separated by commas.")
-    ] = SIZES,
+    ] = DEFAULT_SIZES,
     shuffles: Annotated[int, typer.Option(help="Number of random splits of the rows.", min=1)] = 5,
     methods: Annotated[
         str,
@@ -56,7 +56,7 @@ def experiment(
             help="See `deepsep methods`; separated by commas. deepsep and tsvm are as published, tsvm-250 has 250 "
             "unlabelled rows, linear-svm none; deepsep-defaults is as in fit.",
         ),
-    ] = METHODS,
+    ] = DEFAULT_METHODS,
     no_tune: Annotated[bool, typer.Option("--no-tune", help="Use every method with its default settings.")] = False,
     trials: Annotated[
         int | None,
@@ -74,7 +74,8 @@ def experiment(
     ] = False,
     published: Annotated[bool, typer.Option("--published", help="Show the paper's averages beside ours.")] = False,
     drop: Annotated[
-        str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {COLUMNS}.", show_default=False)
+        str,
+        typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {LISTED_COLUMNS}.", show_default=False),
     ] = "",
     set_: Annotated[
         list[str] | None,
@@ -267,7 +268,7 @@ def _run(
             run(what, jobs=jobs or cpu_count(), engine=engine.value, address=address, on_cell=bar.update)
     except KeyboardInterrupt:
         typer.echo("Interrupted. Finished fits are kept: run the same command to continue.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     except DeepSepError as error:
         return error, time.perf_counter() - began
     return None, time.perf_counter() - began

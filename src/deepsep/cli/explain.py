@@ -59,10 +59,10 @@ def _label_of(model: Path) -> str:
     """Return the name of the label column from the model's report."""
     import json
 
-    from deepsep.model.folder import SUMMARY
+    from deepsep.model.folder import SUMMARY_FILE
 
     try:
-        return str(json.loads((model / SUMMARY).read_text(encoding="utf-8"))["asked"]["label"])
+        return str(json.loads((model / SUMMARY_FILE).read_text(encoding="utf-8"))["asked"]["label"])
     except (OSError, ValueError, KeyError, TypeError):
         raise ParameterError("which column holds the labels? Name it with --label.") from None
 

@@ -119,7 +119,7 @@ def fit(
         from deepsep.model.fitting import build, check_takes_priors
         from deepsep.model.folder import install_folder
         from deepsep.model.training import read_training
-        from deepsep.scoring.to_label import GUESS
+        from deepsep.scoring.to_label import GUESS_COLUMNS
         from deepsep.table.queries import Query
 
         began = time.perf_counter()
@@ -142,7 +142,7 @@ def fit(
         if priors is not None:
             estimator.set_params(priors=read_priors(priors, data.labels.classes))
         asked = check_decision(estimator, data, deciding)
-        if workbook is not None and data.label in GUESS:
+        if workbook is not None and data.label in GUESS_COLUMNS:
             raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
         if predictions is Format.xlsx:
             from deepsep.table.excel_cells import check_fits

@@ -16,7 +16,7 @@ from deepsep.evaluation.conformal import check_coverage, check_labels
 from deepsep.report.ranking import check_comparison
 from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.scoring.settings import Decision
-from deepsep.scoring.to_label import GUESS, SHEET
+from deepsep.scoring.to_label import GUESS_COLUMNS, LABEL_SHEET
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import is_label
 from deepsep.table.locations import Place
@@ -58,10 +58,10 @@ def check_workbook(target: Path, report: bool) -> None:
     names = sheet_names(target)
     if GUIDE_SHEET not in names:
         raise DataError(f"--workbook {target} is another file, not a workbook of deepsep. Name another one.")
-    if SHEET in names:
-        book = open_files(target, Reading(sheet=SHEET))
+    if LABEL_SHEET in names:
+        book = open_files(target, Reading(sheet=LABEL_SHEET))
         rows = read_table(book)
-        column = rows.columns[list(rows.columns).index(GUESS[-1]) + 1]
+        column = rows.columns[list(rows.columns).index(GUESS_COLUMNS[-1]) + 1]
         filled = int(is_label(read_table(book, label=column)[column]).sum())
         if filled:
             raise DataError(f"--workbook {target} has {filled} labels that someone filled in. Name another file.")

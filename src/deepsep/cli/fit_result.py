@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepsep.cli.check import finding_lines
 from deepsep.cli.decisions import decision_lines
-from deepsep.model.folder import FORMATS, REPORT, SUSPICIOUS, predictions_file
+from deepsep.model.folder import PREDICTIONS_FORMATS, REPORT_FILE, SUSPICIOUS_FILE, predictions_file
 from deepsep.report.label_gain import more_labels
 from deepsep.report.provenance import rows_in_model
 from deepsep.report.wording import percent, span
@@ -31,7 +31,7 @@ def print_result(
     total_seconds: float,
 ) -> None:
     """Print what came of a fit; ``earlier`` is the model that was replaced, if there was one."""
-    (predictions,) = (file for file in map(predictions_file, FORMATS) if file in fitted.files)
+    (predictions,) = (file for file in map(predictions_file, PREDICTIONS_FORMATS) if file in fitted.files)
     summary, n, n_labeled = fitted.summary, len(data.X), int(data.labeled.sum())
     predicted = fitted.predictions
     n_predicted = predicted.n_rows
@@ -58,10 +58,10 @@ def print_result(
         + (f"; it contains {kept:,} rows of this table, with their labels" if kept else ""),
         f"{output / predictions}": f"label, probabilities and confidence of {n_predicted:,} rows",
     }
-    if SUSPICIOUS in fitted.files:
-        files[f"{output / SUSPICIOUS}"] = "labels to check: predictions of held-out rows contradict them"
+    if SUSPICIOUS_FILE in fitted.files:
+        files[f"{output / SUSPICIOUS_FILE}"] = "labels to check: predictions of held-out rows contradict them"
     if summary is not None:
-        files[f"{output / REPORT}"] = "the report: open it in a browser"
+        files[f"{output / REPORT_FILE}"] = "the report: open it in a browser"
     if workbook is not None:
         files[f"{workbook}"] = "the workbook: sizes and profiles of the segments, and rows to label, for Excel"
     width = max(map(len, files))
@@ -87,7 +87,7 @@ def print_result(
             "replaced": earlier,
             "rows_in_model": kept,
             "predictions": output / predictions,
-            "report": None if summary is None else output / REPORT,
+            "report": None if summary is None else output / REPORT_FILE,
             "workbook": workbook,
         },
     )

@@ -103,17 +103,19 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     """Read the table, which need not have labels yet."""
     import pandas as pd
 
-    from deepsep.model.training import ROW, Training, column_names, number_rows, read_training
+    from deepsep.model.training import ROW_COLUMN, Training, column_names, number_rows, read_training
     from deepsep.table import read_table
-    from deepsep.table.drawn import DRAWN
+    from deepsep.table.drawn import DRAWN_COLUMN
     from deepsep.table.locations import closest, find_column
     from deepsep.table.opened import OpenFiles
 
     asked = options.asked
     rows = asked.open()
     names = column_names(rows)
-    if options.id is None and ROW in names:
-        raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
+    if options.id is None and ROW_COLUMN in names:
+        raise ParameterError(
+            f"the table has a column {ROW_COLUMN!r}, which row numbers need. Name the identifier with --id."
+        )
     if options.labels or (options.label is not None and options.label in names):
         data = read_training(asked, source=rows, note=out.note)
         y = data.y.reset_index(drop=True)
@@ -135,7 +137,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     frame = read_table(rows, id=options.id, types=dict.fromkeys(asked.text, "text"))
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
-    X = frame.drop(columns=[name for name in (*dropped, options.id, DRAWN) if name in frame.columns])
+    X = frame.drop(columns=[name for name in (*dropped, options.id, DRAWN_COLUMN) if name in frame.columns])
     return Training(X, pd.Series([None] * len(X), dtype=object), None, ids, options.label)
 
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from deepsep.table.locations import Place
     from deepsep.table.queries import Query
 
-COLUMNS = "separated by commas"
+LISTED_COLUMNS = "separated by commas"
 
-FILES = "CSV, TSV, Parquet, Feather, Excel or SPSS file; several files, a pattern, or a folder of Parquet parts"
-TableFiles = Annotated[list[Path], typer.Argument(metavar="TABLE", help=f"{FILES}.", show_default=False)]
+TABLE_FILES = "CSV, TSV, Parquet, Feather, Excel or SPSS file; several files, a pattern, or a folder of Parquet parts"
+TableFiles = Annotated[list[Path], typer.Argument(metavar="TABLE", help=f"{TABLE_FILES}.", show_default=False)]
 MaybeTableFiles = Annotated[
-    list[Path] | None, typer.Argument(metavar="TABLE", help=f"{FILES}; or see --from.", show_default=False)
+    list[Path] | None, typer.Argument(metavar="TABLE", help=f"{TABLE_FILES}; or see --from.", show_default=False)
 ]
 Database = Annotated[
     str | None,
@@ -123,12 +123,15 @@ Id = Annotated[
     typer.Option("--id", metavar="COLUMN", help="Column of identifiers: kept in the outputs, never a feature."),
 ]
 Drop = Annotated[
-    str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {COLUMNS}.", show_default=False)
+    str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {LISTED_COLUMNS}.", show_default=False)
 ]
 Keep = Annotated[
     str,
     typer.Option(
-        "--keep", metavar="COLUMNS", help=f"Columns to use even if they look useless, {COLUMNS}.", show_default=False
+        "--keep",
+        metavar="COLUMNS",
+        help=f"Columns to use even if they look useless, {LISTED_COLUMNS}.",
+        show_default=False,
     ),
 ]
 Priors = Annotated[
@@ -145,7 +148,7 @@ Text = Annotated[
     typer.Option(
         "--text",
         metavar="COLUMNS",
-        help=f"Columns of codes that only look like numbers, {COLUMNS}.",
+        help=f"Columns of codes that only look like numbers, {LISTED_COLUMNS}.",
         show_default=False,
     ),
 ]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 OnStep = Callable[[float, float, str], None]
 
-REPORT = 20.0  # seconds of work on one core, about, that a report adds to the fits of a committee
+REPORT_SECONDS = 20.0  # seconds of work on one core, about, that a report adds to the fits of a committee
 
 
 def duration(seconds: float, cores: int) -> str:
@@ -44,7 +44,7 @@ def watching_committee(out: Console, *, report: bool) -> Iterator[tuple[Context,
 
     Yields the context of the fit, and what the report calls at each step.
     """
-    fits, after = 0.0, REPORT if report else 0.0
+    fits, after = 0.0, REPORT_SECONDS if report else 0.0
     with out.share_bar("committee") as bar:
 
         def move(seconds: float, what: str) -> None:

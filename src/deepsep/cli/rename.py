@@ -13,7 +13,7 @@ from deepsep.cli.console import console
 from deepsep.cli.options import Debug, Json, Quiet, takes_options
 from deepsep.table.reading_settings import Reading
 
-OLD, NEW = "old", "new"
+OLD_COLUMN, NEW_COLUMN = "old", "new"
 
 
 @takes_options()
@@ -89,10 +89,10 @@ def _read_names(file: Path, reading: Reading) -> dict[str, str]:
 
     frame = text_cells(file, reading)
     by_name = {str(name).strip().lower(): name for name in frame.columns}
-    if not {OLD, NEW} <= by_name.keys():
+    if not {OLD_COLUMN, NEW_COLUMN} <= by_name.keys():
         raise DataError(f"it has the columns {', '.join(map(repr, frame.columns))}. Write the columns old and new.")
     names: dict[str, str] = {}
-    for old, new in zip(frame[by_name[OLD]], frame[by_name[NEW]], strict=True):
+    for old, new in zip(frame[by_name[OLD_COLUMN]], frame[by_name[NEW_COLUMN]], strict=True):
         if not old and not new:
             continue
         if old in names:

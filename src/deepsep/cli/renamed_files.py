@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepsep.model.folder import FORMATS, LABELS, REPORT, SUMMARY, SUSPICIOUS, as_file, predictions_file
+from deepsep.model.folder import (
+    LABELS_FILE,
+    PREDICTIONS_FORMATS,
+    REPORT_FILE,
+    SUMMARY_FILE,
+    SUSPICIOUS_FILE,
+    as_file,
+    predictions_file,
+)
 
 Names = Mapping[str, str]  # old to new, as text
 
-SHARE = "probability_"
-NAMED = (
+PROBABILITY_PREFIX = "probability_"
+NAMING_KEYS = (
     "classes",
     "class",
     "given",
@@ -26,16 +34,20 @@ NAMED = (
 def classifier_files(folder: Path, names: Names) -> dict[str, bytes]:
     """Return the files next to a classifier that name its classes, with the new names."""
     files = {}
-    for name, label_columns in {**dict.fromkeys(map(predictions_file, FORMATS), 1), LABELS: 1, SUSPICIOUS: 2}.items():
+    for name, label_columns in {
+        **dict.fromkeys(map(predictions_file, PREDICTIONS_FORMATS), 1),
+        LABELS_FILE: 1,
+        SUSPICIOUS_FILE: 2,
+    }.items():
         if (folder / name).is_file():
             files[name] = _table(folder / name, names, label_columns)
-    if (folder / SUMMARY).is_file():
-        summary = _in_report(json.loads((folder / SUMMARY).read_bytes()), names)
-        files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
-        if (folder / REPORT).is_file():
+    if (folder / SUMMARY_FILE).is_file():
+        summary = _in_report(json.loads((folder / SUMMARY_FILE).read_bytes()), names)
+        files[SUMMARY_FILE] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
+        if (folder / REPORT_FILE).is_file():
             from deepsep.report import render
 
-            files[REPORT] = render(summary, data_file=SUMMARY).encode()
+            files[REPORT_FILE] = render(summary, data_file=SUMMARY_FILE).encode()
     return files
 
 
@@ -77,7 +89,9 @@ def _table(file: Path, names: Names, label_columns: int, also: str = "set") -> b
     labels = [name for i, name in enumerate(frame.columns) if 0 < i <= label_columns or name == also]
     for name in labels:
         frame[name] = [None if pd.isna(cell) else _set(str(cell), names) for cell in frame[name]]
-    frame = frame.rename(columns={f"{SHARE}{old}": f"{SHARE}{new}" for old, new in names.items()})
+    frame = frame.rename(
+        columns={f"{PROBABILITY_PREFIX}{old}": f"{PROBABILITY_PREFIX}{new}" for old, new in names.items()}
+    )
     return as_file(frame, file.suffix[1:], dict.fromkeys(labels, pa.string()))
 
 
@@ -98,7 +112,7 @@ def _in_report(value: Any, names: Names, key: str = "") -> Any:
         return {name: _in_report(part, names, key if key in quoted else name) for name, part in value.items()}
     if not isinstance(value, str):
         return value
-    if key in NAMED:
+    if key in NAMING_KEYS:
         return names.get(value, value)
     if key not in quoted:
         return value

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli.console import DRIFT, PARTS, console
+from deepsep.cli.console import EXIT_DRIFT, EXIT_PARTS, console
 from deepsep.cli.options import (
     Address,
     Database,
@@ -215,6 +215,6 @@ def score(
             )
         out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
         if done["failed"]:
-            raise typer.Exit(PARTS)
+            raise typer.Exit(EXIT_PARTS)
         if fail_on_drift and done["drift"]["drifted"]:
-            raise typer.Exit(DRIFT)
+            raise typer.Exit(EXIT_DRIFT)

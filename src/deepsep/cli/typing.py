@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deepsep.apps.typing import TypingTool
 
 
-MADE = "Made by deepsep"  # how a query of this command begins
+MADE_BY = "Made by deepsep"  # how a query of this command begins
 
 
 def typing(
@@ -67,7 +67,7 @@ def typing(
         if output.suffix.lower() != ".xlsx":
             raise DataError(f"the output {output} must end in .xlsx.")
         query = output.with_suffix(".sql")
-        if query.exists() and not query.read_bytes().startswith(f"-- {MADE}".encode()):
+        if query.exists() and not query.read_bytes().startswith(f"-- {MADE_BY}".encode()):
             raise DataError(
                 f"{query} would be replaced, and deepsep did not write it. Rename it, or name another output."
             )
@@ -76,7 +76,7 @@ def typing(
         out.note(f"Choosing among the questions of {len(fitted.labels_):,} respondents ...")
         with out.steps("Typing tool") as on_step:
             tool = make_typing_tool(fitted, n, within=within, random_state=seed, on_step=on_step)
-        made = f"{MADE} {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
+        made = f"{MADE_BY} {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
         output.parent.mkdir(parents=True, exist_ok=True)
         _write(output, lambda place: write_typing_workbook(tool, place, about=made))
         _write(query, lambda place: place.write_text(f"-- {made}\n{typing_sql(tool, table)}", encoding="utf-8"))

@@ -20,7 +20,7 @@ from deepsep.model.training import Training, TrainingTable, read_training
 from deepsep.scoring.settings import LIKELIEST_CLASS
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
-COMMITTEE = "committee"
+DEFAULT_METHOD = "committee"
 
 
 def fit(
@@ -28,7 +28,7 @@ def fit(
     *,
     label: str | None = None,
     id: str | None = None,
-    method: Any = COMMITTEE,
+    method: Any = DEFAULT_METHOD,
     effort: Literal["fast", "normal", "best"] | None = None,
     priors: Mapping[Any, float] | None = None,
     keep: Sequence[str] = (),
@@ -141,13 +141,13 @@ def build(method: Any, settings: dict[str, Any], seed: int, *, weighted: bool) -
                 method=Setting("method"),
             )
         return method
-    if settings.get("effort") is not None and method != COMMITTEE:
+    if settings.get("effort") is not None and method != DEFAULT_METHOD:
         raise ParameterError(
             "{effort} is for the committee: leave it out, or leave out {method}.",
             effort=Setting("effort"),
             method=Setting("method", method),
         )
-    if method == COMMITTEE:
+    if method == DEFAULT_METHOD:
         settings = {"learning_curve": True, **settings}
     estimator = shipped_method(method, settings, seed)
     if weighted and not has_fit_parameter(estimator, "sample_weight"):

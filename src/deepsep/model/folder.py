@@ -19,21 +19,21 @@ from deepsep.model.predictions import predict_unlabeled
 from deepsep.model.training import Training
 from deepsep.report.page import render
 from deepsep.scoring.writing import Writer
-from deepsep.table.drawn import DRAWN
+from deepsep.table.drawn import DRAWN_COLUMN
 
 if TYPE_CHECKING:
     from deepsep.model.table_model import TableModel
 
-REPORT, SUMMARY = "report.html", "report.json"
-SUSPICIOUS, LABELS = "suspicious.csv", "labels_used.csv"
-FORMATS = ("parquet", "csv", "xlsx")
+REPORT_FILE, SUMMARY_FILE = "report.html", "report.json"
+SUSPICIOUS_FILE, LABELS_FILE = "suspicious.csv", "labels_used.csv"
+PREDICTIONS_FORMATS = ("parquet", "csv", "xlsx")
 
 
 def write_folder(model: TableModel, target: Path, *, report: bool, predictions: str) -> None:
     """Write all files of a model that has its training rows."""
-    if predictions not in FORMATS:
+    if predictions not in PREDICTIONS_FORMATS:
         raise ParameterError(
-            f"{{format}}; pass one of {', '.join(FORMATS)}.", format=Setting("predictions", predictions)
+            f"{{format}}; pass one of {', '.join(PREDICTIONS_FORMATS)}.", format=Setting("predictions", predictions)
         )
     with TemporaryDirectory() as scratch:
         predicted = predict_unlabeled(model, model.training, folder=Path(scratch))
@@ -55,7 +55,7 @@ def install_folder(model: Any, extra: Mapping[str, bytes | Path], target: Path) 
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
     it are removed; other files stay.
     """
-    own = (*OWN, *map(predictions_file, FORMATS), REPORT, SUMMARY, SUSPICIOUS, LABELS)
+    own = (*OWN, *map(predictions_file, PREDICTIONS_FORMATS), REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
     install({**model_files(model), **extra}, target, own=own)
 
 
@@ -63,8 +63,8 @@ def other_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
     """Return the files of a folder besides the model and its predictions."""
     files: dict[str, bytes | Path] = {}
     if summary is not None:
-        files[REPORT] = render(dict(summary), data_file=SUMMARY).encode()
-        files[SUMMARY] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
+        files[REPORT_FILE] = render(dict(summary), data_file=SUMMARY_FILE).encode()
+        files[SUMMARY_FILE] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
     return files | label_files(model, data, summary)
 
 
@@ -75,8 +75,8 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
     """
     at = data.labeled
     drawn = None if data.labels_drawn is None else data.labels_drawn[at]
-    labels = {data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at], DRAWN: drawn}
-    files = {LABELS: as_file(pd.DataFrame(labels), "csv", {DRAWN: pa.string()})}
+    labels = {data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at], DRAWN_COLUMN: drawn}
+    files = {LABELS_FILE: as_file(pd.DataFrame(labels), "csv", {DRAWN_COLUMN: pa.string()})}
     if summary is not None and summary["suspicious"] is not None:
         doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *COLUMNS])
         doubtful = doubtful.rename(columns={} if data.ids.name in COLUMNS else {"id": data.ids.name})
@@ -84,7 +84,7 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
         doubtful = contradicted(suspicious_labels(model, ids=data.ids))
     else:
         return files
-    return files | {SUSPICIOUS: as_file(doubtful, "csv", {})}
+    return files | {SUSPICIOUS_FILE: as_file(doubtful, "csv", {})}
 
 
 def as_file(frame: pd.DataFrame, format: str, types: Mapping[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.evaluation.frames import check_id_name, prediction_names
-from deepsep.model.training import ROW, Training
+from deepsep.model.training import ROW_COLUMN, Training
 from deepsep.scoring.decisions import Decisions, evidence_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.others import read_frames, score_others
@@ -109,5 +109,5 @@ def predict_unlabeled(
         return Predictions(frame, counts, len(frame), described, label_type(model, decisions))
     place = folder / "all.parquet"
     with data.large.unlabeled() as tables:
-        done = score_others(model, tables, place, decision, id=data.large.id, number=ROW, progress=progress)
+        done = score_others(model, tables, place, decision, id=data.large.id, number=ROW_COLUMN, progress=progress)
     return Predictions(frame, done["labels"], done["rows"], done["decisions"], {}, done, place)

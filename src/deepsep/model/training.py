@@ -17,12 +17,12 @@ import pandas as pd
 from deepsep.core.labels import Labels, as_labels, given_labels
 from deepsep.databases.opening import open_reader
 from deepsep.errors import DataError, ParameterError, Setting, Worded
-from deepsep.scoring.to_label import SHEET
+from deepsep.scoring.to_label import LABEL_SHEET
 from deepsep.table.columns import as_frame, key_text
-from deepsep.table.drawn import DRAWN, read_drawn, word_or_column
+from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
 from deepsep.table.excel import sheet_names
 from deepsep.table.frames import TableInMemory
-from deepsep.table.join import USUAL, is_label, join_labels
+from deepsep.table.join import USUAL_LABEL_NAMES, is_label, join_labels
 from deepsep.table.locations import find_column
 from deepsep.table.more_labels import add_labels
 from deepsep.table.opened import Opened, OpenFiles, open_files, open_table
@@ -31,7 +31,7 @@ from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.repeated_queries import rows_without_keys
 from deepsep.table.sampling import (
-    ENOUGH,
+    MAX_USEFUL_UNLABELED,
     ChosenRows,
     choose_rows,
     draw_rows,
@@ -45,7 +45,7 @@ from deepsep.table.typed_cells import tidied
 if TYPE_CHECKING:
     from deepsep.table.source import Source
 
-ROW = "row"  # name of the row numbers in outputs
+ROW_COLUMN = "row"  # name of the row numbers in outputs
 Note = Callable[[str | Worded], object]
 
 
@@ -102,7 +102,7 @@ class TrainingTable:
     def most_unlabeled(self) -> int | None:
         """Most unlabelled rows to learn from; None: all."""
         if self.unlabeled is None:
-            return ENOUGH
+            return MAX_USEFUL_UNLABELED
         if self.unlabeled == "all":
             return None
         if not (isinstance(self.unlabeled, int) and self.unlabeled > 0):
@@ -118,14 +118,16 @@ class TrainingTable:
         tables: list[OpenFiles | TableInMemory] = []
         for file in self.labels:
             table = open_rows(file)
-            to_fill_in = isinstance(table, OpenFiles) and table.kind == "excel" and SHEET in sheet_names(Path(file))
-            tables.append(open_files(file, Reading(sheet=SHEET)) if to_fill_in else table)
+            to_fill_in = (
+                isinstance(table, OpenFiles) and table.kind == "excel" and LABEL_SHEET in sheet_names(Path(file))
+            )
+            tables.append(open_files(file, Reading(sheet=LABEL_SHEET)) if to_fill_in else table)
         return tables
 
     @property
     def joined_on(self) -> str:
         """Column by which labels are joined: ``on``, ``id``, or the row numbers of a file of ``deepsep next``."""
-        return self.on or self.id or ROW
+        return self.on or self.id or ROW_COLUMN
 
 
 def open_rows(source: Any, reading: Reading = AS_DETECTED) -> Any:
@@ -159,7 +161,7 @@ class TableOrigin:
     def of(cls, source: Opened | TableInMemory, id: str | None, reading: Reading) -> TableOrigin:
         """Return the origin of an open table."""
         kind = "query" if isinstance(source, Query) else "frame" if isinstance(source, TableInMemory) else source.kind
-        return cls(kind, None if id == ROW else id, reading)
+        return cls(kind, None if id == ROW_COLUMN else id, reading)
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> TableOrigin:
@@ -258,7 +260,7 @@ class Training:
 
 def number_rows(n: int, chosen: ChosenRows | None = None) -> pd.Series[Any]:
     """Return row numbers from 0, for tables without identifiers."""
-    return pd.Series(np.arange(n) if chosen is None else chosen.read, name=ROW)
+    return pd.Series(np.arange(n) if chosen is None else chosen.read, name=ROW_COLUMN)
 
 
 def read_weights(frame: pd.DataFrame, column: str) -> Any:
@@ -305,7 +307,7 @@ def read_training(
     label, id, order = asked.label, asked.id, on if asked.labels else asked.id
     if most is not None and not _has_more_rows(source, most):
         most = None
-    if isinstance(source, Query) and order in (None, ROW) and asked.unlabeled is None:
+    if isinstance(source, Query) and order in (None, ROW_COLUMN) and asked.unlabeled is None:
         most = None  # its rows may come in another order each time
     if not asked.labels:
         chosen = None if most is None else _choose(source, id, label, None, most, seed)
@@ -314,7 +316,7 @@ def read_training(
         frame = _with_origins(frame, label, str(source), column)
     else:
         frame, label, chosen, word = _with_labels(asked, source, on, types, most, seed, note)
-        id = id or (on if on != ROW or on in frame.columns else None)
+        id = id or (on if on != ROW_COLUMN or on in frame.columns else None)
     if isinstance(source, Query):
         note(f"Read {len(frame):,} rows of {frame.shape[1]} columns.")
     if chosen is not None:
@@ -325,7 +327,7 @@ def read_training(
         chosen = replace(chosen, labeled=labeled)  # other tables may have named rows without giving them a label
         note(_what_is_used(chosen, asked))
     weights = [read_weights(frame, name) for name in (asked.weight, asked.label_weight) if name is not None]
-    apart = {label, asked.weight, asked.label_weight, id, asked.on, DRAWN}
+    apart = {label, asked.weight, asked.label_weight, id, asked.on, DRAWN_COLUMN}
     apart |= {find_column(frame.columns, name, setting="drop") for name in asked.drop}
     weight = np.prod(weights, axis=0) if weights else None
     if weight is not None and not weight[frame[label].notna().to_numpy()].any():
@@ -358,14 +360,14 @@ def _with_origins(frame: pd.DataFrame, label: str | None, where: str, column: st
     words = read_drawn(frame, labeled, where, named=column)
     if words is None:
         return frame
-    return frame.drop(columns=[name for name in (column,) if name in frame.columns]).assign(**{DRAWN: words})
+    return frame.drop(columns=[name for name in (column,) if name in frame.columns]).assign(**{DRAWN_COLUMN: words})
 
 
 def _origins(frame: pd.DataFrame, word: str | None) -> Any:
     """Return the origins that a column has, and the word where it has none."""
-    if DRAWN not in frame.columns:
+    if DRAWN_COLUMN not in frame.columns:
         return None if word is None else np.full(len(frame), word, object)
-    words = frame[DRAWN].astype(object)
+    words = frame[DRAWN_COLUMN].astype(object)
     return words.where(words.notna(), word).to_numpy()
 
 
@@ -424,9 +426,9 @@ def _with_labels(
     """
     files, weight = asked.opened_labels, asked.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
-    apart = (on, weight, DRAWN, asked.labels_drawn)
+    apart = (on, weight, DRAWN_COLUMN, asked.labels_drawn)
     label, own = asked.label or _only_label(files[0].names, apart), column_names(source)
-    by_number = on == ROW and ROW not in own
+    by_number = on == ROW_COLUMN and ROW_COLUMN not in own
     own_label, chosen, tables = label if label in own else None, None, []
     for file in files:
         tables.append(_read(file, None, label=label, id=find_column(file.names, on, f"{file}: id column")))
@@ -436,7 +438,7 @@ def _with_labels(
         chosen = _choose(source, None if by_number else on, own_label, is_known, most, seed)
     frame = _read(source, chosen, label=own_label, id=None if by_number else on, types=types)
     if by_number:
-        frame = frame.assign(**{ROW: number_rows(len(frame), chosen).to_numpy()})
+        frame = frame.assign(**{ROW_COLUMN: number_rows(len(frame), chosen).to_numpy()})
     frame = _with_origins(frame, own_label, str(source), column)
     for file, known in zip(files, tables, strict=True):
         known = _with_origins(known, label, str(file), column)
@@ -447,7 +449,7 @@ def _with_labels(
             frame, summary = join_labels(frame, known, on=on, label=label, weight=weight)
             label = str(summary["label"])
             note(f"{summary['labelled']:,} of {summary['rows']:,} rows have a label in {file}.")
-    return frame.drop(columns=ROW) if by_number else frame, str(label), chosen, word
+    return frame.drop(columns=ROW_COLUMN) if by_number else frame, str(label), chosen, word
 
 
 def _in_any(columns: list[pd.Series[Any]]) -> Any:
@@ -469,7 +471,7 @@ def _in_any(columns: list[pd.Series[Any]]) -> Any:
 def _only_label(names: list[str], apart: Container[str | None]) -> str | None:
     """Return the column of labels of a table, if there is no doubt."""
     others = [name for name in names if name not in apart]
-    usual = [name for name in USUAL if name in others]
+    usual = [name for name in USUAL_LABEL_NAMES if name in others]
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
 
@@ -492,12 +494,13 @@ def _check_together(asked: TrainingTable) -> None:
     """Raise if a setting lacks the one it belongs to, or two of them name one column."""
     roles = {"label": asked.label, "weight": asked.weight, "label_weight": asked.label_weight}
     roles |= {"on": asked.on} if asked.labels else {"id": asked.id}
-    roles |= {DRAWN: asked.labels_drawn}
+    roles |= {DRAWN_COLUMN: asked.labels_drawn}
     words = {name: Setting(name) for name in ("label", "labels", *roles)}
     for role, column in roles.items():
-        if column == DRAWN and role != DRAWN:
+        if column == DRAWN_COLUMN and role != DRAWN_COLUMN:
             raise ParameterError(
-                "{role}: a column of this name says how the labels were drawn. Rename it.", role=Setting(role, DRAWN)
+                "{role}: a column of this name says how the labels were drawn. Rename it.",
+                role=Setting(role, DRAWN_COLUMN),
             )
     if len(asked.labels) > 1 and asked.label_weight is not None:
         raise ParameterError("{label_weight} is for one table of labels: name one with {labels}.", **words)
@@ -520,7 +523,7 @@ def _check_together(asked: TrainingTable) -> None:
                     name=Setting(name),
                     labels=Setting("labels"),
                 )
-    elif asked.joined_on == ROW and ROW not in asked.opened_labels[0].names:
+    elif asked.joined_on == ROW_COLUMN and ROW_COLUMN not in asked.opened_labels[0].names:
         raise ParameterError(
             f"{asked.opened_labels[0]} needs {{on}}: the identifier that both tables have.", on=Setting("on")
         )

@@ -13,7 +13,7 @@ from deepsep.core.model_parts import is_pipeline
 
 Array = NDArray[Any]
 
-BLOCK = 1_024
+BLOCK_ROWS = 1_024
 
 
 def encoded(model: Any, rows: Any) -> tuple[Any, Any, Any]:
@@ -51,8 +51,8 @@ def in_blocks(
         Returns what is kept of the predictions for the rows with these numbers.
     """
     results = []
-    for start in range(0, n, BLOCK):
-        index = np.arange(start, start + BLOCK)
+    for start in range(0, n, BLOCK_ROWS):
+        index = np.arange(start, start + BLOCK_ROWS)
         inside = index < n
         results.append(keep(predict(take(np.where(inside, index, start)))[inside], index[inside]))
     return np.concatenate(results)

@@ -16,7 +16,7 @@ from deepsep.table.opened import open_files
 Array = NDArray[Any]
 Costs = Mapping[Any, Mapping[Any, float]]
 
-LONG = ("true", "called", "cost")
+LONG_COLUMNS = ("true", "called", "cost")
 
 
 def check_costs(costs: Any, classes: Array) -> Array:
@@ -78,12 +78,12 @@ def read_costs(file: Path, classes: Array) -> dict[Any, dict[Any, float]]:
     """
     table = open_files(file)
     names = table.names
-    long = sorted(name.lower() for name in names) == sorted(LONG)
+    long = sorted(name.lower() for name in names) == sorted(LONG_COLUMNS)
     by_text = {str(name): name for name in classes.tolist()}
     costs: dict[Any, dict[Any, float]] = {}
     cells: Iterable[tuple[Any, Any, Any]]
     if long:
-        true, called, cost = (next(name for name in names if name.lower() == wanted) for wanted in LONG)
+        true, called, cost = (next(name for name in names if name.lower() == wanted) for wanted in LONG_COLUMNS)
         frame = read_table(table, label=true, types={called: "text"})
         cells = zip(frame[true].tolist(), frame[called].tolist(), frame[cost].tolist(), strict=True)
     elif len(names) < 3:

@@ -25,14 +25,14 @@ from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
 from deepsep.scoring.settings import LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.scoring.student import describe
-from deepsep.scoring.writing import INSTEAD
+from deepsep.scoring.writing import OTHER_FORMAT
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.queries import Query, QueryTable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
-FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
+SCORED_FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 
 
 def score_file(
@@ -128,9 +128,11 @@ def score_file(
     place, goal = source if isinstance(source, Query) else table_at(source), Path(target)
     files = [] if isinstance(place, Query) else files_of(place)
     several = not isinstance(place, Query) and is_several(place)
-    to_folder = several and goal.suffix.lower() not in FORMATS
-    if not to_folder and goal.suffix.lower() not in FORMATS:
-        raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if several else ''}.")
+    to_folder = several and goal.suffix.lower() not in SCORED_FORMATS
+    if not to_folder and goal.suffix.lower() not in SCORED_FORMATS:
+        raise DataError(
+            f"the target {goal} must end in {', '.join(SCORED_FORMATS)}{', or be a folder' if several else ''}."
+        )
     if not to_folder:
         resources.check_local()
     _check_target(place, goal, to_folder)
@@ -289,7 +291,7 @@ def _check_sheet(parts: list[Part], n_classes: int) -> None:
     """Raise if the rows do not fit on an Excel sheet, before they are scored."""
     others = 50  # columns of a result beside the probabilities, at most
     sizes = [part.source.rows_at_most for part in parts]
-    check_fits(sum(sizes), n_classes + others, "the result", INSTEAD)
+    check_fits(sum(sizes), n_classes + others, "the result", OTHER_FORMAT)
 
 
 def _check_target(source: Place | Query, goal: Path, to_folder: bool) -> None:

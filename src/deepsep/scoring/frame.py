@@ -18,7 +18,7 @@ from deepsep.core.labels import codes_of
 from deepsep.core.model_parts import first_step, is_pipeline
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
-from deepsep.scoring.blocks import BLOCK, encoded, in_blocks, rows_of
+from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
@@ -220,16 +220,16 @@ def _in_parts(
 ) -> Array:
     """Return the answers about encoded rows, block by block, of rows in two parts where that can be."""
     answers = []
-    for start in range(0, len(rows), BLOCK):
-        p = None if in_parts is None else in_parts(*compiled.split(rows, start, start + BLOCK))
+    for start in range(0, len(rows), BLOCK_ROWS):
+        p = None if in_parts is None else in_parts(*compiled.split(rows, start, start + BLOCK_ROWS))
         answers.append(predict(_block(compiled, rows, start))[: len(rows) - start] if p is None else p)
     return np.concatenate(answers)
 
 
 def _block(compiled: CompiledEncoding, rows: EncodedRows, start: int) -> Array:
     """Return a block of the matrix, padded with copies of its first row."""
-    matrix = compiled.matrix(rows, start, start + BLOCK)
-    missing = BLOCK - len(matrix)
+    matrix = compiled.matrix(rows, start, start + BLOCK_ROWS)
+    missing = BLOCK_ROWS - len(matrix)
     return np.concatenate([matrix, np.repeat(matrix[:1], missing, axis=0)]) if missing else matrix
 
 

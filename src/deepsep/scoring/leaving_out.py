@@ -16,15 +16,15 @@ from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.core.notices import warn
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError, Setting
-from deepsep.scoring.blocks import BLOCK, encoded, in_blocks, rows_of
+from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.scoring.remembered import profile_of
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 
-DEAR = 5_000_000  # predictions that a committee, or an in-context network, is asked for at most
-LONG = 60  # seconds from which the time is said beforehand
+MAX_SLOW_PREDICTIONS = 5_000_000  # predictions that a committee, or an in-context network, is asked for at most
+MAX_QUIET_SECONDS = 60  # seconds from which the time is said beforehand
 
 
 class LeavingOut:
@@ -145,7 +145,7 @@ class LeavingOut:
             The same, or an upper bound.
         """
         estimator = estimator_of(model)
-        most = DEAR // self.passes
+        most = MAX_SLOW_PREDICTIONS // self.passes
         if isinstance(estimator, Committee | InContext) and rows_at_most > most:
             cure = (
                 " {fast} takes the student, which is much faster."
@@ -159,9 +159,9 @@ class LeavingOut:
                 fast=Setting("fast", True),
             )
         began = time.perf_counter()
-        estimator.predict_proba(rows_of(self._points, np.arange(BLOCK) % self.passes))
-        each = (time.perf_counter() - began) * self.passes / BLOCK  # seconds for a row
-        if rows_at_most > int(LONG / each):
+        estimator.predict_proba(rows_of(self._points, np.arange(BLOCK_ROWS) % self.passes))
+        each = (time.perf_counter() - began) * self.passes / BLOCK_ROWS  # seconds for a row
+        if rows_at_most > int(MAX_QUIET_SECONDS / each):
             minutes = max(round((1_000 if rows is None else rows) * each / 60), 1)
             how_many = "the rows" if rows is None else f"{rows:,} rows"
             warn(

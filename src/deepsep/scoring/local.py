@@ -29,12 +29,12 @@ from deepsep.scoring.journal import Journal, assemble, total
 from deepsep.scoring.leaving_out import LeavingOut
 from deepsep.scoring.parts import Part, Report, UnreadablePart
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
-from deepsep.scoring.writing import MARK, Writer
+from deepsep.scoring.writing import PARQUET_MARK, Writer
 from deepsep.table.arrow_frames import cells_of
 from deepsep.table.batches import TableFile, same_identifiers
 from deepsep.table.compiled import CompiledEncoding
 
-PIECE = 20.0  # seconds of work that a killed run may lose
+PIECE_SECONDS = 20.0  # seconds of work that a killed run may lose
 
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
@@ -118,7 +118,7 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
                     piece.append(scored.tally)
                     row += len(scored.frame)
                     report(len(scored.frame), share)
-                    if monotonic() - began > PIECE:
+                    if monotonic() - began > PIECE_SECONDS:
                         break
                 if not (piece or tallies):
                     writer.write(_no_rows(model, part, options))
@@ -262,4 +262,4 @@ def is_result(path: Path) -> bool:
         metadata = pq.read_schema(path).metadata or {}
     except (pa.ArrowException, OSError):
         return False
-    return MARK.items() <= metadata.items()
+    return PARQUET_MARK.items() <= metadata.items()

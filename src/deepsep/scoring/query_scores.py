@@ -13,7 +13,7 @@ from deepsep.scoring.into_tables import check_key_given, saying_what_is_written,
 from deepsep.scoring.local import label_type
 from deepsep.scoring.run import Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
-from deepsep.scoring.settings import BATCH, LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.settings import BATCH_ROWS, LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.table.queries import Query, QueryTable
 
 
@@ -115,6 +115,6 @@ def write_scores(
         writer = TableWriter(table, types)
         with saying_what_is_written(table, 0, go_on):
             for frame in frames:
-                for start in range(0, max(len(frame), 1), BATCH):
-                    writer.write(frame[start : start + BATCH])
+                for start in range(0, max(len(frame), 1), BATCH_ROWS):
+                    writer.write(frame[start : start + BATCH_ROWS])
     return table.rows

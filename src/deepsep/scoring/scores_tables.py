@@ -17,8 +17,8 @@ from deepsep.databases.connections import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
 from deepsep.scoring.writing import result_schema
 
-SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
-ASKED = 5_000  # keys that a query asks about at a time
+SMALL_TYPES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
+KEYS_PER_QUERY = 5_000  # keys that a query asks about at a time
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,10 @@ class ScoresTable:
     def are_known(self, keys: Sequence[Any]) -> NDArray[np.bool_]:
         """Return which of these keys the table has."""
         name, known = quoted(self.id), set()
-        for start in range(0, len(keys), ASKED):
-            some = ", ".join(str(key) if isinstance(key, int) else literal(str(key)) for key in keys[start:][:ASKED])
+        for start in range(0, len(keys), KEYS_PER_QUERY):
+            some = ", ".join(
+                str(key) if isinstance(key, int) else literal(str(key)) for key in keys[start:][:KEYS_PER_QUERY]
+            )
             found = self.connection.fetch(f"select cast({name} as text) from {self.place} where {name} in ({some})")
             known |= {key for (key,) in found}
         self.connection.commit()
@@ -229,7 +231,7 @@ class TableWriter:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         if self.empty:
             schema = result_schema(table.schema, self.types)
-            self._schema = pa.schema([(each.name, SMALL.get(each.type, each.type)) for each in schema])
+            self._schema = pa.schema([(each.name, SMALL_TYPES.get(each.type, each.type)) for each in schema])
         try:
             table = table.cast(self._schema)
         except pa.ArrowInvalid as error:

@@ -9,7 +9,7 @@ from deepsep.classifiers.committee.committee import Committee
 from deepsep.errors import ParameterError, Setting
 from deepsep.scoring.costs import Costs
 
-BATCH = 20_000  # rows in memory at a time
+BATCH_ROWS = 20_000  # rows in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Resources:
     engine: Literal["local", "ray"] = "local"
     address: str | None = None
     workers: int | None = None
-    batch_rows: int = BATCH
+    batch_rows: int = BATCH_ROWS
 
     def __post_init__(self) -> None:
         if self.engine not in ("local", "ray"):

@@ -20,7 +20,7 @@ from deepsep.scoring.remembered import fingerprint_of, profile_of
 from deepsep.scoring.settings import Decision
 from deepsep.table.columns import UsefulColumns, as_frame
 
-BATCH = 20_000  # rows that are compared together
+COMPARED_BATCH_ROWS = 20_000  # rows that are compared together
 
 
 def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> None:
@@ -116,6 +116,12 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
         )
     frame = as_frame(table)
     counts = Counts(profile, one_in(len(frame)))
-    for start in range(0, len(frame), BATCH):
-        score_rows(model, frame[start : start + BATCH], Decisions.of(model, Decision()), first_row=start, counts=counts)
+    for start in range(0, len(frame), COMPARED_BATCH_ROWS):
+        score_rows(
+            model,
+            frame[start : start + COMPARED_BATCH_ROWS],
+            Decisions.of(model, Decision()),
+            first_row=start,
+            counts=counts,
+        )
     return compare(profile, counts, np.asarray(model.classes_).tolist())

@@ -10,24 +10,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deepsep.errors import LabelError
-from deepsep.table.dates import DATE, DateColumn
+from deepsep.table.dates import DATE_PATTERN, DateColumn
 from deepsep.table.numbers import NumberStyle, plain_numbers
 
 ColumnType = Literal["number", "boolean", "date", "text"]
 
 # Words that mean a missing value in a feature (those of pandas). In a column of labels only an empty cell does.
-MISSING = (
+MISSING_WORDS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
 LEADING_ZERO = r"^[+-]?0\d"
-WHOLE = r"^-?(0|[1-9]\d{0,17})$"
+WHOLE_NUMBER = r"^-?(0|[1-9]\d{0,17})$"
 
 
 def trimmed(cells: Any) -> Any:
     """Return cells without surrounding blanks, and null for words that mean a missing value."""
     cells = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.is_in(cells, pa.array(MISSING)), pa.scalar(None, pa.string()), cells)
+    return pc.if_else(pc.is_in(cells, pa.array(MISSING_WORDS)), pa.scalar(None, pa.string()), cells)
 
 
 def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, dayfirst: bool | None = None) -> Any:
@@ -53,7 +53,7 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, d
         lower = pc.utf8_lower(cells)
         if _all(pc.is_in(pc.utf8_lower(given), pa.array(["true", "false"]))):
             return pc.equal(lower, "true")
-    if wanted == "date" or (wanted is None and _all(pc.match_substring_regex(given, DATE))):
+    if wanted == "date" or (wanted is None and _all(pc.match_substring_regex(given, DATE_PATTERN))):
         dates = DateColumn(name, dayfirst)
         dates.examine(cells)
         if wanted is None and dates.order is None:
@@ -128,7 +128,7 @@ def identifiers_of(column: pd.Series[Any]) -> pd.Series[Any]:
     if not pd.api.types.is_string_dtype(column) or column.isna().any():
         return column
     text = column.str.strip()
-    return text.astype("int64") if len(text) and text.str.fullmatch(WHOLE).all() else text
+    return text.astype("int64") if len(text) and text.str.fullmatch(WHOLE_NUMBER).all() else text
 
 
 def _all(mask: Any) -> bool:

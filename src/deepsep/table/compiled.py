@@ -21,8 +21,8 @@ from sklearn.impute import SimpleImputer
 from deepsep.core.model_parts import is_pipeline
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.columns import UsefulColumns, as_frame, as_text, check_names, convert, for_encoders
-from deepsep.table.encoder import LARGEST, TableEncoder
-from deepsep.table.normal_scores import FARTHEST, NormalScores
+from deepsep.table.encoder import MAX_MATRIX_VALUE, TableEncoder
+from deepsep.table.normal_scores import MAX_SCORE, NormalScores
 
 Array = NDArray[Any]
 
@@ -175,7 +175,7 @@ class CompiledEncoding:
         for k, (j, size) in enumerate(zip(self.encoder.numbers_, self.encoder.sizes_, strict=True)):
             column = columns[self.names[j]]
             values = column if isinstance(column, np.ndarray) else column.to_numpy(np.float64)
-            out[k] = np.clip(values if size == 1 else values / size, -LARGEST, LARGEST)
+            out[k] = np.clip(values if size == 1 else values / size, -MAX_MATRIX_VALUE, MAX_MATRIX_VALUE)
         return out
 
     def _codes(self, columns: Mapping[str, Any]) -> list[Array]:
@@ -404,13 +404,13 @@ class InterpolatedScores:
             y *= self.slopes.ravel().take(at)
             y += self.y.ravel().take(at)
             out[some] = y
-        return np.clip(out, -FARTHEST, FARTHEST, out=out)
+        return np.clip(out, -MAX_SCORE, MAX_SCORE, out=out)
 
     def _one_by_one(self, values: Array) -> Array:
         out = np.empty(values.shape, np.float32)
         for k, (x, y) in enumerate(self.knots):
             scores = np.interp(values[k], x, y)
-            out[k] = np.where(np.isnan(values[k]), np.nan, np.clip(scores, -FARTHEST, FARTHEST))
+            out[k] = np.where(np.isnan(values[k]), np.nan, np.clip(scores, -MAX_SCORE, MAX_SCORE))
         return out
 
     def _is_exact(self) -> bool:
@@ -420,7 +420,7 @@ class InterpolatedScores:
         trial = np.repeat(self.lowest, 4 * self.edges.shape[1] + 3, axis=1)
         for k, (x, _) in enumerate(self.knots):
             between = [x[:-1] + share * np.diff(x) for share in (0.1, 0.37, 0.8)]
-            cells = np.concatenate([x, *between, [-LARGEST, LARGEST, np.nan]]).astype(np.float32)
+            cells = np.concatenate([x, *between, [-MAX_MATRIX_VALUE, MAX_MATRIX_VALUE, np.nan]]).astype(np.float32)
             trial[k, : len(cells)] = cells
         with np.errstate(all="ignore"):
             ours, theirs = self._search(trial), self._one_by_one(trial)

@@ -12,8 +12,8 @@ from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.locations import closest
 
-DRAWN = "labels_drawn"  # the column in files of labels that deepsep writes
-EARLIER = "chosen"  # the column in earlier files of the labelling page, with two words of its own
+DRAWN_COLUMN = "labels_drawn"  # the column in files of labels that deepsep writes
+EARLIER_COLUMN = "chosen"  # the column in earlier files of the labelling page, with two words of its own
 EARLIER_WORDS = {"random": ORIGINS[RANDOM], "model": ORIGINS[CHOSEN], "search": ORIGINS[CHOSEN]}
 
 
@@ -42,7 +42,7 @@ def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | 
     hint = "" if similar is None else f"; did you mean {similar!r}?"
     raise ParameterError(
         f"{{drawn}}: this is neither an origin of all labels, which is {_listed()}, nor a column of {where}{hint}",
-        drawn=Setting(DRAWN, given),
+        drawn=Setting(DRAWN_COLUMN, given),
     )
 
 
@@ -65,9 +65,9 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
     >>> read_drawn(pd.DataFrame({"labels_drawn": ["random", "", "Chosen"]}), [True] * 3, "people").tolist()
     ['random', None, 'chosen']
     """
-    columns = {name: table[name].map(_word).astype(object) for name in (named, DRAWN) if name in table.columns}
+    columns = {name: table[name].map(_word).astype(object) for name in (named, DRAWN_COLUMN) if name in table.columns}
     if not columns and _is_of_earlier_page(table):
-        columns[EARLIER] = table[EARLIER].map(_word).map(EARLIER_WORDS)
+        columns[EARLIER_COLUMN] = table[EARLIER_COLUMN].map(_word).map(EARLIER_WORDS)
     if not columns:
         return None
     words = pd.Series([None] * len(table), table.index, dtype=object)
@@ -85,9 +85,9 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
 
 def _is_of_earlier_page(table: pd.DataFrame) -> bool:
     """Return whether a table is a file of the labelling page with the words of earlier versions."""
-    if not {"answer", EARLIER} <= set(table.columns):
+    if not {"answer", EARLIER_COLUMN} <= set(table.columns):
         return False
-    kinds, words = ({*table[name].map(_word).dropna()} for name in ("answer", EARLIER))
+    kinds, words = ({*table[name].map(_word).dropna()} for name in ("answer", EARLIER_COLUMN))
     return kinds <= {"label", "not sure"} and words <= set(EARLIER_WORDS)
 
 

@@ -18,8 +18,8 @@ from deepsep.table.normal_scores import NormalScores
 
 Array = NDArray[Any]
 
-FAR = 20  # numbers whose median is beyond 10 to this power, or its inverse, are divided by their typical size
-LARGEST = float(np.finfo(np.float32).max)
+FAR_VALUE = 20  # numbers whose median is beyond 10 to this power, or its inverse, are divided by their typical size
+MAX_MATRIX_VALUE = float(np.finfo(np.float32).max)
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -122,7 +122,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _blocks(self, X: pd.DataFrame, method: str) -> Iterator[Array]:
         """Yield the features of each kind; ``method`` is "fit_transform" or "transform"."""
         if len(self.numbers_):
-            numbers = np.clip(self._numbers(X) / self.sizes_, -LARGEST, LARGEST).astype(np.float32)
+            numbers = np.clip(self._numbers(X) / self.sizes_, -MAX_MATRIX_VALUE, MAX_MATRIX_VALUE).astype(np.float32)
             yield numbers if self.number_scores_ is None else getattr(self.number_scores_, method)(numbers)
         yield from self._date_blocks({j: X.iloc[:, j] for j in self.dates_}, method)
         if len(self.categories_):
@@ -178,10 +178,10 @@ def _unusual_sizes(numbers: Array) -> Array:
     sizes = np.ones(numbers.shape[1])
     with np.errstate(divide="ignore"):
         exponents = np.log10(np.abs(numbers))
-    far = (np.abs(exponents) > FAR) & np.isfinite(exponents)
+    far = (np.abs(exponents) > FAR_VALUE) & np.isfinite(exponents)
     for j in np.flatnonzero(far.any(axis=0)):
         known = exponents[np.isfinite(exponents[:, j]), j]
-        if abs(np.median(known)) > FAR:
+        if abs(np.median(known)) > FAR_VALUE:
             sizes[j] = 10.0 ** np.round(np.median(known))
     return sizes
 

@@ -21,11 +21,11 @@ from deepsep.core.labels import Labels
 
 Array = NDArray[Any]
 
-FOLDS = 5
-ENOUGH = 20  # fewest labelled rows for a search for leaks
+CHECK_FOLDS = 5
+MIN_CHECKED_ROWS = 20  # fewest labelled rows for a search for leaks
 MOST_ROWS = 5_000  # most labelled rows used in it
-LEAKS = 0.97  # balanced accuracy from which a single column is a leak
-LARGEST = float(np.finfo(np.float32).max)  # trees compute in single precision
+LEAK_SHARE = 0.97  # balanced accuracy from which a single column is a leak
+MAX_DISTANCE = float(np.finfo(np.float32).max)  # trees compute in single precision
 ONE_SIDED = 0.05  # share of given values on one side, over that on the other, below which a column is one-sided
 
 
@@ -92,16 +92,16 @@ def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
     counts = np.bincount(codes, minlength=len(labels.classes))
     usable = counts[codes] >= 2  # a class with one row leaves nothing to learn from
     at, codes = at[usable], codes[usable]
-    if len(at) < ENOUGH or len(np.unique(codes)) < 2:
+    if len(at) < MIN_CHECKED_ROWS or len(np.unique(codes)) < 2:
         return []
-    folds = min(FOLDS, int(np.bincount(codes)[np.unique(codes)].min()))
+    folds = min(CHECK_FOLDS, int(np.bincount(codes)[np.unique(codes)].min()))
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(codes, codes))
     leaking = []
     for name, column in _suspects(values, at, codes).items():
         guess = _out_of_fold(column, codes, splits)
         right = guess == codes
         recall = np.array([right[codes == k].mean() for k in np.unique(codes)])
-        if recall.mean() >= LEAKS:
+        if recall.mean() >= LEAK_SHARE:
             leaking.append(Leak(name, float(recall.mean()), len(codes)))
             continue
         for k in np.flatnonzero(counts >= class_rows):
@@ -110,7 +110,7 @@ def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
                 continue
             share = ((guess == k)[own].mean() + (guess != k)[~own].mean()) / 2
             precise = own[guess == k].mean() if (guess == k).any() else 0.0
-            if share >= LEAKS and precise >= LEAKS and len(np.unique(codes)) > 2:
+            if share >= LEAK_SHARE and precise >= LEAK_SHARE and len(np.unique(codes)) > 2:
                 leaking.append(Leak(name, float(share), len(codes), int(k)))
     return sorted(leaking, key=lambda leak: -leak.share)
 
@@ -136,8 +136,8 @@ def _suspects(values: Mapping[str, pd.Series[Any]], at: Array, codes: Array) -> 
         per_class = np.bincount(ordered[1:][change], minlength=len(counts)) + np.bincount(
             ordered[:-1][change], minlength=len(counts)
         )
-        some_class = (per_class <= 4 + 8 * (1 - LEAKS) * counts)[classes].any()
-        if not some_class and change.sum() > few + 2 * (1 - LEAKS) * len(classes) * len(codes):
+        some_class = (per_class <= 4 + 8 * (1 - LEAK_SHARE) * counts)[classes].any()
+        if not some_class and change.sum() > few + 2 * (1 - LEAK_SHARE) * len(classes) * len(codes):
             harmless.add(name)
     return {name: column for name, column in columns.items() if name not in harmless}
 
@@ -165,7 +165,7 @@ def _numbers(column: pd.Series[Any]) -> Array | None:
     if pd.api.types.is_datetime64_any_dtype(column):
         return np.asarray(column.to_numpy("datetime64[s]").astype(float).reshape(-1, 1)) / 86_400
     if pd.api.types.is_numeric_dtype(column):
-        return np.asarray(np.clip(column.to_numpy(float), -LARGEST, LARGEST).reshape(-1, 1))
+        return np.asarray(np.clip(column.to_numpy(float), -MAX_DISTANCE, MAX_DISTANCE).reshape(-1, 1))
     return None
 
 
@@ -181,7 +181,7 @@ def drift(values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | 
     significant = 0.01  # after the Bonferroni correction
     weight = np.ones(len(labeled)) if weight is None else weight
     labeled, unlabeled = labeled & (weight > 0), ~labeled & (weight > 0)
-    if min(labeled.sum(), unlabeled.sum()) < ENOUGH:
+    if min(labeled.sum(), unlabeled.sum()) < MIN_CHECKED_ROWS:
         return []
     tests = []
     for name, column in values.items():
@@ -194,7 +194,7 @@ def drift(values: Mapping[str, pd.Series[Any]], labeled: Array, weight: Array | 
             gaps = pd.Series(np.where(missing, "missing", "given"))
             tests.append((name, *_compare_levels(gaps, labeled, unlabeled, weight)))
         here, there = labeled & ~missing, unlabeled & ~missing
-        if min(here.sum(), there.sum()) >= ENOUGH:
+        if min(here.sum(), there.sum()) >= MIN_CHECKED_ROWS:
             p, distance, medians = _compare_numbers(numbers[:, 0], here, there, weight)
             how = f"median {_round(medians[0])} against {_round(medians[1])}"
             if pd.api.types.is_datetime64_any_dtype(column):

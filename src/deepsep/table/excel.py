@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.errors import DataError, Setting, missing_package
-from deepsep.table.locations import GROWTH, NAMELESS, check_memory, readable
+from deepsep.table.locations import MEMORY_GROWTH, NAMELESS_PREFIX, check_memory, readable
 from deepsep.table.text import check_unique
 
 
@@ -48,7 +48,7 @@ def sheet_names(path: Path, max_bytes: int | None = None) -> list[str]:
 
 
 def _name(value: Any, i: int) -> str:
-    return f"{NAMELESS}{i}" if value is None else str(value).strip() or f"{NAMELESS}{i}"
+    return f"{NAMELESS_PREFIX}{i}" if value is None else str(value).strip() or f"{NAMELESS_PREFIX}{i}"
 
 
 def _check_archive(path: Path, max_bytes: int | None) -> None:
@@ -57,7 +57,7 @@ def _check_archive(path: Path, max_bytes: int | None) -> None:
     unpacked_growth = 3.0  # bytes of memory needed per byte of an unpacked workbook
     with zipfile.ZipFile(path) as archive:
         unpacked = sum(file.file_size for file in archive.infolist())
-        check_memory(path, max(path.stat().st_size * GROWTH["excel"], unpacked * unpacked_growth), max_bytes)
+        check_memory(path, max(path.stat().st_size * MEMORY_GROWTH["excel"], unpacked * unpacked_growth), max_bytes)
         for file in archive.infolist():
             if file.filename.endswith((".xml", ".rels")):
                 with archive.open(file) as part:

@@ -13,22 +13,22 @@ from openpyxl.utils import get_column_letter
 
 from deepsep.errors import DataError
 
-ROWS, COLUMNS = 1_048_575, 16_384  # most rows below the header, and most columns, of a sheet
+MAX_SHEET_ROWS, MAX_SHEET_COLUMNS = 1_048_575, 16_384  # most rows below the header, and most columns, of a sheet
 FIRST_DAY = datetime(1900, 3, 1)  # Excel's calendar has a 29 February 1900, so earlier dates are text
 NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # characters that no workbook may contain
 
-BOLD = Font(bold=True)
-HEADER = PatternFill("solid", fgColor="E7ECF5")
-WRAPPED = Alignment(wrap_text=True, vertical="top")
-PERCENT = "0.0%"
+BOLD_FONT = Font(bold=True)
+HEADER_FILL = PatternFill("solid", fgColor="E7ECF5")
+WRAPPED_TEXT = Alignment(wrap_text=True, vertical="top")
+PERCENT_FORMAT = "0.0%"
 
 
 def check_fits(n_rows: int, n_columns: int, what: str, cure: str) -> None:
     """Raise if a table does not fit on a sheet."""
-    if n_rows > ROWS:
-        raise DataError(f"{what} has more than {ROWS:,} rows, the most that an Excel sheet holds. {cure}")
-    if n_columns > COLUMNS:
-        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {COLUMNS:,}. {cure}")
+    if n_rows > MAX_SHEET_ROWS:
+        raise DataError(f"{what} has more than {MAX_SHEET_ROWS:,} rows, the most that an Excel sheet holds. {cure}")
+    if n_columns > MAX_SHEET_COLUMNS:
+        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {MAX_SHEET_COLUMNS:,}. {cure}")
 
 
 def cell_value(value: Any) -> Any:
@@ -82,7 +82,7 @@ def fill(cell: Any, value: Any, number_format: str | None = None) -> Any:
 
 def as_header(cell: Any) -> Any:
     """Make a cell one of a header, and return it."""
-    cell.font, cell.fill, cell.alignment = BOLD, HEADER, WRAPPED
+    cell.font, cell.fill, cell.alignment = BOLD_FONT, HEADER_FILL, WRAPPED_TEXT
     return cell
 
 

@@ -20,23 +20,23 @@ from deepsep.errors import DataError, DeepSepError, Setting
 
 Kind = Literal["text", "parquet", "feather", "excel", "spss"]
 
-PARTS = "*.parquet"
-NAMED = {
+PART_FILES = "*.parquet"
+KIND_BY_SUFFIX = {
     **{".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"},
     **{".sav": "spss", ".zsav": "spss"},
 }
 # First bytes of each kind of file. The content decides, not the name.
-TABLES: dict[bytes, Kind] = {
+KIND_BY_FIRST_BYTES: dict[bytes, Kind] = {
     **{b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"},
     **{b"$FL2": "spss", b"$FL3": "spss"},
 }
-FORMATS: dict[Kind, str] = {
+FORMAT_NAMES: dict[Kind, str] = {
     **{"text": "a text file", "excel": "an Excel file", "spss": "an SPSS file"},
     **{"parquet": "a Parquet or Feather file", "feather": "a Parquet or Feather file"},
 }
-READABLE = "deepsep reads CSV, TSV, Parquet, Feather, Excel (.xlsx) and SPSS (.sav)"
-COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-FOREIGN = {
+READABLE_FORMATS = "deepsep reads CSV, TSV, Parquet, Feather, Excel (.xlsx) and SPSS (.sav)"
+COMPRESSION_BY_FIRST_BYTES = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+FOREIGN_BY_FIRST_BYTES = {
     b"\xd0\xcf\x11\xe0": "an old Excel file (.xls), or one with a password; save it as .xlsx without one, or as CSV",
     b"FEA1": "a Feather file of version 1; write it again with a current pyarrow, or as Parquet",
     b"%PDF": "a PDF",
@@ -48,13 +48,13 @@ FOREIGN = {
     b"<!DOCTYPE": "a web page; was the download refused?",
     b"<html": "a web page; was the download refused?",
 }
-UNZIPPED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+KNOWN_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 # Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
-GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
-UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
-NAMELESS = "unnamed_"  # how the name of a column without one begins
+MEMORY_GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
+BYTE_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+NAMELESS_PREFIX = "unnamed_"  # how the name of a column without one begins
 LONGEST_NAME = 200  # characters of a name in a message
-LIMIT = "DEEPSEP_MAX_BYTES"
+MEMORY_LIMIT_VARIABLE = "DEEPSEP_MAX_BYTES"
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ def file_types(files: Sequence[Path]) -> list[FileType]:
     types: list[FileType] = []
     for file in files:
         types.append(file_type(file))
-        if FORMATS[other := types[-1].kind] != FORMATS[kind := types[0].kind]:
+        if FORMAT_NAMES[other := types[-1].kind] != FORMAT_NAMES[kind := types[0].kind]:
             raise DataError(
-                f"{file} is {FORMATS[other]}, and {files[0].name} is {FORMATS[kind]}. All files of a table need the "
+                f"{file} is {FORMAT_NAMES[other]}, and {files[0].name} is {FORMAT_NAMES[kind]}. All files of a table need the "
                 "same format."
             )
     return types
@@ -170,15 +170,15 @@ def file_type(path: Path) -> FileType:
         head = file.read(16)
     if not head:
         raise DataError(f"{path} is empty (0 bytes). Write the table again.")
-    for magic, what in FOREIGN.items():
+    for magic, what in FOREIGN_BY_FIRST_BYTES.items():
         if head.lower().startswith(magic.lower()):
-            raise DataError(f"{path} is {what}. {READABLE}.")
-    kind: Kind = next((kind for magic, kind in TABLES.items() if head.startswith(magic)), "text")
-    compression = next((name for magic, name in COMPRESSED.items() if head.startswith(magic)), None)
+            raise DataError(f"{path} is {what}. {READABLE_FORMATS}.")
+    kind: Kind = next((kind for magic, kind in KIND_BY_FIRST_BYTES.items() if head.startswith(magic)), "text")
+    compression = next((name for magic, name in COMPRESSION_BY_FIRST_BYTES.items() if head.startswith(magic)), None)
     member = _only_member(path) if kind == "excel" else None
     if member is not None:
         kind, compression = "text", "zip"
-    named = NAMED.get(path.suffix.lower(), kind)
+    named = KIND_BY_SUFFIX.get(path.suffix.lower(), kind)
     if named != kind and kind == "text":
         raise DataError(
             f"{path} is not a {named.title()} file, despite its name: it starts with {head[:8]!r}. Write it again, or "
@@ -191,7 +191,7 @@ def part_files(folder: Path) -> list[Path]:
     """Return the Parquet files in a folder and its subfolders, sorted by name."""
     parts = sorted(
         file
-        for file in folder.rglob(PARTS)
+        for file in folder.rglob(PART_FILES)
         if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
     )
     if parts:
@@ -290,7 +290,7 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, sett
     shown = ", ".join(repr(str(name)[:LONGEST_NAME]) for name in known[:12]) + (" ..." if len(known) > 12 else "")
     similar = closest(wanted, known)
     hint = f". The table has {shown}." if similar is None else f"; did you mean {similar!r}?"
-    if sum(str(name).startswith(NAMELESS) for name in known) >= len(known) / 2:
+    if sum(str(name).startswith(NAMELESS_PREFIX) for name in known) >= len(known) / 2:
         hint += " If there is a title above the names of the columns, skip it with {skip}."
     if setting is None:
         raise DataError(f"{role} {wanted!r} not found{hint}", skip=Setting("skip_rows", 1))
@@ -339,7 +339,7 @@ def _only_member(path: Path) -> str | None:
     (file,) = files
     if file.flag_bits & encrypted:
         raise DataError(f"{path} is a zip archive with a password. Unpack it and name the table.")
-    if file.compress_type not in UNZIPPED:
+    if file.compress_type not in KNOWN_ZIP_METHODS:
         raise DataError(f"{path} is compressed in a way that deepsep cannot undo. Unpack it and name the table.")
     return file.filename
 
@@ -347,12 +347,12 @@ def _only_member(path: Path) -> str | None:
 def _allowed(limit: int | None) -> tuple[float, str]:
     if limit is not None:
         return limit, "max_bytes"
-    if text := os.environ.get(LIMIT):
+    if text := os.environ.get(MEMORY_LIMIT_VARIABLE):
         try:
-            return float(text), f"{LIMIT} in the environment"
+            return float(text), f"{MEMORY_LIMIT_VARIABLE} in the environment"
         except ValueError:
             raise DataError(
-                f"{LIMIT}={text!r} in the environment is not a number of bytes. Set it to a number such as 8e9."
+                f"{MEMORY_LIMIT_VARIABLE}={text!r} in the environment is not a number of bytes. Set it to a number such as 8e9."
             ) from None
     return 0.6 * free_memory(), "60 % of the free memory"
 
@@ -372,5 +372,5 @@ def free_memory() -> float:
 
 
 def _size(n: float) -> str:
-    unit = next((unit for unit in UNITS if n < 1000 * UNITS[unit]), "TB")
-    return f"{n / UNITS[unit]:.1f} {unit}"
+    unit = next((unit for unit in BYTE_UNITS if n < 1000 * BYTE_UNITS[unit]), "TB")
+    return f"{n / BYTE_UNITS[unit]:.1f} {unit}"

@@ -11,7 +11,7 @@ from skrub import StringEncoder, TableVectorizer, ToCategorical, tabular_pipelin
 from deepsep.table.columns import UsefulColumns
 from deepsep.table.encoder import TableEncoder
 
-NAMES = 100  # number of levels from which a category is encoded as text
+MAX_LEVELS = 100  # number of levels from which a category is encoded as text
 
 
 def table_steps(estimator: Any, *, keep: Sequence[str] = ()) -> list[tuple[str, Any]]:
@@ -22,7 +22,7 @@ def table_steps(estimator: Any, *, keep: Sequence[str] = ()) -> list[tuple[str, 
         encoder = steps["tablevectorizer"].set_params(high_cardinality=StringEncoder(random_state=0))
     else:  # skrub scales for all estimators but trees, which it knows by name
         scale = steps.pop("squashingscaler", None) is not None
-        encoder = TableEncoder(cardinality_threshold=NAMES if scale else tree_names, scale=scale)
+        encoder = TableEncoder(cardinality_threshold=MAX_LEVELS if scale else tree_names, scale=scale)
     del steps["tablevectorizer"]
     if "simpleimputer" in steps and isinstance(encoder, TableEncoder) and encoder.scale:
         steps["simpleimputer"].set_params(strategy="median")

@@ -18,7 +18,7 @@ from deepsep.table.column_types import ColumnType
 from deepsep.table.locations import check_memory, find_column
 from deepsep.table.text import check_unique
 
-BATCH = 50_000
+QUERY_BATCH_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def read_query(query: Query, id: str | None, max_bytes: int | None) -> pd.DataFr
     with open_reader(query.database) as connection:
         table = QueryTable(connection, query.sql, id=id)
         pieces, size = [], 0
-        for piece in table.pieces(BATCH, table.names):
+        for piece in table.pieces(QUERY_BATCH_ROWS, table.names):
             pieces.append(piece)
             size += piece.nbytes
             check_memory(query, growth * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)

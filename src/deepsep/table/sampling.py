@@ -34,8 +34,8 @@ Array = NDArray[Any]
 Table = TableFile | QueryTable
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 
-ENOUGH = 20_000  # unlabelled rows beyond which more did not help: docs/how-to/many-rows.md
-BATCH = 20_000
+MAX_USEFUL_UNLABELED = 20_000  # unlabelled rows beyond which more did not help: docs/how-to/many-rows.md
+SAMPLE_BATCH_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _labeled(tables: Sequence[Table], label: str | None, is_known: tuple[str | N
     for table in tables:
         for name in columns:
             find_column(table.names, name, "label column" if name == label else "id column")
-        for piece in table.pieces(BATCH, columns):
+        for piece in table.pieces(SAMPLE_BATCH_ROWS, columns):
             if label is not None:
                 cells.append(without_dictionary(piece[label]).combine_chunks())
             if known is not None:
@@ -204,7 +204,7 @@ def read_sample(
     source: Named | Opened,
     *,
     label: str,
-    unlabeled: int = ENOUGH,
+    unlabeled: int = MAX_USEFUL_UNLABELED,
     id: str | None = None,
     seed: int = 0,
     types: Mapping[str, ColumnType] | None = None,
@@ -267,7 +267,7 @@ def _pieces_of(tables: Sequence[Table], rows: Array) -> Iterator[tuple[Any, Arra
     """Yield the pieces of tables that have some of the rows, with the places of these."""
     first = 0
     for table in tables:
-        for piece in table.pieces(BATCH, table.names):
+        for piece in table.pieces(SAMPLE_BATCH_ROWS, table.names):
             low, high = np.searchsorted(rows, (first, first + len(piece)))
             if high > low:
                 yield piece, rows[low:high] - first

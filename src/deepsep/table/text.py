@@ -20,17 +20,17 @@ import pyarrow.csv as pacsv
 
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.table.locations import NAMELESS, READABLE, FileType, open_bytes
+from deepsep.table.locations import NAMELESS_PREFIX, READABLE_FORMATS, FileType, open_bytes
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-HEAD = 1 << 18  # bytes read to detect the delimiter
-CHUNK = 1 << 20
-BLOCK = 1 << 24  # bytes; no row may be longer
-CONTROL = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
-UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
+KNOWN_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+HEAD_BYTES = 1 << 18  # bytes read to detect the delimiter
+CHUNK_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 24  # bytes; no row may be longer
+CONTROL_CHARACTERS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
+UNDEFINED_CP1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
 NOT_ASCII = bytes(range(0x80, 0x100))
-BOMS = {
+BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -82,7 +82,7 @@ class TextFormat:
         encoding = "utf8" if self.encoding in ("utf-8", "utf-8-sig") else self.encoding
         return {
             "read_options": pacsv.ReadOptions(
-                column_names=self.names, skip_rows=self.skip, encoding=encoding, block_size=BLOCK
+                column_names=self.names, skip_rows=self.skip, encoding=encoding, block_size=BLOCK_BYTES
             ),
             "convert_options": pacsv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string())),
         }
@@ -166,7 +166,7 @@ def stream_text(
 
 def _chunks(path: Path, type: FileType) -> Iterator[bytes]:
     with open_bytes(path, type) as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(CHUNK_BYTES):
             yield chunk
 
 
@@ -185,7 +185,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
             decoder.decode(chunk)
             if name is None and _strange(chunk):
                 raise _binary(path)
-            if done < BLOCK and not _has_line(head):  # the header may be very long
+            if done < BLOCK_BYTES and not _has_line(head):  # the header may be very long
                 head += chunk
             done += len(chunk)
             n_lines += chunk.count(b"\n")
@@ -198,7 +198,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
         raise _misread(path, name, f"{at} ({byte}) is not valid") from None
     except UnicodeError as error:  # such as a missing byte order mark
         raise _misread(path, name, str(error)) from None
-    head = head[:HEAD] if _has_line(head[:HEAD]) else head
+    head = head[:HEAD_BYTES] if _has_line(head[:HEAD_BYTES]) else head
     decoder.reset()
     text = decoder.decode(head)
     return name or "utf-8", text if len(head) == done else text[: max(text.rfind("\n"), 0) or None], n_lines
@@ -210,7 +210,7 @@ def _has_line(head: bytes) -> bool:
 
 def _announced(path: Path, head: bytes) -> str | None:
     """Return the encoding of a byte order mark, or of ASCII in UTF-16, which has a zero in every other byte."""
-    for mark, name in BOMS.items():
+    for mark, name in BYTE_ORDER_MARKS.items():
         if head.startswith(mark):
             return name
     if b"\0" not in head:
@@ -231,7 +231,7 @@ def _check_western(path: Path, type: FileType, wrong: str) -> None:
             raise _binary(path)
         far += len(chunk) - len(chunk.translate(None, NOT_ASCII))
         near += len(chunk) - len(chunk.translate(None, letters))
-        undefined += len(chunk) - len(chunk.translate(None, UNDEFINED))
+        undefined += len(chunk) - len(chunk.translate(None, UNDEFINED_CP1252))
     if undefined or far > western * (far + near):
         raise DataError(
             f"cannot detect the encoding of {path}: it is not UTF-8 (see {wrong}) and does "
@@ -270,11 +270,11 @@ def _misread(path: Path, encoding: str | None, why: str) -> DataError:
 
 def _strange(chunk: bytes) -> bool:
     """Whether more than one byte in a hundred is a control character that text does not have."""
-    return len(chunk) - len(chunk.translate(None, CONTROL)) > len(chunk) / 100
+    return len(chunk) - len(chunk.translate(None, CONTROL_CHARACTERS)) > len(chunk) / 100
 
 
 def _binary(path: Path) -> DataError:
-    return DataError(f"{path} is a binary file of an unknown kind. {READABLE}.")
+    return DataError(f"{path} is a binary file of an unknown kind. {READABLE_FORMATS}.")
 
 
 # -- delimiter and header --------------------------------------------------------------------------------------
@@ -290,13 +290,13 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
             "one, replace it in the file.",
             delimiter=Setting("delimiter", given),
         )
-    widths = {mark: _width(text, mark) for mark in (*DELIMITERS, *unusual)}
-    best = max(DELIMITERS, key=lambda mark: widths[mark])
+    widths = {mark: _width(text, mark) for mark in (*KNOWN_DELIMITERS, *unusual)}
+    best = max(KNOWN_DELIMITERS, key=lambda mark: widths[mark])
     if given is not None:
         if _width(text, given)[1] < 2 and widths[best][1] > 1:
             raise DataError(
                 f"with {{delimiter}}, {path} has one column, {text.splitlines()[0][:60]!r}. "
-                f"With {best!r} ({DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter out.",
+                f"With {best!r} ({KNOWN_DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter out.",
                 delimiter=Setting("delimiter", given),
             )
         return given
@@ -330,7 +330,7 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 def _check_header(path: Path, header: list[str]) -> list[str]:
     names = [name.strip().lstrip("\ufeff") for name in header]
-    names = [name or f"{NAMELESS}{i}" for i, name in enumerate(names, start=1)]
+    names = [name or f"{NAMELESS_PREFIX}{i}" for i, name in enumerate(names, start=1)]
     check_unique(path, names)
     return names
 

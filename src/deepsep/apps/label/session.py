@@ -17,7 +17,7 @@ from deepsep.apps.label.cards import card, cell_text, first_order
 from deepsep.apps.label.refit import Job
 from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
 from deepsep.errors import DataError, ParameterError, Setting
-from deepsep.scoring.to_label import MOST
+from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS
 from deepsep.table.columns import key_text
 from deepsep.table.join import is_label
 
@@ -267,8 +267,8 @@ class Session:
             return
         rows, free = np.fromiter(labels, int), np.array([self._is_free(row) for row in range(len(self.X))])
         pool = np.flatnonzero(free)
-        if len(pool) > MOST:
-            pool = np.random.default_rng([self.seed, len(rows)]).choice(pool, MOST, replace=False)
+        if len(pool) > MAX_CONSIDERED_ROWS:
+            pool = np.random.default_rng([self.seed, len(rows)]).choice(pool, MAX_CONSIDERED_ROWS, replace=False)
         sent = np.sort(np.concatenate([rows, pool]))
         job = Job(
             X=self.X.iloc[sent].reset_index(drop=True),

@@ -12,9 +12,9 @@ from sklearn.pipeline import Pipeline
 
 from deepsep.apps.onnx.onnx_graph import ML_DOMAIN, Graph, Tensor
 from deepsep.errors import DataError, ParameterError
-from deepsep.table.column_types import MISSING
+from deepsep.table.column_types import MISSING_WORDS
 from deepsep.table.columns import UsefulColumns
-from deepsep.table.encoder import LARGEST, TableEncoder
+from deepsep.table.encoder import MAX_MATRIX_VALUE, TableEncoder
 
 Array = NDArray[Any]
 
@@ -94,7 +94,7 @@ def _number(graph: Graph, x: Tensor, size: float) -> Tensor:
     if size == 1:
         return graph.op("Where", graph.op("IsInf", x), FLOAT_NAN, x)
     known = graph.op("Where", graph.op("IsInf", x), np.float64(np.nan), x) / np.float64(size)
-    return graph.cast(graph.op("Clip", known, np.float64(-LARGEST), np.float64(LARGEST)), np.float32)
+    return graph.cast(graph.op("Clip", known, np.float64(-MAX_MATRIX_VALUE), np.float64(MAX_MATRIX_VALUE)), np.float32)
 
 
 def _normal_scores(graph: Graph, scores: Any, x: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ def _one_hot(graph: Graph, text: Tensor, levels: Array, rare: Array | None, is_t
     n = len(frequent) + (rare is not None)
     others = len(frequent) if rare is not None else n  # the row of zeros
     code = {name: i for i, name in enumerate(frequent)}
-    code |= dict.fromkeys(MISSING, code.get("", others))
+    code |= dict.fromkeys(MISSING_WORDS, code.get("", others))
     if is_truth:
         words = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
         code |= {word: code.get(level, others) for level in words for word in words[level]}

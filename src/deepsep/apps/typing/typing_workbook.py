@@ -16,7 +16,7 @@ from openpyxl.worksheet.properties import PageSetupProperties
 
 from deepsep.apps.typing.typing_items import Item
 from deepsep.apps.typing.typing_tool import POINTS_PER_LOGIT, TypingTool
-from deepsep.table.excel_cells import PERCENT, fill
+from deepsep.table.excel_cells import PERCENT_FORMAT, fill
 
 FORMULA_ROWS = 500  # respondents in the sheet of many
 HELP_SHEET, ONE_SHEET, MANY_SHEET = "How to read", "One respondent", "Many respondents"
@@ -120,7 +120,7 @@ def _write_one(sheet: Any, tool: TypingTool, places: Sequence[_Answers]) -> None
         letter = _segment(j)
         sheet[f"{letter}{sums}"] = f"=SUM({letter}{top + 1}:{letter}{sums - 1})"
         sheet[f"{letter}{sums + 1}"] = f"={_probability(f'{letter}{sums}', total, answered)}"
-        sheet[f"{letter}{sums + 1}"].number_format = PERCENT
+        sheet[f"{letter}{sums + 1}"].number_format = PERCENT_FORMAT
     results = {
         "Segment": _best(f"${first}${top}:${last}${top}", total, answered),
         "Probability": f'IF({answered}=0,"",MAX({first}{sums + 1}:{last}{sums + 1}))',
@@ -130,7 +130,7 @@ def _write_one(sheet: Any, tool: TypingTool, places: Sequence[_Answers]) -> None
         _row(sheet, row, [name], bold=True)
         cell = sheet.cell(row, 2, f"={formula}")
         cell.fill, cell.alignment = RESULT_FILL, Alignment(horizontal="left")
-    sheet["B2"].number_format = PERCENT
+    sheet["B2"].number_format = PERCENT_FORMAT
     strange = FormulaRule([f'AND($B{start}<>"",${check}{start}=0)'], fill=PatternFill("solid", bgColor="F8CBAD"))
     sheet.conditional_formatting.add(f"B{start}:B{sums - 1}", strange)
     sheet.freeze_panes = f"C{top + 1}"
@@ -160,11 +160,11 @@ def _write_many(sheet: Any, tool: TypingTool, places: Sequence[_Answers]) -> Non
             ]
             sheet[f"{points[j]}{row}"] = f"={'+'.join(terms)}"
             sheet[f"{shares[j]}{row}"] = f"={_probability(f'{points[j]}{row}', total, f'${counts}{row}')}"
-            sheet[f"{shares[j]}{row}"].number_format = PERCENT
+            sheet[f"{shares[j]}{row}"].number_format = PERCENT_FORMAT
         in_points = f"{POINTS_SHEET}!${_segment(0)}$1:${_segment(k - 1)}$1"
         sheet[f"{segment}{row}"] = f"={_best(in_points, total, f'${counts}{row}')}"
         sheet[f"{best}{row}"] = f'=IF(${counts}{row}=0,"",MAX({shares[0]}{row}:{shares[-1]}{row}))'
-        sheet[f"{best}{row}"].number_format = PERCENT
+        sheet[f"{best}{row}"].number_format = PERCENT_FORMAT
         sheet[f"{segment}{row}"].fill = RESULT_FILL
     for letter, place in zip(inputs, places, strict=True):
         _list(sheet, place, f"{letter}2:{letter}{FORMULA_ROWS + 1}")
@@ -176,10 +176,10 @@ def _write_curve(sheet: Any, tool: TypingTool) -> None:
     for row, (m, line) in enumerate(tool.curve.iterrows(), start=2):
         _row(sheet, row, [m, line["agreement"], line["low"], line["high"], line["question"]])
         for column in range(2, 5):
-            sheet.cell(row, column).number_format = PERCENT
+            sheet.cell(row, column).number_format = PERCENT_FORMAT
     last = len(tool.curve) + 1
     _row(sheet, last + 2, ["All", tool.agreement_of_all])
-    sheet.cell(last + 2, 2).number_format = PERCENT
+    sheet.cell(last + 2, 2).number_format = PERCENT_FORMAT
     sheet.column_dimensions["E"].width = 50
     chart = LineChart()
     chart.title, chart.height, chart.width = "Agreement with the segments of all questions", 9, 18

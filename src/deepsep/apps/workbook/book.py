@@ -42,9 +42,9 @@ from deepsep.evaluation.suspicious import COLUMNS as DOUBTS
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.report.summary import summarize
 from deepsep.scoring.remembered import provenance_of
-from deepsep.scoring.to_label import SHEET, fill_in_sheet, rows_to_label
+from deepsep.scoring.to_label import LABEL_SHEET, fill_in_sheet, rows_to_label
 from deepsep.table.columns import UsefulColumns, as_frame
-from deepsep.table.excel_cells import PERCENT
+from deepsep.table.excel_cells import PERCENT_FORMAT
 
 Array = NDArray[Any]
 
@@ -184,7 +184,7 @@ def make_workbook(
             "Labels to check",
             [name, *(word.replace("_", " ") for word in DOUBTS)],
             [[line["id"], *(line[key] for key in DOUBTS)] for line in summary["suspicious"][:most]],
-            styles=[None, None, None, PERCENT, PERCENT, NUMBER_FORMAT],
+            styles=[None, None, None, PERCENT_FORMAT, PERCENT_FORMAT, NUMBER_FORMAT],
         )
     add_page(book, GUIDE_SHEET, guide(weighted=weight is not None, notes=notes))
     return book
@@ -202,10 +202,10 @@ def _summary(summary: dict[str, Any]) -> Lines:
         own = next(line for line in accuracy["methods"] if line["key"] == "model")
         low, high = own["accuracy"]["interval"]
         what = "Expected of the unlabelled rows" if accuracy["expected"] else "Of held-out labelled rows"
-        lines.append((what, own["accuracy"]["value"], PERCENT))
-        lines += [("    90 % interval, from", low, PERCENT), ("    to", high, PERCENT)]
+        lines.append((what, own["accuracy"]["value"], PERCENT_FORMAT))
+        lines += [("    90 % interval, from", low, PERCENT_FORMAT), ("    to", high, PERCENT_FORMAT)]
         guessing = next(line for line in accuracy["methods"] if line["key"] == "majority")
-        lines.append(("Of always guessing the largest", guessing["accuracy"]["value"], PERCENT))
+        lines.append(("Of always guessing the largest", guessing["accuracy"]["value"], PERCENT_FORMAT))
         lines.append(("Held-out rows", accuracy["held_out"], WHOLE_FORMAT))
     lines += [("", None, None), ("What it rests on", None, None)]
     counted = {"Rows": "rows", "Labelled rows": "labelled", "Unlabelled rows": "unlabelled", "Columns": "columns"}
@@ -244,7 +244,7 @@ def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Ar
         )
     total = [*("All", int(known.labeled.sum()), 1.0, None, None), int((~known.labeled).sum()), 1.0, 1.0, None, None]
     rows.append([*total, *([1.0] if given else [])])
-    styles = [None, WHOLE_FORMAT, *[PERCENT] * 3, WHOLE_FORMAT, *[PERCENT] * (len(names) - 6)]
+    styles = [None, WHOLE_FORMAT, *[PERCENT_FORMAT] * 3, WHOLE_FORMAT, *[PERCENT_FORMAT] * (len(names) - 6)]
     sheet = add_table(
         book, "Segment sizes", names, rows, styles=styles, widths={"Segment": 28.0, **dict.fromkeys(names[1:], 14.0)}
     )
@@ -348,7 +348,7 @@ def _some_rows(known: Labels, seed: int) -> Array:
 
 
 def _profile_row(line: Line, p: float) -> list[Any]:
-    styles = {"share": PERCENT, "number": NUMBER_FORMAT, "date": DATE_FORMAT, "deviations": DEVIATION_FORMAT}
+    styles = {"share": PERCENT_FORMAT, "number": NUMBER_FORMAT, "date": DATE_FORMAT, "deviations": DEVIATION_FORMAT}
     style = styles[line.unit]
     values = [line.total, *line.values.tolist()]
     if line.unit == "date":
@@ -382,4 +382,4 @@ def _add_rows_to_label(
         names, id = np.arange(len(frame)), None
     taken = names[known.labeled]
     chosen = rows_to_label(model, frame, n, id=id, label=label, known=taken, random_state=seed, proba=proba)
-    fill_in_sheet(book.create_sheet(SHEET), chosen, label=label, classes=known.classes)
+    fill_in_sheet(book.create_sheet(LABEL_SHEET), chosen, label=label, classes=known.classes)

@@ -9,7 +9,7 @@ from openpyxl import Workbook
 from openpyxl.styles import Alignment
 from openpyxl.utils import get_column_letter
 
-from deepsep.table.excel_cells import BOLD, WRAPPED, as_header, check_fits, fill, set_widths, width_of
+from deepsep.table.excel_cells import BOLD_FONT, WRAPPED_TEXT, as_header, check_fits, fill, set_widths, width_of
 
 NUMBER_FORMAT, WHOLE_FORMAT, INDEX_FORMAT = "#,##0.00", "#,##0", "0"
 DATE_FORMAT, DEVIATION_FORMAT = "yyyy-mm-dd", "[>=0.005]+0.00;[<=-0.005]-0.00;0.00"
@@ -59,10 +59,10 @@ def add_page(book: Workbook, title: str, lines: Iterable[tuple[str, Any, str | N
     sheet = book.create_sheet(title)
     left = Alignment(wrap_text=True, vertical="top", horizontal="left")
     for i, (what, value, style) in enumerate(lines, start=1):
-        fill(sheet.cell(i, 1), what).alignment = WRAPPED
+        fill(sheet.cell(i, 1), what).alignment = WRAPPED_TEXT
         fill(sheet.cell(i, 2), value, style).alignment = left
         if value is None:
-            sheet.cell(i, 1).font = BOLD
+            sheet.cell(i, 1).font = BOLD_FONT
     set_widths(sheet, [34, 110])
     sheet.sheet_view.showGridLines = False
     return _on_paper(sheet)
