@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from deepsep import for_table, method, save
 from deepsep.cli import app
 from deepsep.cluster.connection import connected
-from deepsep.cluster.workers import MOST_DEATHS, Workers
+from deepsep.cluster.ray_workers import MOST_DEATHS, Workers
 from deepsep.errors import DeepSepError, ParameterError
 from deepsep.scoring import score_file
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepsep.classifiers.catalogue import find_method, method
-from deepsep.core.label_origins import ORIGINS, RANDOM
 from deepsep.datasets import load_foods
 from deepsep.table import for_table
 
@@ -53,7 +52,7 @@ def write_files(folder: Path, *, seed: int = 0) -> Story:
     order = np.random.default_rng(seed).permutation(len(foods.data))
     here, asked, later = (np.sort(order[a:b]) for a, b in ((0, PRODUCTS), (0, LABELS), (PRODUCTS, PRODUCTS + LATER)))
     foods.data.iloc[here].reset_index().to_parquet(folder / FOODS, index=False)
-    known = foods.aisle.iloc[asked].reset_index().assign(labels_drawn=ORIGINS[RANDOM])
+    known = foods.aisle.iloc[asked].reset_index().assign(labels_drawn="random")
     known.to_csv(folder / SORTED, index=False)
     foods.data.iloc[later].reset_index().to_parquet(folder / NEWCOMERS, index=False)
     return Story(foods.aisle.iloc[here], foods.data.shape[1])

@@ -61,7 +61,6 @@ def next_(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_classifier
         from deepsep.cli.outputs import LABELS
-        from deepsep.core.label_origins import ORIGINS, RANDOM
         from deepsep.report.more_labels import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
@@ -101,7 +100,7 @@ def next_(
             out.note(f"Of more than {MOST:,} unlabelled rows, so many were drawn at random and considered.")
         guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
         width = max(len(str(name)) for name in guesses.index)
-        n_random = int((chosen[DRAWN] == ORIGINS[RANDOM]).sum())
+        n_random = int((chosen[DRAWN] == "random").sum())
         lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
         lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
         if n_random:

@@ -19,7 +19,7 @@ from deepsep.core.checks import is_integer, private_generator
 from deepsep.core.context import Context
 from deepsep.core.labels import Labels, as_labels
 from deepsep.core.training_rows import TrainingRows
-from deepsep.core.workers import end_with, without_interrupts
+from deepsep.core.worker_processes import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
 from deepsep.evaluation.frames import prediction_columns, take

@@ -14,7 +14,6 @@ from openpyxl.worksheet.datavalidation import DataValidation
 from sklearn.pipeline import Pipeline
 
 from deepsep.core.checks import is_integer
-from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.next_rows import choose_rows
@@ -122,7 +121,7 @@ def rows_to_label(
     best = choose_rows(p[others], encoded[others], n - len(drawn), per_class=per_class, seed=random_state)
     chosen = np.empty(n, int)
     chosen[is_random], chosen[~is_random] = drawn, others[best]
-    origins = np.where(is_random, ORIGINS[RANDOM], ORIGINS[CHOSEN])
+    origins = np.where(is_random, "random", "chosen")
     return _for_people(frame.iloc[pool[chosen]], ids.iloc[pool[chosen]], p[chosen], model, label, origins)
 
 

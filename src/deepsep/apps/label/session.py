@@ -15,7 +15,6 @@ from deepsep.apps.label.answers import Answer, Answers
 from deepsep.apps.label.background import Background
 from deepsep.apps.label.cards import card, cell_text, first_order
 from deepsep.apps.label.refit import Job
-from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.scoring.to_label import MOST
 from deepsep.table.columns import key_text
@@ -201,7 +200,7 @@ class Session:
         """Show a row that was searched for."""
         with self._lock:
             self._check_row(row)
-            self._current = row, ORIGINS[CHOSEN]
+            self._current = row, "chosen"
             return self.state()
 
     def add_class(self, name: str) -> dict[str, Any]:
@@ -217,7 +216,7 @@ class Session:
 
     def _asked(self, row: int) -> str | None:
         """Return how a row that is answered came to be asked about."""
-        return self._current[1] if self._current is not None and self._current[0] == row else ORIGINS[CHOSEN]
+        return self._current[1] if self._current is not None and self._current[0] == row else "chosen"
 
     def _check_row(self, row: int) -> None:
         if not 0 <= row < len(self.X):
@@ -233,7 +232,7 @@ class Session:
     def _next(self) -> tuple[int, str] | None:
         self._queue = [row for row in self._queue if self._is_free(row) and row not in self._skipped]
         if self._queue and len(self.answers.given) % RANDOM_EVERY:
-            return self._queue[0], ORIGINS[CHOSEN]
+            return self._queue[0], "chosen"
         while self._random and not self._is_free(self._random[-1]):
             self._random.pop()
         row = next((row for row in reversed(self._random) if self._is_free(row) and row not in self._skipped), None)
@@ -241,7 +240,7 @@ class Session:
             row = next(iter(self._skipped), None)
             if row is not None:
                 del self._skipped[row]
-        return None if row is None else (row, ORIGINS[RANDOM])
+        return None if row is None else (row, "random")
 
     def _is_free(self, row: int) -> bool:
         return row not in self._known and self._ids[row] not in self.answers.given
