@@ -202,7 +202,7 @@ def test_wrong_labels_are_the_most_suspicious_ones() -> None:
     assert sorted(frame["row"][:2]) == wrong
     assert sorted(frame["row"]) == np.flatnonzero(y != None).tolist()  # noqa: E711
     assert frame["trust"].is_monotonic_increasing
-    assert contradicted(frame)["row"].tolist() == frame.loc[frame["given"] != frame["believed"], "row"].tolist()
+    assert contradicted(frame)["row"].tolist() == frame.loc[frame["given"] != frame["predicted"], "row"].tolist()
     given = result.probabilities[np.arange(len(result.rows)), result.codes]
     mean = pd.Series(given).groupby(result.rows).mean()  # over the repeats
     np.testing.assert_allclose(frame.set_index("row")["probability_given"].sort_index(), mean)
@@ -215,7 +215,7 @@ def test_a_committee_knows_its_suspicious_labels_and_their_identifiers() -> None
     ids = pd.Series([f"p{i}" for i in range(120)], name="person")
     frame = suspicious_labels(committee, ids=ids)
     assert sorted(frame["person"][:2]) == [f"p{i}" for i in wrong]
-    assert frame["given"][0] != frame["believed"][0]
+    assert frame["given"][0] != frame["predicted"][0]
     with pytest.raises(DataError, match="ids for 3 rows"):
         suspicious_labels(committee, ids=ids[:3])
     assert next(iter(suspicious_labels(committee, ids=ids.rename("trust")))) == "id"

@@ -41,7 +41,7 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
     import pandas as pd
     import pyarrow as pa
 
-    from deepsep.evaluation.suspicious import COLUMNS, contradicted, suspicious_labels
+    from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, contradicted, suspicious_labels
     from deepsep.table.drawn import DRAWN
 
     at = data.labeled
@@ -49,8 +49,8 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
     labels = {data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at], DRAWN: drawn}
     files = {LABELS: as_file(pd.DataFrame(labels), Format.csv, {DRAWN: pa.string()})}
     if summary is not None and summary["suspicious"] is not None:
-        doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *COLUMNS])
-        doubtful = doubtful.rename(columns={} if data.ids.name in COLUMNS else {"id": data.ids.name})
+        doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *SUSPICIOUS_COLUMNS])
+        doubtful = doubtful.rename(columns={} if data.ids.name in SUSPICIOUS_COLUMNS else {"id": data.ids.name})
     elif getattr(model[-1], "out_of_fold_", None) is not None:
         doubtful = contradicted(suspicious_labels(model, ids=data.ids))
     else:

@@ -18,7 +18,7 @@ NAMED = (
     "classes",
     "class",
     "given",
-    "believed",
+    "predicted",
     "first",
     "second",
 )  # keys of a report whose text is the name of a class

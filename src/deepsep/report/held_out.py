@@ -18,7 +18,7 @@ from deepsep.errors import LabelError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import column_names, in_batches, take
 from deepsep.evaluation.importance import Permuted, join, permute
-from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
+from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, OutOfFold, fit_folds, split_model
 from deepsep.evaluation.population import (
     Population,
     RawProbabilities,
@@ -167,7 +167,7 @@ def evaluate(
             on_step(done, n_folds, f"cross-validation, fold {min(done + 1, n_folds)} of {n_folds}")
 
     fits = fit_folds(
-        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL: Candidate(_quiet(estimator))},
+        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL_NAME: Candidate(_quiet(estimator))},
         table,
         labels,
         dealt,
@@ -224,7 +224,7 @@ def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | No
     names = [name for name in BASELINES if name != own_name]
     # Baselines get the known shares, too: as weights of the labelled rows, since they have no setting for shares.
     baselines = {name: method(name, n_estimators=TREES, random_state=dealt.seed) for name in names}
-    candidates = {MODEL: Candidate(model)} | {
+    candidates = {MODEL_NAME: Candidate(model)} | {
         name: Candidate(baseline, labeled_only=True, class_shares=shares) for name, baseline in baselines.items()
     }
     if not hasattr(estimator, "round_proba") and uses_unlabeled(estimator):
@@ -234,7 +234,7 @@ def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | No
     for part in CURVE:
         if round(part * fewest) < 2 * len(labels.classes):  # with fewer than two labels per class, a point means little
             continue
-        candidates[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
+        candidates[_with_fewer_labels(MODEL_NAME, part)] = Candidate(model, label_share=part)
         if CURVE_BASELINE in baselines:
             fewer = Candidate(baselines[CURVE_BASELINE], labeled_only=True, label_share=part, class_shares=shares)
             candidates[_with_fewer_labels(CURVE_BASELINE, part)] = fewer
@@ -256,7 +256,7 @@ def _look_inside(
     columns: list[str], dealt: Folds, shares: Array | None, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
 ) -> tuple[Any, Permuted | None, Embedded | None] | None:
     """Return the probabilities of all rounds, the effect of shuffling columns, and an embedding, for the model only."""
-    if name != MODEL:
+    if name != MODEL_NAME:
         return None
     rounds = None
     if hasattr(fitted, "round_proba"):
@@ -283,15 +283,16 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
 
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:
-    codes, p = fits.codes, {name: fits.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in fits.p}
+    codes = fits.codes
+    p = {name: fits.p[name] for name in (MODEL_NAME, *BASELINES, "majority", START) if name in fits.p}
     weight, weighted, by_shares = row_weights(codes, fits.weight, shares)
-    each_fold = [extra[MODEL] for extra in fits.extras]
+    each_fold = [extra[MODEL_NAME] for extra in fits.extras]
     has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
     calibrate = bool(getattr(estimator, "calibrate", False))
     if calibrate:
-        parts = [p[MODEL][fits.fold == k] for k in range(len(each_fold))]
+        parts = [p[MODEL_NAME][fits.fold == k] for k in range(len(each_fold))]
         raw = [rounds[1][-1] for rounds, *_ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
-        p[MODEL] = tempered(p[MODEL], codes, raw, w)
+        p[MODEL_NAME] = tempered(p[MODEL_NAME], codes, raw, w)
     networks = averages = None
     if has_rounds:
         # With known shares, calibration can change the predicted class, so rounds are calibrated like the model.
@@ -331,7 +332,7 @@ def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
     """Return the points of the learning curve, the one with all labels last."""
     points: list[dict[str, Any]] = []
     for part in CURVE:
-        names = {name: _with_fewer_labels(name, part) for name in (MODEL, CURVE_BASELINE)}
+        names = {name: _with_fewer_labels(name, part) for name in (MODEL_NAME, CURVE_BASELINE)}
         right = {n: fits.p[key].argmax(axis=1) == fits.codes for n, key in names.items() if key in fits.p}
         if right:
             points.append({"labels": round(float(np.round(part * fits.n_training).mean())), "right": right})

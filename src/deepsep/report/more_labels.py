@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepsep.evaluation.learning_curve import MORE, Gain, LearningCurve
+from deepsep.evaluation.learning_curve import MORE_LABELS, Gain, LearningCurve
 from deepsep.report.wording import points
 
 STEPS = (1, 2, 3, 4)  # of 25 labels, in the figure
@@ -15,10 +15,10 @@ def more_labels(curve: LearningCurve | None) -> dict[str, Any] | None:
     """Return what 50 more labels would buy, and the curve that says so; None if there is none."""
     if curve is None:
         return None
-    gain = curve.gain(MORE)
-    ahead = [curve.n_labels + step * MORE // 2 for step in STEPS]
+    gain = curve.gain(MORE_LABELS)
+    ahead = [curve.n_labels + step * MORE_LABELS // 2 for step in STEPS]
     return {
-        "labels": MORE,
+        "labels": MORE_LABELS,
         "gain": gain.value,
         "interval": list(gain.interval),
         "sentence": sentence(gain),
@@ -52,5 +52,6 @@ def sentence(gain: Gain) -> str:
     """
     low, high = map(points, gain.interval)
     if gain.value < LITTLE:
-        return f"{MORE} more labels, drawn like these, would hardly help: between {low} and {high} points."
-    return f"{MORE} more labels, drawn like these, should bring about {points(gain.value)} points ({low} to {high})."
+        return f"{MORE_LABELS} more labels, drawn like these, would hardly help: between {low} and {high} points."
+    more = f"{MORE_LABELS} more labels, drawn like these,"
+    return f"{more} should bring about {points(gain.value)} points ({low} to {high})."

@@ -37,7 +37,7 @@ from deepsep.errors import DataError
 from deepsep.evaluation.frames import take
 from deepsep.evaluation.intervals import effective
 from deepsep.evaluation.population import read_weights
-from deepsep.evaluation.suspicious import COLUMNS as DOUBTS
+from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.report.held_out import predict_all
 from deepsep.report.summary import summarize
@@ -188,8 +188,8 @@ def make_workbook(
         add_table(
             book,
             "Labels to check",
-            [name, *(word.replace("_", " ") for word in DOUBTS)],
-            [[line["id"], *(line[key] for key in DOUBTS)] for line in summary["suspicious"][:MOST_DOUBTS]],
+            [name, *(word.replace("_", " ") for word in SUSPICIOUS_COLUMNS)],
+            [[line["id"], *(line[key] for key in SUSPICIOUS_COLUMNS)] for line in summary["suspicious"][:MOST_DOUBTS]],
             styles=[None, None, None, PERCENT, PERCENT, NUMBER],
         )
     add_page(book, GUIDE, guide(weighted=weight is not None, notes=notes))
