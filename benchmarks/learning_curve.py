@@ -196,9 +196,8 @@ def calibrate(a):
             value, error = np.transpose(gains)
             likely = stats.t.logpdf(true, 4, value, error).mean()
             holds = np.mean([gain.low <= own <= gain.high for gain, own in zip(gains, true, strict=True)])
-            print(
-                f"SUBSET_ERROR {library.SUBSET_ERROR:5} LABEL_LUCK {library.LABEL_LUCK:4}: {likely:.3f}, holds in {100 * holds:.0f} %"
-            )
+            errors = f"SUBSET_ERROR {library.SUBSET_ERROR:5} LABEL_LUCK {library.LABEL_LUCK:4}"
+            print(f"{errors}: {likely:.3f}, holds in {100 * holds:.0f} %")
 
 
 def summary(a):

@@ -537,7 +537,7 @@ def test_weights_that_overflow_never_predict_nan(kind, saved):
 
 @pytest.mark.parametrize("kind", ["lightgbm", "svm", "table"])
 def test_a_part_does_not_fill_the_memory(kind, saved, monkeypatch):
-    monkeypatch.setattr(packed, "SMALL", 1 << 20)
+    monkeypatch.setattr(packed, "ALLOWED_BYTES", 1 << 20)
     place = saved(kind)
     write(place, part_of(place), gzip.compress(bytes(1 << 26), mtime=0))
     refuse(place, "could fill the memory")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepsep.cli.options import Format
 from deepsep.files.folder import install
-from deepsep.files.saving import OWN, model_files
+from deepsep.files.saving import MODEL_FILES, model_files
 
 if TYPE_CHECKING:
     from deepsep.cli.training import Training
@@ -24,7 +24,7 @@ def save_model(model: Any, extra: Mapping[str, bytes | Path], target: Path) -> N
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
     it are removed; other files stay.
     """
-    own = (*OWN, *(format.file for format in Format), REPORT, SUMMARY, SUSPICIOUS, LABELS)
+    own = (*MODEL_FILES, *(format.file for format in Format), REPORT, SUMMARY, SUSPICIOUS, LABELS)
     install({**model_files(model), **extra}, target, own=own)
 
 

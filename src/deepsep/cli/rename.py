@@ -48,7 +48,7 @@ def rename(
         from deepsep.cli.renamed_files import classifier_files, segment_files
         from deepsep.errors import DataError
         from deepsep.files.folder import install
-        from deepsep.files.saving import OWN, model_files
+        from deepsep.files.saving import MODEL_FILES, model_files
         from deepsep.models import load, rename_classes
         from deepsep.survey import SurveySegments
         from deepsep.survey.segment_files import MODEL, read_summary
@@ -70,7 +70,7 @@ def rename(
         if root != around:
             beside = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
             files = {f"{MODEL}/{name}": content for name, content in (read_folder(root) | files).items()}
-        install(files | beside, around, own={*beside, *((MODEL,) if root != around else OWN)})
+        install(files | beside, around, own={*beside, *((MODEL,) if root != around else MODEL_FILES)})
         pairs = {old: name for old, name in as_text.items() if old != name}
         width = max(map(len, pairs), default=0)
         lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]

@@ -1,4 +1,4 @@
-"""The manifest of a saved model: what the folder holds, what wrote it, and a hash of every file."""
+"""The manifest of a saved model: the contents of the folder, the versions that wrote it, and a hash of every file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANIFEST, ARRAYS, STEPS, PARTS, PROFILE = "manifest.json", "arrays.safetensors",
 
 
 def canonical(manifest: Mapping[str, Any]) -> bytes:
-    """Return the canonical text of a manifest, the same in all format versions: any other text was edited."""
+    """Return the canonical text of a manifest, the same in all format versions; any other text was edited."""
     return (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode("ascii")
 
 
@@ -68,7 +68,7 @@ def read_manifest(root: Path) -> dict[str, Any]:
 
 
 def check_versions(root: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise if this version cannot read the format; warn if another one wrote the model."""
+    """Raise if this version cannot read the format; warn if another version wrote the model."""
     writers, version = manifest["versions"], manifest["format_version"]
     if version > FORMAT_VERSION:
         raise VersionError(
@@ -108,7 +108,7 @@ def check_model_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def describe_earlier(target: Path) -> str | None:
-    """Return what the model in a folder is, and when it was written; None if the folder holds none."""
+    """Return the kind of the model in a folder and the time at which it was written; None without a model."""
     try:
         manifest = json.loads(read_file(target, MANIFEST))
         return f"{manifest['estimator']['kind']} of {manifest['created'][:16].replace('T', ' ')} UTC"

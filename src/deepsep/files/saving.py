@@ -7,12 +7,12 @@ manifest.json           versions, columns, classes, settings, fingerprint of the
 arrays.safetensors      weights and everything else that is an array
 steps/0.gz, ...         the steps of a pipeline before the last
 parts/...               classifiers of other libraries, such as LightGBM's trees
-profile.json            what the columns of the training table and the answers look like, if the model knows it
+profile.json            the distributions of the training table's columns and of the predictions, if the model has them
 ======================  =============================================================================================
 
-Nothing in it is a pickle, and opening it runs no code from the folder: arrays are numbers, the manifest holds plain
+Nothing in it is a pickle, and opening it never runs code from the folder: arrays are numbers, the manifest has plain
 values, and the steps may only contain the scikit-learn and skrub types listed in ``steps.py``; for classifiers of
-other libraries, see ``foreign.py``. The hashes reveal damage and careless edits; they are not a signature and do not
+other libraries, see ``foreign.py``. The hashes reveal damage and careless edits. They are not a signature and do not
 prove who wrote the model.
 """
 
@@ -46,8 +46,8 @@ from deepsep.files.manifest import (
 from deepsep.files.plain import pack
 from deepsep.files.steps import dump_step
 
-OWN = (MANIFEST, ARRAYS, STEPS, PARTS, PROFILE)  # files of an earlier model in the folder, to be replaced
-COMMON = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
+MODEL_FILES = (MANIFEST, ARRAYS, STEPS, PARTS, PROFILE)  # files of an earlier model in the folder, to be replaced
+COMMON_ATTRIBUTES = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -83,11 +83,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ['low', 'low', 'low', 'high', 'high', 'high']
     """
     target = check_model_folder(path)
-    install(model_files(model), target, own=OWN)
+    install(model_files(model), target, own=MODEL_FILES)
 
 
 def model_files(model: Any) -> dict[str, bytes]:
-    """Return the files of a saved model: name → content."""
+    """Return the files of a saved model, {name: content}."""
     steps: list[tuple[str, Any]] = model.steps if type(model) is Pipeline else [("", model)]
     final = steps[-1][1]
     _require_ours(final)
@@ -123,7 +123,7 @@ def model_files(model: Any) -> dict[str, bytes]:
 
 
 def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is needed to rebuild a fitted estimator: a section of JSON, and arrays by name.
+    """Return the parts from which a fitted estimator can be rebuilt: a section of JSON, and arrays by name.
 
     The estimator has ``_saved_settings()`` and ``_to_parts() -> (state, arrays)``. The state holds plain values (text,
     numbers, true/false, None, lists, tuples, mappings, and 1-d arrays of labels); the arrays are numeric arrays or CSR
@@ -133,7 +133,7 @@ def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     kind = type(model).__name__
     settings = {name: _setting(kind, name, value) for name, value in model._saved_settings().items()}
     state, arrays = model._to_parts()
-    common = {name: vars(model)[name] for name in COMMON if name in vars(model)}
+    common = {name: vars(model)[name] for name in COMMON_ATTRIBUTES if name in vars(model)}
     packed = {name: _pack_or_raise(kind, name, value) for name, value in {**common, **state}.items()}
     section = {"kind": kind, "settings": settings, **{name: packed.pop(name) for name in common}, "state": packed}
     return section, arrays
