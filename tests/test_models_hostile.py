@@ -318,7 +318,7 @@ def test_a_hostile_profile_is_refused(change, saved):
     profile = json.loads((place / "profile.json").read_bytes())
     change(profile)
     write(place, "profile.json", json.dumps(profile).encode())
-    refuse(place, "the profile of the training table is no part of this model")
+    refuse(place, "the profile of the training table does not belong to this model")
 
 
 def test_a_profile_counts_only_if_the_manifest_lists_it(saved):
