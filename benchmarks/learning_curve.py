@@ -34,7 +34,6 @@ from tables import load, split, table_names
 
 from deepsep import Committee, method
 from deepsep.core.labels import as_labels
-from deepsep.evaluation import learning_curve as library
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
 from deepsep.evaluation.learning_curve import MORE_LABELS, Subsets, fit_subsets, learning_curve
 
@@ -170,12 +169,12 @@ def run(a):
         print(problem or f"{i}/{len(todo)}", file=sys.stderr, flush=True)
 
 
-def promised(kept, stand_in):
+def promised(kept, stand_in, luck=0.15, **errors):
     """Return the gain that the learning curve promises, from what is kept of a cell."""
     subsets = Subsets(kept[f"{stand_in}.labels"], kept[f"{stand_in}.right"])
     today = ExpectedAccuracy(*kept["expected"].tolist())
-    curve = learning_curve(subsets, kept["weight"], int(kept["n"]), today, repeats=int(kept["repeats"]))
-    return curve.gain(int(kept["more"]))
+    curve = learning_curve(subsets, kept["weight"], int(kept["n"]), today, repeats=int(kept["repeats"]), **errors)
+    return curve.gain(int(kept["more"]), luck=luck)
 
 
 def read(folder):
@@ -190,14 +189,13 @@ def calibrate(a):
     """Print how likely the true gains are, and how often the band holds, by the spread of the library."""
     kept = [kept for cell, kept in read(a.kept) if cell.seed >= FIRST_TO_CALIBRATE and "expected" in kept]
     true = np.array([each["after"] - each["before"] for each in kept])
-    for library.SUBSET_ERROR in (0.02, 0.035, 0.05, 0.07, 0.1):
-        for library.LABEL_LUCK in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
-            gains = [promised(each, a.stand_in) for each in kept]
+    for subset_error in (0.02, 0.035, 0.05, 0.07, 0.1):
+        for luck in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
+            gains = [promised(each, a.stand_in, luck, subset_error=subset_error) for each in kept]
             value, error = np.transpose(gains)
             likely = stats.t.logpdf(true, 4, value, error).mean()
             holds = np.mean([gain.low <= own <= gain.high for gain, own in zip(gains, true, strict=True)])
-            errors = f"SUBSET_ERROR {library.SUBSET_ERROR:5} LABEL_LUCK {library.LABEL_LUCK:4}"
-            print(f"{errors}: {likely:.3f}, holds in {100 * holds:.0f} %")
+            print(f"subset_error {subset_error:5} luck {luck:4}: {likely:.3f}, holds in {100 * holds:.0f} %")
 
 
 def summary(a):

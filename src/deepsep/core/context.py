@@ -20,7 +20,7 @@ class Context:
     folds : Folds, optional
         Folds to use in place of a committee's own, such as those of a comparison.
     is_part : bool, default=False
-        Whether the fit is part of a larger piece of work, all of which Ctrl-C must end.
+        Whether the fit is part of a larger piece of work, which Ctrl-C must end as a whole.
     """
 
     on_step: Callable[[int, float], object] | None = None

@@ -12,11 +12,6 @@ import pyarrow.compute as pc
 from deepsep.databases.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, quoted, tables_of
 from deepsep.errors import DataError, missing_package
 
-PLAIN_TYPES = (
-    *("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "name"),
-    *("bool", "date", "timestamp", "timestamptz"),
-)
-
 
 class PostgreSQL(AdbcConnection):
     """A connection to PostgreSQL; libpq finds the password in the environment or the usual files."""
@@ -68,7 +63,8 @@ class PostgreSQL(AdbcConnection):
 
     def readable(self, name: str, kind: str) -> str:
         """Return the expression that reads a column of a type in a form that a table in a file can have."""
-        if kind in PLAIN_TYPES:
+        plain = ("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "name")
+        if kind in (*plain, "bool", "date", "timestamp", "timestamptz"):
             return quoted(name)
         return f"{quoted(name)}::{'double precision' if kind == 'numeric' else 'text'} as {quoted(name)}"
 

@@ -22,15 +22,7 @@ Array = NDArray[Any]
 MORE_LABELS = 50  # for which the gain is reported
 
 # The law is error(n) / error(today) = f + (1 - f) (n / today)^-c, where f is the part of the mistakes that no number
-# of labels removes. A priori, the exponent c is log-normal and f is beta distributed, with the most likely parameters
-# given the committee's mistakes with 35, 125 and 500 labels on 18 tables (benchmarks/results/committee.csv).
-PRIOR_EXPONENT, PRIOR_EXPONENT_SPREAD = 0.75, 0.3
-PRIOR_FLOOR = (1.0, 0.8)
-SUBSET_ERROR = 0.05  # standard deviation of an accuracy due to the choice of the labels in a subset
-# Given the number of labels, the accuracy depends on chance, with a variance of LABEL_LUCK² / n around the law. More
-# labels reduce it.
-LABEL_LUCK = 0.15
-
+# of labels removes.
 _C = np.exp(np.linspace(np.log(0.02), np.log(3.0), 241))
 _F = (np.arange(100) + 0.5) / 100
 
@@ -108,16 +100,19 @@ class LearningCurve:
     error: Array
     covariance: Array
 
-    def gain(self, more: int = MORE_LABELS) -> Gain:
-        """Return the expected gain in accuracy from ``more`` additional labels."""
+    def gain(self, more: int = MORE_LABELS, *, luck: float = 0.15) -> Gain:
+        """Return the expected gain in accuracy from ``more`` additional labels.
+
+        With n labels, the accuracy depends on chance, with a variance of luck² / n around the law.
+        """
         part = 1 - _law(1 + more / self.n_labels)
         weight = self._posterior()
         mean = float((weight * part).sum())
         square = float((weight * part**2).sum())
         mistakes = 1 - self.today.value
         spread = mistakes**2 * (square - mean**2) + self.today.error**2 * square
-        luck = LABEL_LUCK**2 * (1 / self.n_labels - 1 / (self.n_labels + more))
-        return Gain(mistakes * mean, float(np.sqrt(spread + luck)))
+        chance = luck**2 * (1 / self.n_labels - 1 / (self.n_labels + more))
+        return Gain(mistakes * mean, float(np.sqrt(spread + chance)))
 
     def to_state(self) -> dict[str, Any]:
         """Return plain values from which :meth:`from_state` restores the curve, except ``today``."""
@@ -159,9 +154,13 @@ def _law(ratio: float) -> Array:
     return np.asarray(_F + (1 - _F) * ratio ** -_C[:, None])
 
 
-def _log_prior() -> Array:
-    a, b = PRIOR_FLOOR
-    away = (np.log(_C) - np.log(PRIOR_EXPONENT)) / PRIOR_EXPONENT_SPREAD
+def _log_prior(exponent: float = 0.75, spread: float = 0.3, a: float = 1.0, b: float = 0.8) -> Array:
+    """Return the log density of a log-normal exponent c and a beta-distributed f, up to a constant.
+
+    The parameters are the most likely ones given the committee's mistakes with 35, 125 and 500 labels on 18 tables
+    (benchmarks/results/committee.csv).
+    """
+    away = (np.log(_C) - np.log(exponent)) / spread
     return np.asarray(-(away[:, None] ** 2) / 2 + (a - 1) * np.log(_F) + (b - 1) * np.log1p(-_F))
 
 
@@ -207,7 +206,13 @@ def _predict(fitted: Any, X: Any) -> Array:
 
 
 def learning_curve(
-    subsets: Subsets, weight: Array, n_labels: int, today: ExpectedAccuracy, *, repeats: int = 1
+    subsets: Subsets,
+    weight: Array,
+    n_labels: int,
+    today: ExpectedAccuracy,
+    *,
+    repeats: int = 1,
+    subset_error: float = 0.05,
 ) -> LearningCurve:
     """Return the learning curve of a model from that of a stand-in.
 
@@ -223,10 +228,12 @@ def learning_curve(
         The accuracy of the model with all of them.
     repeats : int, default=1
         Number of times that every labelled row occurs.
+    subset_error : float, default=0.05
+        Standard deviation of an accuracy due to the choice of the labels in a subset.
     """
     share = weight / weight.sum()
     wrong = 1.0 - subsets.right
     error = share @ wrong
     away = (wrong - error) * share[:, None]
-    covariance = FOLD_DEPENDENCE**2 * repeats * away.T @ away + SUBSET_ERROR**2 * np.eye(len(error))
+    covariance = FOLD_DEPENDENCE**2 * repeats * away.T @ away + subset_error**2 * np.eye(len(error))
     return LearningCurve(n_labels, today, subsets.labels, error, covariance)

@@ -226,7 +226,7 @@ def _xgboost_text(values: Mapping[str, Any], arrays: Mapping[str, Any], d: int, 
         raise ValueError("the best round does not exist")
     version = [int(number) for number in values["version"]]
     if not (len(version) == 3 and version[0] >= 1 and max(version) < 1_000):
-        raise ValueError(f"there is no version {version}")
+        raise ValueError(f"version {version} does not exist")
     nodes["default_left"] = np.clip(nodes["default_left"], 0, 1)
     trees = []
     for i, (end, count) in enumerate(zip(np.cumsum(size).tolist(), size.tolist(), strict=True)):

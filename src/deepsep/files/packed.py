@@ -17,10 +17,7 @@ from safetensors.numpy import save as write_tensors
 from deepsep.errors import ModelFileError
 from deepsep.files.array_layout import lay_out, restore_arrays
 
-# A file of zeros shrinks a thousandfold, so a small forged file could fill the memory. Forests shrink by 5 to 40,
-# neighbours on one-hot columns by 140.
 ALLOWED_BYTES = 1 << 28  # to which any compressed part may unpack
-ALLOWED_RATIO = 200  # of unpacked to compressed size, beyond that
 
 
 def pack_file(values: Any, arrays: Mapping[str, Any]) -> bytes:
@@ -69,4 +66,9 @@ def decompress(name: str, packed: bytes) -> bytes:
 
 
 def _most(packed: bytes) -> int:
-    return max(ALLOWED_BYTES, ALLOWED_RATIO * len(packed))
+    """Return the size to which a file may unpack.
+
+    A file of zeros shrinks a thousandfold, so a small forged file could fill the memory. Forests shrink by 5 to 40,
+    neighbours on one-hot columns by 140.
+    """
+    return max(ALLOWED_BYTES, 200 * len(packed))

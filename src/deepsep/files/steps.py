@@ -19,81 +19,83 @@ from deepsep.files.step_checks import check_step
 
 Array = NDArray[Any]
 
-# Types that the steps of a pipeline may contain. None of them runs code named in its attributes.
-LISTED_CLASSES = {
-    "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector _RemainderColsList",
-    "sklearn.decomposition._factor_analysis": "FactorAnalysis",
-    "sklearn.decomposition._fastica": "FastICA",
-    "sklearn.decomposition._incremental_pca": "IncrementalPCA",
-    "sklearn.decomposition._lda": "LatentDirichletAllocation",
-    "sklearn.decomposition._nmf": "NMF",
-    "sklearn.decomposition._pca": "PCA",
-    "sklearn.decomposition._truncated_svd": "TruncatedSVD",
-    "sklearn.feature_extraction._dict_vectorizer": "DictVectorizer",
-    "sklearn.feature_extraction._hash": "FeatureHasher",
-    "sklearn.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
-    "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
-    "sklearn.impute._base": "MissingIndicator SimpleImputer",
-    "sklearn.impute._knn": "KNNImputer",
-    "sklearn.kernel_approximation": "Nystroem RBFSampler",
-    "sklearn.pipeline": "FeatureUnion Pipeline",
-    "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PolynomialFeatures PowerTransformer "
-    "QuantileTransformer RobustScaler StandardScaler",
-    "sklearn.preprocessing._discretization": "KBinsDiscretizer",
-    "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
-    "sklearn.preprocessing._function_transformer": "FunctionTransformer",
-    "sklearn.preprocessing._polynomial": "PolynomialFeatures SplineTransformer",
-    "sklearn.random_projection": "GaussianRandomProjection",
-    "scipy.interpolate._bsplines": "BSpline",
-    "deepsep.table.columns": "UsefulColumns",
-    "deepsep.table.encoder": "TableEncoder",
-    "deepsep.table.normal_scores": "NormalScores",
-    "skrub._apply_to_cols": "ApplyToCols",
-    "skrub._apply_to_each_col": "ApplyToEachCol",
-    "skrub._apply_to_sub_frame": "ApplyToSubFrame",
-    "skrub._check_input": "CheckInputDataFrame",
-    "skrub._clean_categories": "CleanCategories",
-    "skrub._clean_null_strings": "CleanNullStrings",
-    "skrub._datetime_encoder": "DatetimeEncoder _SplineEncoder",
-    "skrub._drop_uninformative": "DropUninformative",
-    "skrub._duration_to_float": "DurationToFloat",
-    "skrub._gap_encoder": "GapEncoder",
-    "skrub._minhash_encoder": "MinHashEncoder",
-    "skrub._select_cols": "DropCols SelectCols",
-    "skrub._squashing_scaler": "SquashingScaler _MinMaxScaler",
-    "skrub._string_encoder": "StringEncoder",
-    "skrub._table_vectorizer": "Cleaner PassThrough ShortReprDict TableVectorizer",
-    "skrub._to_categorical": "ToCategorical",
-    "skrub._to_datetime": "ToDatetime",
-    "skrub._to_float": "ToFloat",
-    "skrub._to_str": "ToStr",
-    "skrub._utils": "LRUDict",
-    "skrub.selectors._base": "All And Cols Filter Inv NameFilter Or Sub XOr",
-}
-LISTED_FUNCTIONS = {
-    "numpy": "abs absolute arcsinh cbrt exp expm1 log log10 log1p log2 sqrt square tanh",
-    "scipy._lib.array_api_compat.numpy._aliases": "asarray",  # an attribute of BSpline
-    "skrub._dataframe._common": "has_nulls is_any_date is_bool is_categorical is_float is_integer is_numeric is_string",
-    "skrub._table_vectorizer": "_created_by_predicate",
-    "skrub.selectors._selectors": "_cardinality_below",
-}
-LISTED_TYPES = {
-    "builtins": "str int float bool",
-    "numpy": "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 str_ number integer "
-    "floating object_",
-}
-LISTED_DICTIONARIES = {"builtins": "dict", "collections": "OrderedDict", "skrub._table_vectorizer": "ShortReprDict"}
-
 
 def _names(group: Mapping[str, str]) -> frozenset[str]:
     return frozenset(f"{module}.{name}" for module, names in group.items() for name in names.split())
 
 
+# Types that the steps of a pipeline may contain. None of them runs code named in its attributes.
 LISTED_NAMES = {
-    "object": _names(LISTED_CLASSES),
-    "function": _names(LISTED_FUNCTIONS),
-    "type": _names(LISTED_TYPES),
-    "dict": _names(LISTED_DICTIONARIES),
+    "object": _names(
+        {
+            "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector _RemainderColsList",
+            "sklearn.decomposition._factor_analysis": "FactorAnalysis",
+            "sklearn.decomposition._fastica": "FastICA",
+            "sklearn.decomposition._incremental_pca": "IncrementalPCA",
+            "sklearn.decomposition._lda": "LatentDirichletAllocation",
+            "sklearn.decomposition._nmf": "NMF",
+            "sklearn.decomposition._pca": "PCA",
+            "sklearn.decomposition._truncated_svd": "TruncatedSVD",
+            "sklearn.feature_extraction._dict_vectorizer": "DictVectorizer",
+            "sklearn.feature_extraction._hash": "FeatureHasher",
+            "sklearn.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
+            "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
+            "sklearn.impute._base": "MissingIndicator SimpleImputer",
+            "sklearn.impute._knn": "KNNImputer",
+            "sklearn.kernel_approximation": "Nystroem RBFSampler",
+            "sklearn.pipeline": "FeatureUnion Pipeline",
+            "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PolynomialFeatures "
+            "PowerTransformer QuantileTransformer RobustScaler StandardScaler",
+            "sklearn.preprocessing._discretization": "KBinsDiscretizer",
+            "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
+            "sklearn.preprocessing._function_transformer": "FunctionTransformer",
+            "sklearn.preprocessing._polynomial": "PolynomialFeatures SplineTransformer",
+            "sklearn.random_projection": "GaussianRandomProjection",
+            "scipy.interpolate._bsplines": "BSpline",
+            "deepsep.table.columns": "UsefulColumns",
+            "deepsep.table.encoder": "TableEncoder",
+            "deepsep.table.normal_scores": "NormalScores",
+            "skrub._apply_to_cols": "ApplyToCols",
+            "skrub._apply_to_each_col": "ApplyToEachCol",
+            "skrub._apply_to_sub_frame": "ApplyToSubFrame",
+            "skrub._check_input": "CheckInputDataFrame",
+            "skrub._clean_categories": "CleanCategories",
+            "skrub._clean_null_strings": "CleanNullStrings",
+            "skrub._datetime_encoder": "DatetimeEncoder _SplineEncoder",
+            "skrub._drop_uninformative": "DropUninformative",
+            "skrub._duration_to_float": "DurationToFloat",
+            "skrub._gap_encoder": "GapEncoder",
+            "skrub._minhash_encoder": "MinHashEncoder",
+            "skrub._select_cols": "DropCols SelectCols",
+            "skrub._squashing_scaler": "SquashingScaler _MinMaxScaler",
+            "skrub._string_encoder": "StringEncoder",
+            "skrub._table_vectorizer": "Cleaner PassThrough ShortReprDict TableVectorizer",
+            "skrub._to_categorical": "ToCategorical",
+            "skrub._to_datetime": "ToDatetime",
+            "skrub._to_float": "ToFloat",
+            "skrub._to_str": "ToStr",
+            "skrub._utils": "LRUDict",
+            "skrub.selectors._base": "All And Cols Filter Inv NameFilter Or Sub XOr",
+        }
+    ),
+    "function": _names(
+        {
+            "numpy": "abs absolute arcsinh cbrt exp expm1 log log10 log1p log2 sqrt square tanh",
+            "scipy._lib.array_api_compat.numpy._aliases": "asarray",  # an attribute of BSpline
+            "skrub._dataframe._common": "has_nulls is_any_date is_bool is_categorical is_float is_integer is_numeric "
+            "is_string",
+            "skrub._table_vectorizer": "_created_by_predicate",
+            "skrub.selectors._selectors": "_cardinality_below",
+        }
+    ),
+    "type": _names(
+        {
+            "builtins": "str int float bool",
+            "numpy": "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 str_ number "
+            "integer floating object_",
+        }
+    ),
+    "dict": _names({"builtins": "dict", "collections": "OrderedDict", "skrub._table_vectorizer": "ShortReprDict"}),
 }
 
 

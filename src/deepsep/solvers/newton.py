@@ -1,8 +1,8 @@
 """Semismooth Newton steps inside an augmented Lagrangian, all problems in lock-step.
 
 Each problem k is ``minimise 1/2 |w_k|^2 + sum_i C_i loss(w_k . x_i + offset_k)`` (see :mod:`deepsep.solvers.rows`).
-A sweep over the rows evaluates every problem at once, but each problem advances by itself: one may take a Newton step
-while another shortens a step or updates its multipliers, and a problem that is solved drops out.
+A sweep over the rows evaluates every problem at once, but each problem advances independently: one may take a Newton
+step while another shortens a step or updates its multipliers, and a problem that is solved drops out.
 """
 
 from __future__ import annotations
