@@ -22,7 +22,7 @@ import deepsep
 from deepsep import TSVM, Committee, for_table
 from deepsep.cli import fit_pipeline
 from deepsep.databases.addresses import Address
-from deepsep.databases.opening import open_reader, open_writer
+from deepsep.databases.open_database import open_reader, open_writer
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
 from deepsep.scoring import query_scores, remember_training, score_file, score_query, score_to_table
 from deepsep.scoring.scores_tables import ScoresTable

@@ -13,7 +13,7 @@ import numpy as np
 
 from deepsep.cli.options import FitOptions, TrainingOptions, split_names
 from deepsep.core.labels import Labels, as_labels, given_labels
-from deepsep.databases.opening import open_reader
+from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.columns import key_text

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 Array = NDArray[Any]
 
 
-def choose_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: int = 0) -> Array:
+def choose_next_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: int = 0) -> Array:
     """Choose the rows whose labels should help a model most.
 
     A row is uncertain if its two most probable classes are close. The 3n most uncertain rows are divided into n
@@ -41,7 +41,7 @@ def choose_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: in
     --------
     >>> p = np.array([[0.9, 0.1], [0.5, 0.5], [0.51, 0.49], [0.45, 0.55], [0.2, 0.8]])
     >>> X = np.array([[0.0], [4.0], [4.0], [8.0], [9.0]])
-    >>> choose_rows(p, X, 2)
+    >>> choose_next_rows(p, X, 2)
     array([1, 3])
     """
     unsure, Z = uncertainty(p), _positions(np.asarray(X, float), seed)

@@ -60,7 +60,7 @@ def to_population(codes: Array, weight: Array | None, shares: Array | None) -> A
     return np.asarray(w * factors[codes])
 
 
-def row_weights(codes: Array, given: Array | None, shares: Array | None) -> tuple[Array | None, bool, bool]:
+def held_out_weights(codes: Array, given: Array | None, shares: Array | None) -> tuple[Array | None, bool, bool]:
     """Return the weights of held-out rows (None if equal), and whether given weights and whether shares vary them."""
     weight = to_population(codes, given, shares)
     weighted, by_shares = _differ(given), weight is not given and _differ(weight)

@@ -32,13 +32,13 @@ from deepsep.files.array_layout import lay_out
 from deepsep.files.folder import install, sha256
 from deepsep.files.foreign import describe_classifier, is_classifier
 from deepsep.files.manifest import (
-    ARRAYS,
-    FORMAT,
-    FORMAT_VERSION,
-    MANIFEST,
-    PARTS,
-    PROFILE,
-    STEPS,
+    ARRAYS_FILE,
+    MANIFEST_FILE,
+    MODEL_FORMAT,
+    MODEL_FORMAT_VERSION,
+    PARTS_FOLDER,
+    PROFILE_FILE,
+    STEPS_FOLDER,
     canonical,
     check_model_folder,
     versions,
@@ -46,7 +46,8 @@ from deepsep.files.manifest import (
 from deepsep.files.plain import pack
 from deepsep.files.steps import dump_step
 
-MODEL_FILES = (MANIFEST, ARRAYS, STEPS, PARTS, PROFILE)  # files of an earlier model in the folder, to be replaced
+# Files of an earlier model in the folder, to be replaced.
+MODEL_FILES = (MANIFEST_FILE, ARRAYS_FILE, STEPS_FOLDER, PARTS_FOLDER, PROFILE_FILE)
 COMMON_ATTRIBUTES = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
 
 
@@ -94,7 +95,7 @@ def model_files(model: Any) -> dict[str, bytes]:
     check_is_fitted(model)
     section, arrays = take_apart(final)
     layout, tensors, parts = lay_out(arrays)
-    files = {ARRAYS: write_tensors(tensors), **{f"{PARTS}/{name}": data for name, data in parts.items()}}
+    files = {ARRAYS_FILE: write_tensors(tensors), **{f"{PARTS_FOLDER}/{name}": data for name, data in parts.items()}}
     pipeline = None
     if type(model) is Pipeline:
         options = {name: getattr(model, name) for name in ("verbose", "transform_input")}
@@ -104,13 +105,13 @@ def model_files(model: Any) -> dict[str, bytes]:
             "settings": {name: _pack_or_raise("Pipeline", name, value) for name, value in options.items()},
         }
         for i, (name, step) in enumerate(steps[:-1]):
-            files[f"{STEPS}/{i}.gz"] = dump_step(name, step)
+            files[f"{STEPS_FOLDER}/{i}.gz"] = dump_step(name, step)
     profile = getattr(model, "training_profile_", None)
     if profile is not None and profile.data == getattr(final, "data_fingerprint_", None):
-        files[PROFILE] = dump_profile(profile)
+        files[PROFILE_FILE] = dump_profile(profile)
     manifest = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format": MODEL_FORMAT,
+        "format_version": MODEL_FORMAT_VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "pipeline": pipeline,
@@ -119,7 +120,7 @@ def model_files(model: Any) -> dict[str, bytes]:
         "files": {name: {"size": len(data), "sha256": sha256(data)} for name, data in files.items()},
     }
     manifest["sha256"] = sha256(canonical(manifest))
-    return {**files, MANIFEST: canonical(manifest)}
+    return {**files, MANIFEST_FILE: canonical(manifest)}
 
 
 def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:

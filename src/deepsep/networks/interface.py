@@ -144,7 +144,7 @@ def check_phase(n: int, targets_shape: tuple[int, ...], *, n_classes: int, loss:
         raise ParameterError(f"batch_size must be at least 1, got {batch_size}")
 
 
-def check_names(state: dict[str, Array], own: dict[str, Array]) -> None:
+def check_state(state: dict[str, Array], own: dict[str, Array]) -> None:
     """Raise an error unless a state has the names and shapes of the network's own state."""
     if state.keys() != own.keys():
         odd = sorted(state.keys() ^ own.keys())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deepsep.networks.interface import Array, Loss, Network, OnEpoch, check_names
+from deepsep.networks.interface import Array, Loss, Network, OnEpoch, check_state
 
 
 class NetworkCommittee:
@@ -81,7 +81,7 @@ class NetworkCommittee:
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Load a result of :meth:`state`."""
-        check_names(state, self.state())
+        check_state(state, self.state())
         for member, own in zip(self.members, member_states(state), strict=True):
             member.load_state(own)
 

@@ -21,8 +21,8 @@ from deepsep.networks.interface import (
     Array,
     Loss,
     OnEpoch,
-    check_names,
     check_phase,
+    check_state,
     glorot_normal,
     per_layer,
     present_rows,
@@ -241,7 +241,7 @@ class TorchNetwork:
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Load a result of :meth:`state`, which may come from another back end."""
-        check_names(state, self.state())
+        check_state(state, self.state())
         self.module.load_state_dict({name: torch.as_tensor(np.array(value)) for name, value in state.items()})
 
     def _rows(self, X: Array | Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from deepsep.evaluation.population import (
     RawProbabilities,
     by_round,
     given_shares,
-    row_weights,
+    held_out_weights,
     tempered,
 )
 from deepsep.report.committee_held_out import guess, is_fitted_to, predictions, shuffle_columns
@@ -199,7 +199,7 @@ def _of_committee(
     at = committee.label_origins_.fair[held_out.by_repeat(held_out.rows)[0]]
     rows, codes = (held_out.by_repeat(each)[0][at] for each in (held_out.rows, held_out.codes))
     own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0][at]
-    given, weighted, by_shares = row_weights(codes, own, committee.population_shares_)
+    given, weighted, by_shares = held_out_weights(codes, own, committee.population_shares_)
     return Evaluation(
         rows=rows,
         codes=codes,
@@ -285,7 +285,7 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:
     codes = fits.codes
     p = {name: fits.p[name] for name in (MODEL_NAME, *BASELINES, "majority", START) if name in fits.p}
-    weight, weighted, by_shares = row_weights(codes, fits.weight, shares)
+    weight, weighted, by_shares = held_out_weights(codes, fits.weight, shares)
     each_fold = [extra[MODEL_NAME] for extra in fits.extras]
     has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
     calibrate = bool(getattr(estimator, "calibrate", False))

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.core.fields import with_fields
-from deepsep.databases.opening import open_reader, open_writer
+from deepsep.databases.open_database import open_reader, open_writer
 from deepsep.scoring.into_tables import check_key_given, saying_what_is_written, score_into, settings_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.run import Progress, Scoring

@@ -10,8 +10,8 @@ from sklearn.pipeline import Pipeline
 
 from deepsep.core.checks import row_weights
 from deepsep.core.labels import given_labels
-from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts, one_in
+from deepsep.drift.differences import find_drift
 from deepsep.drift.profile import profile_table
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring.decisions import Decisions
@@ -118,4 +118,4 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     counts = Counts(profile, one_in(len(frame)))
     for start in range(0, len(frame), BATCH):
         score_rows(model, frame[start : start + BATCH], Decisions.of(model, Decision()), first_row=start, counts=counts)
-    return compare(profile, counts, np.asarray(model.classes_).tolist())
+    return find_drift(profile, counts, np.asarray(model.classes_).tolist())

@@ -18,7 +18,7 @@ from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import LEADING_ZERO, MISSING, ColumnType
 from deepsep.table.dates import DATE, OTHER_DATE, DateColumn
-from deepsep.table.evidence import one_sided
+from deepsep.table.leaks import one_sided
 from deepsep.table.locations import closest, find_column
 
 ENOUGH = 20  # number of values from which "all different" is informative

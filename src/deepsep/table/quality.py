@@ -13,7 +13,7 @@ from deepsep.core.labels import DISGUISED_MARKS, MIN_IDENTIFIERS, Labels, alike,
 from deepsep.errors import DataError, LabelError
 from deepsep.table.columns import as_frame, convert, type_of, useless
 from deepsep.table.dates import OTHER_DATE
-from deepsep.table.evidence import Leak, drift, leaks, one_sided
+from deepsep.table.leaks import Leak, drift, leaks, one_sided
 from deepsep.table.locations import find_column
 
 RARE = 5  # labels below which a class is rare

@@ -17,7 +17,7 @@ from scipy.special import betainc, kolmogorov, ndtr
 
 from deepsep.drift.counts import ColumnCounts, Counts
 from deepsep.drift.profile import ColumnProfile, TrainingProfile
-from deepsep.drift.sentences import sentence
+from deepsep.drift.wording import sentence
 
 Array = NDArray[Any]
 
@@ -45,7 +45,7 @@ class Finding:
         return self.effect / (2 if self.what in ("values", "levels") else 1)
 
 
-def compare(
+def find_drift(
     profile: TrainingProfile, counts: Counts, classes: Sequence[Any], *, agreement: float | None = None
 ) -> dict[str, Any]:
     """Return the differences between the scored rows and the training table.
