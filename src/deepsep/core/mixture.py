@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,9 +86,12 @@ def mixtures_without_folds(
     rows, fold : array (m,)
         Index of each row, since a row can occur several times, and the fold that held it out.
     """
-    return [
-        (test, fit_mixture(p[:, others], codes[others], weight[others], **how)) for test, others in _without(rows, fold)
-    ]
+    mixtures = []
+    for number in np.unique(fold):
+        test = fold == number
+        others = ~np.isin(rows, rows[test])
+        mixtures.append((test, fit_mixture(p[:, others], codes[others], weight[others], **how)))
+    return mixtures
 
 
 def mix_unseen(p: Array, mixtures: list[tuple[Array, Mixture]]) -> Array:
@@ -103,9 +105,3 @@ def mix_unseen(p: Array, mixtures: list[tuple[Array, Mixture]]) -> Array:
 def _logs(p: Array, doubt: float = 0.005) -> Array:
     """Return the logs of probabilities, none of them 0: a forest may give a class the probability 0."""
     return np.asarray(np.log((1 - doubt) * p.astype(np.float64) + doubt / p.shape[-1]))
-
-
-def _without(rows: Array, fold: Array) -> Iterator[tuple[Array, Array]]:
-    for number in np.unique(fold):
-        test = fold == number
-        yield test, ~np.isin(rows, rows[test])

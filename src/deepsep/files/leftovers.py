@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import time
+from glob import escape
 from pathlib import Path
 
 HIDDEN_NAME = re.compile(r"(?:(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-)?[0-9a-f]{8}\.(?P<what>new|old)")
@@ -35,7 +36,7 @@ def remove_leftovers(target: Path) -> None:
 def leftovers(target: Path) -> list[Path]:
     """Return the files that :func:`remove_leftovers` would remove."""
     start, found = f".{target.name}.", []
-    for left in target.parent.glob(f"{_escape(start)}*"):
+    for left in target.parent.glob(f"{escape(start)}*"):
         rest = HIDDEN_NAME.match(left.name.removeprefix(start))
         if rest is not None and _is_forgotten(left, rest) and (rest["what"] != "old" or target.exists()):
             found.append(left)
@@ -64,7 +65,3 @@ def _is_alive(process: int) -> bool:
 
 def _machine() -> str:
     return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-
-
-def _escape(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)

@@ -15,13 +15,10 @@ import numpy as np
 def check_step(step: Any) -> None:
     """Raise ValueError if compiled code could not trust this transformer. Its own steps are checked separately."""
     for kind in type(step).__mro__:
-        STEP_CHECKS.get(kind.__name__, _nothing)(step)
+        if kind.__name__ in STEP_CHECKS:
+            STEP_CHECKS[kind.__name__](step)
     if isinstance(getattr(step, "n_jobs", None), int):
         step.n_jobs = min(step.n_jobs, os.cpu_count() or 1)
-
-
-def _nothing(step: Any) -> None:
-    pass
 
 
 def _check_pipeline(step: Any) -> None:
