@@ -16,8 +16,10 @@ from deepsep.errors import LabelError, LabelWarning, shown
 
 Array = NDArray[Any]
 
-DISGUISED_MARKS = {"", "-1", "?", "nan", "none", "null", "na", "n/a", "<na>", "missing"}
-DISGUISED_MARKS |= {"unlabelled", "unlabeled", "unknown"}
+DISGUISED_MARKS = {
+    *("", "-1", "?", "nan", "none", "null", "na", "n/a", "<na>"),
+    *("missing", "unlabelled", "unlabeled", "unknown"),
+}
 MIN_IDENTIFIERS = 100  # this many labels, all different, look like identifiers
 
 
