@@ -348,7 +348,7 @@ def test_everything_is_read_checked_converted_and_written_once(people: Path, mon
 def test_a_report_reads_the_labels_of_the_table_no_second_time(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
-    monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
+    monkeypatch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 20)
     labels = counted(monkeypatch, "deepsep.core.labels.read_labels")
     options = ("--label", "segment", "--id", "customer", "--method", "tsvm")
     assert run("fit", people, *options, "-o", people.parent / "model").exit_code == 0

@@ -15,7 +15,7 @@ METHOD = ("--label", "segment", "--method", "logistic-regression")
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
-    monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
+    monkeypatch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 20)
 
 
 def hundred_rows(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

@@ -21,7 +21,7 @@ from command_line import run
 import deepsep
 from deepsep import TSVM, Committee, for_table
 from deepsep.databases.addresses import Address
-from deepsep.databases.opening import open_reader, open_writer
+from deepsep.databases.open_database import open_reader, open_writer
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
 from deepsep.scoring import query_scores, remember_training, score_file, score_query, score_to_table, training_profile
 from deepsep.scoring.scores_tables import ScoresTable
@@ -646,7 +646,7 @@ def test_a_function_that_writes(base: Base, model, tmp_path) -> None:
 
 @pytest.mark.parametrize("base", ["duckdb"], indirect=True)
 def test_a_reader_stays_a_reader(base: Base) -> None:
-    with open_reader(base.address, beside_writer=True) as connection:
+    with open_reader(base.address, with_writer=True) as connection:
         connection.commit()
         with pytest.raises(DataError, match="read-only mode"):
             connection.execute("delete from people")
@@ -761,7 +761,7 @@ def test_keywords_of_libpq_are_refused_and_not_shown(place, option, model, peopl
     rows = (option, place, "--query", "select 1") if option == "--from" else (people, option, place)
     result = run("score", model, *rows, "--id", "id", "--to", "scores")
     assert result.exit_code == 2
-    assert f"{option} takes no keywords such as host=. Name postgresql://user@host/database" in result.stderr
+    assert f"{option} does not take keywords such as host=. Name postgresql://user@host/database" in result.stderr
     assert "PGPASSWORD in the environment, or write the password to ~/.pgpass" in result.stderr
     assert not any(word in result.output for word in ("hunter", "shop", "anna"))
 
@@ -774,7 +774,7 @@ def test_another_system_is_named_with_its_option(option, model, people) -> None:
     result = run("score", model, *rows, "--id", "id", "--to", "scores")
     assert result.exit_code == 2
     assert f"{option} 'mysql://db/" in result.stderr
-    assert "deepsep reads no databases of 'mysql'" in result.stderr
+    assert "deepsep does not read databases of 'mysql'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -898,7 +898,7 @@ sys.stdin.read()
 @pytest.mark.infra
 @pytest.mark.parametrize("base", ["sqlite"], indirect=True)
 def test_a_file_that_another_program_writes_to(base: Base, model, expected, monkeypatch) -> None:
-    monkeypatch.setattr("deepsep.databases.sqlite.PATIENCE", 0)
+    monkeypatch.setattr("deepsep.databases.sqlite.LOCK_SECONDS", 0)
     command = [sys.executable, "-c", HOLD, base.address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "locked\n"

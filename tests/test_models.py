@@ -195,7 +195,7 @@ def test_reload_of_more_columns_than_rows(dtype, tmp_path):
 
 def test_reload_of_a_nystroem_map(tmp_path, monkeypatch):
     monkeypatch.setattr(deepsep.solvers.spaces, "EXACT_ROWS", 60)
-    monkeypatch.setattr(deepsep.solvers.spaces, "LANDMARKS", 30)
+    monkeypatch.setattr(deepsep.solvers.spaces, "N_LANDMARKS", 30)
     with pytest.warns(ApproximationWarning):
         model = TSVM(kernel="rbf", random_state=0).fit(ROWS, some_labels(TEXT))
     assert model.space_ == "Nyström"

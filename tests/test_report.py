@@ -67,7 +67,7 @@ def _small_baselines() -> Iterator[None]:
         patch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
         patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
         patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
-        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 100)
         yield
 
 

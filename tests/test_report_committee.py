@@ -29,7 +29,7 @@ def _small():
         patch.setattr("deepsep.report.committee_held_out.FOREST_TREES", 20)
         patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
         patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
-        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 100)
         yield
 
 

@@ -31,7 +31,7 @@ def _small_map_and_forests() -> Iterator[None]:
         patch.setattr("deepsep.report.held_out.FOREST_TREES", 10)
         patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
         patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
-        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 100)
         yield
 
 

@@ -56,7 +56,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
             return pd.Timestamp("2026-01-02T03:04:05", tz=tz).to_pydatetime()
 
     monkeypatch.setattr("deepsep.report.committee_held_out.FOREST_TREES", 5)
-    monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
+    monkeypatch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 20)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     monkeypatch.setattr("deepsep.files.saving.datetime", Clock)
     monkeypatch.setattr("deepsep.evaluation.out_of_fold.time", SimpleNamespace(perf_counter=lambda: 0.0))

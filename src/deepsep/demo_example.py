@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepsep.classifiers.catalogue import find_method, method
-from deepsep.core.label_origins import ORIGINS, RANDOM
 from deepsep.datasets import load_foods
 from deepsep.model import for_table
 
@@ -59,7 +58,7 @@ def write_files(folder: Path, *, seed: int = 0) -> Story:
         np.sort(order[a:b]) for a, b in ((0, N_PRODUCTS), (0, N_LABELS), (N_PRODUCTS, N_PRODUCTS + N_LATER))
     )
     foods.data.iloc[here].reset_index().to_parquet(folder / FOODS_FILE, index=False)
-    known = foods.aisle.iloc[asked].reset_index().assign(labels_drawn=ORIGINS[RANDOM])
+    known = foods.aisle.iloc[asked].reset_index().assign(labels_drawn="random")
     known.to_csv(folder / SORTED_FILE, index=False)
     foods.data.iloc[later].reset_index().to_parquet(folder / NEWCOMERS_FILE, index=False)
     return Story(foods.aisle.iloc[here], foods.data.shape[1])

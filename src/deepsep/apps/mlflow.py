@@ -18,7 +18,7 @@ import pandas as pd
 from deepsep._version import __version__
 from deepsep.errors import ModelFileError, missing_package
 from deepsep.files.folder import read_file
-from deepsep.files.manifest import MANIFEST, read_manifest, versions
+from deepsep.files.manifest import MANIFEST_FILE, read_manifest, versions
 from deepsep.model.loading import load
 from deepsep.models import save
 from deepsep.scoring.frame import schema_of, score_frame
@@ -133,7 +133,7 @@ def _described(model: Any, example: Any) -> Iterator[dict[str, Any]]:
 def _copied(saved: Path, place: Path) -> Path:
     """Return a copy of a saved model without other files in its folder, such as predictions."""
     folder = place / saved.name
-    for name in (MANIFEST, *read_manifest(saved)["files"]):
+    for name in (MANIFEST_FILE, *read_manifest(saved)["files"]):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(read_file(saved, name))

@@ -32,7 +32,7 @@ from deepsep.core.sklearn_callers import check_wrappers
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
 from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
-from deepsep.files.saving import COMMON, save
+from deepsep.files.saving import COMMON_ATTRIBUTES, save
 
 Array = NDArray[Any]
 Kind = TypeVar("Kind")
@@ -255,7 +255,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _from_parts(cls, params: dict[str, Any], state: dict[str, Any], arrays: dict[str, Any]) -> Self:
         """Return the fitted model from the result of ``_to_parts``; ``state`` also has the classes and the columns."""
         model = cls(**params)
-        model.__dict__.update({name: state.pop(name) for name in COMMON if name in state})
+        model.__dict__.update({name: state.pop(name) for name in COMMON_ATTRIBUTES if name in state})
         if not (isinstance(model.n_features_in_, int) and 0 < model.n_features_in_ <= 1 << 24):
             raise ModelFileError(f"the model has {model.n_features_in_!r} features. Save it again.")
         c = len(model.classes_)

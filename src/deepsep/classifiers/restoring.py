@@ -10,7 +10,7 @@ from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.errors import ModelFileError
 from deepsep.files.foreign import is_described, new_classifier
 from deepsep.files.plain import unpack
-from deepsep.files.saving import COMMON
+from deepsep.files.saving import COMMON_ATTRIBUTES
 
 
 def put_together(
@@ -23,7 +23,7 @@ def put_together(
     """
     kind = _class_of(section["kind"], {other.__name__: other for other in others})
     settings = {name: _restore_setting(name, value, encoder) for name, value in section["settings"].items()}
-    state = {name: unpack(section[name]) for name in COMMON if name in section}
+    state = {name: unpack(section[name]) for name in COMMON_ATTRIBUTES if name in section}
     state |= {name: unpack(value) for name, value in section["state"].items()}
     return kind._from_parts(settings, state, arrays)
 

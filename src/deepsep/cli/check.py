@@ -56,18 +56,18 @@ def check(
 
 def _drawn(data: Training) -> dict[str, Any]:
     """Return how the labels were drawn, given or guessed: how many in each way, and a sentence."""
-    from deepsep.core.label_origins import ORIGINS, read_origins
+    from deepsep.core.label_origins import LABEL_ORIGINS, read_origins
 
     origins = read_origins(data.labels_drawn, data.labels)
-    counts, n = dict(zip(ORIGINS, origins.counts, strict=True)), sum(origins.counts)
+    counts, n = dict(zip(LABEL_ORIGINS, origins.counts, strict=True)), sum(origins.counts)
     if not n:
         return {"given": False, **counts, "sentence": ""}
     words = [None] * len(data.y) if data.labels_drawn is None else data.labels_drawn
     known = [word for word, labeled in zip(words, data.labeled, strict=True) if labeled and word is not None]
-    said = ", ".join(f"{known.count(word):,} {word}" for word in ORIGINS if word in known)
+    said = ", ".join(f"{known.count(word):,} {word}" for word in LABEL_ORIGINS if word in known)
     sentence = f"How the labels were drawn: {said}" if known else "How the labels were drawn is not said"
     if not origins.given:
-        guess = next(word for word in ORIGINS if counts[word] > known.count(word))
+        guess = next(word for word in LABEL_ORIGINS if counts[word] > known.count(word))
         others = f"the other {n - len(known):,}" if known else "they"
         sentence += f"; {others} are taken for {GUESSED_ORIGINS[guess]}: say it with --labels-drawn"
     if origins.basis is None:

@@ -75,10 +75,15 @@ class Console:
         """
         from tqdm import tqdm
 
-        from deepsep.core.history import BAR
+        from deepsep.core.history import BAR_FORMAT
 
         return tqdm(
-            total=total, desc=doing, bar_format=BAR, delay=2, smoothing=smoothing, disable=not self.shows_progress
+            total=total,
+            desc=doing,
+            bar_format=BAR_FORMAT,
+            delay=2,
+            smoothing=smoothing,
+            disable=not self.shows_progress,
         )
 
     def share_bar(self, doing: str) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepsep.cli.options import DecisionOptions
-from deepsep.databases.opening import open_writer
+from deepsep.databases.open_database import open_writer
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.conformal import check_coverage, check_labels
 from deepsep.report.ranking import check_comparison

@@ -60,7 +60,6 @@ def next_(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_classifier
-        from deepsep.core.label_origins import ORIGINS, RANDOM
         from deepsep.model.folder import LABELS_FILE
         from deepsep.model.remembered import as_remembered
         from deepsep.report.label_gain import more_labels
@@ -103,7 +102,7 @@ def next_(
             )
         guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
         width = max(len(str(name)) for name in guesses.index)
-        n_random = int((chosen[DRAWN_COLUMN] == ORIGINS[RANDOM]).sum())
+        n_random = int((chosen[DRAWN_COLUMN] == "random").sum())
         lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
         lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
         if n_random:

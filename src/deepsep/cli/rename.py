@@ -47,7 +47,7 @@ def rename(
         from deepsep.cli.renamed_files import classifier_files, segment_files
         from deepsep.errors import DataError
         from deepsep.files.folder import install, read_folder
-        from deepsep.files.saving import OWN, model_files
+        from deepsep.files.saving import MODEL_FILES, model_files
         from deepsep.models import load, rename_classes
         from deepsep.survey import SurveySegments
         from deepsep.survey.segment_files import MODEL_FOLDER, read_summary
@@ -69,7 +69,7 @@ def rename(
         if root != around:
             beside = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
             files = {f"{MODEL_FOLDER}/{name}": content for name, content in (read_folder(root) | files).items()}
-        install(files | beside, around, own={*beside, *((MODEL_FOLDER,) if root != around else OWN)})
+        install(files | beside, around, own={*beside, *((MODEL_FOLDER,) if root != around else MODEL_FILES)})
         pairs = {old: name for old, name in as_text.items() if old != name}
         width = max(map(len, pairs), default=0)
         lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]

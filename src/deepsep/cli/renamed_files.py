@@ -25,7 +25,7 @@ NAMING_KEYS = (
     "classes",
     "class",
     "given",
-    "believed",
+    "predicted",
     "first",
     "second",
 )  # keys of a report whose text is the name of a class

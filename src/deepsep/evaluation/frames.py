@@ -14,8 +14,6 @@ from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
-BATCH = 20_000  # rows that are predicted together
-
 
 def take(table: Any, rows: Array) -> Any:
     """Return some rows of a table."""
@@ -51,23 +49,23 @@ def take_mixed(table: Any, rows: Array, other: dict[int, Array]) -> Any:
     return mixed
 
 
-def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
+def in_batches(function: Callable[[Any], Array], table: Any, size: int = 20_000) -> Array:
     """Apply a function to all rows, batch by batch to save memory, and join the results."""
     n = len(table)
-    if n <= BATCH:
+    if n <= size:
         return function(table)
-    return np.concatenate([function(take(table, np.arange(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)])
+    return np.concatenate([function(take(table, np.arange(i, min(i + size, n)))) for i in range(0, n, size)])
 
 
 def prediction_columns(
-    classes: Array, p: Array, label: str | None = None, *, called: Array | None = None, sets: Array | None = None
+    classes: Array, p: Array, label: str | None = None, *, predicted: Array | None = None, sets: Array | None = None
 ) -> dict[str, Array]:
     """Return the columns of predictions: the label, the probability of each class, and the confidence.
 
-    ``called`` are the labels, if not the likeliest classes; ``sets`` are texts of one more column.
+    ``predicted`` are the labels, if not the most likely classes; ``sets`` are texts of one more column.
     """
     best = p.max(axis=1) if len(p) else np.empty(0)
-    columns = [classes[p.argmax(axis=1)] if called is None else called, *p.T, best]
+    columns = [classes[p.argmax(axis=1)] if predicted is None else predicted, *p.T, best]
     columns += [] if sets is None else [sets]
     return dict(zip(prediction_names(classes, label, sets=sets is not None), columns, strict=True))
 

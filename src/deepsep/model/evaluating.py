@@ -6,7 +6,7 @@ from typing import Any
 
 from joblib import cpu_count
 
-from deepsep.core.workers import silent_workers
+from deepsep.core.worker_processes import silent_workers
 from deepsep.model.training import Training
 from deepsep.report.findings import check_fit
 from deepsep.report.held_out import FOLDS

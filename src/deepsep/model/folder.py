@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow as pa
 
 from deepsep.errors import ParameterError, Setting
-from deepsep.evaluation.suspicious import COLUMNS, contradicted, suspicious_labels
+from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, contradicted, suspicious_labels
 from deepsep.files.folder import install
-from deepsep.files.saving import OWN, model_files
+from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.predictions import predict_unlabeled
 from deepsep.model.training import Training
 from deepsep.report.page import render
@@ -55,8 +55,15 @@ def install_folder(model: Any, extra: Mapping[str, bytes | Path], target: Path) 
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
     it are removed; other files stay.
     """
-    own = (*OWN, *map(predictions_file, PREDICTIONS_FORMATS), REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
-    install({**model_files(model), **extra}, target, own=own)
+    own = (
+        *MODEL_FILES,
+        *map(predictions_file, PREDICTIONS_FORMATS),
+        REPORT_FILE,
+        SUMMARY_FILE,
+        SUSPICIOUS_FILE,
+        LABELS_FILE,
+    )
+    install({**model_files(model), **extra}, target, own=(*MODEL_FILES, *other))
 
 
 def other_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -> dict[str, bytes | Path]:
@@ -78,8 +85,8 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
     labels = {data.ids.name: data.ids.to_numpy()[at], data.label: data.y.to_numpy()[at], DRAWN_COLUMN: drawn}
     files = {LABELS_FILE: as_file(pd.DataFrame(labels), "csv", {DRAWN_COLUMN: pa.string()})}
     if summary is not None and summary["suspicious"] is not None:
-        doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *COLUMNS])
-        doubtful = doubtful.rename(columns={} if data.ids.name in COLUMNS else {"id": data.ids.name})
+        doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *SUSPICIOUS_COLUMNS])
+        doubtful = doubtful.rename(columns={} if data.ids.name in SUSPICIOUS_COLUMNS else {"id": data.ids.name})
     elif getattr(model[-1], "out_of_fold_", None) is not None:
         doubtful = contradicted(suspicious_labels(model, ids=data.ids))
     else:

@@ -93,7 +93,7 @@ class TableModel(Pipeline):
     def fit_training(self, data: Training, context: Context | None = None) -> Self:
         """Fit all steps to rows that are read already, and remember their profile and how they were read."""
         from deepsep.classifiers.committee.committee import Committee
-        from deepsep.core.workers import silent_workers
+        from deepsep.core.worker_processes import silent_workers
         from deepsep.model.evaluating import find_problems
         from deepsep.scoring.training_profile import remember_columns
 

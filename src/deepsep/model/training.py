@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from deepsep.core.labels import Labels, as_labels, given_labels
-from deepsep.databases.opening import open_reader
+from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, ParameterError, Setting, Worded
 from deepsep.scoring.to_label import LABEL_SHEET
 from deepsep.table.columns import as_frame, key_text

@@ -29,8 +29,8 @@ from deepsep.networks.interface import (
     Array,
     Loss,
     OnEpoch,
-    check_names,
     check_phase,
+    check_state,
     glorot_normal,
     per_layer,
     present_rows,
@@ -180,7 +180,7 @@ class NumpyNetwork:
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take over what :meth:`state` returned, be it another back end's."""
-        check_names(state, self.state())
+        check_state(state, self.state())
         p = self.parameters
         for name, W, b in zip(self.layer_names(), p.W, p.b, strict=True):
             W[...] = state[f"{name}.weight"].T

@@ -19,7 +19,7 @@ from deepsep.evaluation.folds import Folds, deal_folds
 from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join, permute
 from deepsep.evaluation.intervals import paired_difference
-from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds
+from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, OutOfFold, fit_folds
 from deepsep.report.wording import join_words, with_article
 from deepsep.table.pipeline import source_columns
 
@@ -44,7 +44,7 @@ def predictions(committee: Committee, labels: Labels, held_out: OutOfFold, weigh
     If the committee was fitted with ``twins``, the one without unlabelled rows is included.
     """
     first = {name: held_out.by_repeat(p)[0] for name, p in held_out.p.items()}
-    p = {MODEL: first[COMMITTEE]}
+    p = {MODEL_NAME: first[COMMITTEE]}
     if twin_of(COMMITTEE) in first:
         p["start"] = first[twin_of(COMMITTEE)]
     p |= {name: first[name] for name in committee.members_}

@@ -19,13 +19,13 @@ from deepsep.errors import LabelError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join, permute
-from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds
+from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, OutOfFold, fit_folds
 from deepsep.evaluation.population import (
     Population,
     RawProbabilities,
     by_round,
     given_shares,
-    row_weights,
+    held_out_weights,
     tempered,
 )
 from deepsep.report.committee_held_out import FOREST_TREES, guess, is_fitted_to, predictions, shuffle_columns
@@ -165,7 +165,7 @@ def evaluate_model(
             on_step(done, n_folds, f"cross-validation, fold {min(done + 1, n_folds)} of {n_folds}")
 
     fits = fit_folds(
-        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL: Candidate(_quiet(estimator))},
+        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL_NAME: Candidate(_quiet(estimator))},
         table,
         labels,
         dealt,
@@ -197,7 +197,7 @@ def _of_committee(
     at = committee.label_origins_.fair[held_out.by_repeat(held_out.rows)[0]]
     rows, codes = (held_out.by_repeat(each)[0][at] for each in (held_out.rows, held_out.codes))
     own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0][at]
-    given, weighted, by_shares = row_weights(codes, own, committee.population_shares_)
+    given, weighted, by_shares = held_out_weights(codes, own, committee.population_shares_)
     return Evaluation(
         rows=rows,
         codes=codes,
@@ -222,7 +222,7 @@ def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | No
     names = [name for name in BASELINE_METHODS if name != own_name]
     # Baselines get the known shares as weights of the labelled rows, since they have no setting for shares.
     baselines = {name: method(name, n_estimators=FOREST_TREES, random_state=dealt.seed) for name in names}
-    candidates = {MODEL: Candidate(model)} | {
+    candidates = {MODEL_NAME: Candidate(model)} | {
         name: Candidate(baseline, labeled_only=True, class_shares=shares) for name, baseline in baselines.items()
     }
     if not hasattr(estimator, "round_proba") and uses_unlabeled(estimator):
@@ -232,7 +232,7 @@ def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | No
     for part in CURVE_SHARES:
         if round(part * fewest) < 2 * len(labels.classes):  # with fewer than two labels per class, a point means little
             continue
-        candidates[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
+        candidates[_with_fewer_labels(MODEL_NAME, part)] = Candidate(model, label_share=part)
         if BASELINE_METHODS[0] in baselines:
             fewer = Candidate(baselines[BASELINE_METHODS[0]], labeled_only=True, label_share=part, class_shares=shares)
             candidates[_with_fewer_labels(BASELINE_METHODS[0], part)] = fewer
@@ -254,7 +254,7 @@ def _look_inside(
     columns: list[str], dealt: Folds, shares: Array | None, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
 ) -> tuple[Any, Permuted | None, Embedded | None] | None:
     """Return the probabilities of all rounds, the effect of shuffling columns, and an embedding, for the model only."""
-    if name != MODEL:
+    if name != MODEL_NAME:
         return None
     rounds = None
     if hasattr(fitted, "round_proba"):
@@ -282,15 +282,15 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:
     codes = fits.codes
-    p = {name: fits.p[name] for name in (MODEL, *BASELINE_METHODS, "majority", START_KEY) if name in fits.p}
-    weight, weighted, by_shares = row_weights(codes, fits.weight, shares)
-    each_fold = [extra[MODEL] for extra in fits.extras]
+    p = {name: fits.p[name] for name in (MODEL_NAME, *BASELINE_METHODS, "majority", START_KEY) if name in fits.p}
+    weight, weighted, by_shares = held_out_weights(codes, fits.weight, shares)
+    each_fold = [extra[MODEL_NAME] for extra in fits.extras]
     has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
     calibrate = bool(getattr(estimator, "calibrate", False))
     if calibrate:
-        parts = [p[MODEL][fits.fold == k] for k in range(len(each_fold))]
+        parts = [p[MODEL_NAME][fits.fold == k] for k in range(len(each_fold))]
         raw = [rounds[1][-1] for rounds, *_ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
-        p[MODEL] = tempered(p[MODEL], codes, raw, w)
+        p[MODEL_NAME] = tempered(p[MODEL_NAME], codes, raw, w)
     networks = averages = None
     if has_rounds:
         # With known shares, calibration can change the predicted class, so rounds are calibrated like the model.
@@ -330,7 +330,7 @@ def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
     """Return the points of the learning curve, the one with all labels last."""
     points: list[dict[str, Any]] = []
     for part in CURVE_SHARES:
-        names = {name: _with_fewer_labels(name, part) for name in (MODEL, BASELINE_METHODS[0])}
+        names = {name: _with_fewer_labels(name, part) for name in (MODEL_NAME, BASELINE_METHODS[0])}
         right = {n: fits.p[key].argmax(axis=1) == fits.codes for n, key in names.items() if key in fits.p}
         if right:
             points.append({"labels": round(float(np.round(part * fits.n_training).mean())), "right": right})

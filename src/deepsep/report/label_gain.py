@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from deepsep.evaluation.learning_curve import MORE, Gain, LearningCurve
+from deepsep.evaluation.learning_curve import MORE_LABELS, Gain, LearningCurve
 from deepsep.report.wording import points
 
 
@@ -12,10 +12,10 @@ def more_labels(curve: LearningCurve | None) -> dict[str, Any] | None:
     """Return the gain to expect from 50 more labels, and the points of its figure; None without a learning curve."""
     if curve is None:
         return None
-    gain = curve.gain(MORE)
-    ahead = [curve.n_labels + step * MORE // 2 for step in (1, 2, 3, 4)]  # half of the 50 labels each
+    gain = curve.gain(MORE_LABELS)
+    ahead = [curve.n_labels + step * MORE_LABELS // 2 for step in (1, 2, 3, 4)]  # half of the 50 labels each
     return {
-        "labels": MORE,
+        "labels": MORE_LABELS,
         "gain": gain.value,
         "interval": list(gain.interval),
         "sentence": gain_sentence(gain),
@@ -49,5 +49,6 @@ def gain_sentence(gain: Gain) -> str:
     """
     low, high = map(points, gain.interval)
     if gain.value < 0.005:
-        return f"{MORE} more labels, drawn like these, would hardly help: between {low} and {high} points."
-    return f"{MORE} more labels, drawn like these, should bring about {points(gain.value)} points ({low} to {high})."
+        return f"{MORE_LABELS} more labels, drawn like these, would hardly help: between {low} and {high} points."
+    gained = f"about {points(gain.value)} points ({low} to {high})"
+    return f"{MORE_LABELS} more labels, drawn like these, should bring {gained}."

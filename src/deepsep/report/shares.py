@@ -10,8 +10,8 @@ from scipy.stats import t
 
 from deepsep.core.labels import Labels
 from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import DEPENDENCE
-from deepsep.evaluation.intervals import LEVEL, effective, share_right, wilson
+from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE
+from deepsep.evaluation.intervals import INTERVAL_LEVEL, effective, share_right, wilson
 from deepsep.report.sentences import shares_caution
 
 Array = NDArray[Any]
@@ -116,8 +116,8 @@ def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evid
     deviation = np.maximum(np.sqrt(np.average((missed - mean) ** 2, axis=0, weights=own)), 0.1)
     n = effective(own, len(own)) / repeats
     others = effective(w[free], int(free.sum()))
-    error = deviation * np.sqrt(DEPENDENCE**2 / max(n - 1, 1) + 1 / others)
-    half = t.ppf((1 + LEVEL) / 2, max(n - 1, 1)) * part * error
+    error = deviation * np.sqrt(FOLD_DEPENDENCE**2 / max(n - 1, 1) + 1 / others)
+    half = t.ppf((1 + INTERVAL_LEVEL) / 2, max(n - 1, 1)) * part * error
     value = value + part * mean
     low, high = np.maximum(value - half, counted), np.minimum(value + half, counted + part)
     value = np.clip(value, counted, counted + part)

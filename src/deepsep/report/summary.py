@@ -25,7 +25,7 @@ from deepsep.evaluation.intervals import (
     share_right,
 )
 from deepsep.evaluation.population import given_shares, read_weights
-from deepsep.evaluation.suspicious import COLUMNS, contradicted, rank_labels, suspicious_labels
+from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, contradicted, rank_labels, suspicious_labels
 from deepsep.report import outcome, sentences
 from deepsep.report.committee_held_out import gain_from_unlabeled, is_fitted_to, member_titles, members
 from deepsep.report.explanation import importance, tree
@@ -322,7 +322,7 @@ def _suspicious(
         frame = rank_labels(evaluation.rows, evaluation.codes, evaluation.p["model"], known.classes, ids)
     lines = contradicted(frame)
     return [
-        {"id": str(name), **{key: plain_value(value) for key, value in zip(COLUMNS, line, strict=True)}}
+        {"id": str(name), **{key: plain_value(value) for key, value in zip(SUSPICIOUS_COLUMNS, line, strict=True)}}
         for name, *line in lines.itertuples(index=False, name=None)
     ]
 

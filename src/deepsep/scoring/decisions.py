@@ -122,7 +122,7 @@ class Decisions:
             Counter() if sets is None else Counter(sets.sum(axis=1).tolist()),
         )
         written = None if sets is None else in_words(sets, p, self.classes)
-        return prediction_columns(self.classes, p, label, called=names, sets=written), tally
+        return prediction_columns(self.classes, p, label, predicted=names, sets=written), tally
 
     def describe(self, tally: Tally, evidence: Evidence | None) -> dict[str, Any]:
         """Return what was applied, with what can be expected of it; ``evidence`` is of the model that scored."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from deepsep.core.fields import with_fields
 from deepsep.databases.connections import Connection
-from deepsep.databases.opening import open_writer
+from deepsep.databases.open_database import open_writer
 from deepsep.errors import DataError, Setting
 from deepsep.scoring.files import plan_parts, warn_of_failed
 from deepsep.scoring.into_tables import check_key_given, score_into

@@ -15,7 +15,7 @@ from typing import Any
 
 from deepsep.core.fields import with_fields
 from deepsep.core.notices import warn
-from deepsep.databases.opening import open_reader
+from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.scoring import local, ray_engine

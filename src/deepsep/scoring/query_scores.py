@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.core.fields import with_fields
-from deepsep.databases.opening import open_reader, open_writer
+from deepsep.databases.open_database import open_reader, open_writer
 from deepsep.scoring.into_tables import check_key_given, saying_what_is_written, score_into, settings_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.run import Progress, Scoring
@@ -81,7 +81,7 @@ def score_query(
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
         goes_on = table.record is not None and not replace
-        with open_reader(query.database, beside_writer=True) as reader:
+        with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id, besides=table.place if goes_on else None, unique=True)
             table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
             return score_into(scoring, table, [scoring.part(rows, "the query")], progress)
@@ -106,7 +106,7 @@ def write_scores(
     scoring = Scoring(model, decision, id=id, fast=fast)
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
-        with open_reader(query.database, beside_writer=True) as reader:
+        with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id)
             scoring.choose([scoring.part(rows, "the query")])
             table.begin(reader.key_type(rows.sql, id)[0], replace=replace)

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from deepsep.cluster.connection import connected
-from deepsep.cluster.workers import Workers
+from deepsep.cluster.ray_workers import Workers
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import score_parts as score_here
 from deepsep.scoring.parts import Part, Report

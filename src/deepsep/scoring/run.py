@@ -12,9 +12,9 @@ import numpy as np
 from deepsep.core.model_parts import is_pipeline
 from deepsep.core.notices import warn
 from deepsep.core.threads import available_cores
-from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.sentences import notice
+from deepsep.drift.differences import find_drift
+from deepsep.drift.wording import notice
 from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
 from deepsep.models import load
 from deepsep.scoring.decisions import Decisions, Tally, evidence_of
@@ -145,7 +145,7 @@ class Scoring:
             if tally.drift is not None:
                 counts += tally.drift
         agreement = None if self.scorer is self.model else describe(self.model, self.scorer)["student"]["agreement"]
-        return compare(self.profile, counts, np.asarray(self.model.classes_).tolist(), agreement=agreement)
+        return find_drift(self.profile, counts, np.asarray(self.model.classes_).tolist(), agreement=agreement)
 
 
 def warn_of_drift(drift: dict[str, Any] | None) -> None:

@@ -13,11 +13,10 @@ from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
 
 from deepsep.core.checks import is_integer
-from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
 from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.frames import in_batches
-from deepsep.evaluation.next_rows import choose_rows
+from deepsep.evaluation.next_rows import choose_next_rows
 from deepsep.scoring.frame import label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN
@@ -47,9 +46,9 @@ def rows_to_label(
 ) -> pd.DataFrame:
     """Return the rows of a table whose labels should help a model most, with an empty column for them.
 
-    They are uncertain, and differ from each other: see :func:`deepsep.evaluation.next_rows.choose_rows`. Of more than
-    10,000 unlabelled rows, so many are drawn at random and considered. Every tenth row is drawn at random instead:
-    uncertain rows are no fair sample, and only labels of random rows tell the accuracy.
+    They are uncertain, and differ from each other: see :func:`deepsep.evaluation.next_rows.choose_next_rows`. Of more
+    than 10,000 unlabelled rows, 10,000 are drawn at random and considered. Every tenth row is drawn at random instead:
+    uncertain rows are not a fair sample, and only labels of random rows show the accuracy.
 
     Parameters
     ----------
@@ -121,10 +120,10 @@ def rows_to_label(
     is_random = np.arange(1, n + 1) % (random_every or n + 1) == 0
     drawn = np.random.default_rng([random_state, 1]).choice(len(pool), is_random.sum(), replace=False)
     others = np.setdiff1d(np.arange(len(pool)), drawn)
-    best = choose_rows(p[others], encoded[others], n - len(drawn), per_class=per_class, seed=random_state)
+    best = choose_next_rows(p[others], encoded[others], n - len(drawn), per_class=per_class, seed=random_state)
     chosen = np.empty(n, int)
     chosen[is_random], chosen[~is_random] = drawn, others[best]
-    origins = np.where(is_random, ORIGINS[RANDOM], ORIGINS[CHOSEN])
+    origins = np.where(is_random, "random", "chosen")
     return _for_people(frame.iloc[pool[chosen]], ids.iloc[pool[chosen]], p[chosen], model, label, origins)
 
 

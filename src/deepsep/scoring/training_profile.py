@@ -10,8 +10,8 @@ import pandas as pd
 from deepsep.core.checks import row_weights
 from deepsep.core.labels import given_labels
 from deepsep.core.model_parts import is_pipeline
-from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts, one_in
+from deepsep.drift.differences import find_drift
 from deepsep.drift.profile import profile_table
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring.decisions import Decisions
@@ -124,4 +124,4 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
             first_row=start,
             counts=counts,
         )
-    return compare(profile, counts, np.asarray(model.classes_).tolist())
+    return find_drift(profile, counts, np.asarray(model.classes_).tolist())

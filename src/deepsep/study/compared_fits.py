@@ -22,7 +22,7 @@ from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.frames import take
 from deepsep.evaluation.out_of_fold import Candidate, Fold, fit_folds
-from deepsep.evaluation.population import RawProbabilities, row_weights, tempered
+from deepsep.evaluation.population import RawProbabilities, held_out_weights, tempered
 
 Array = NDArray[Any]
 OnWork = Callable[[float, float, str], object]
@@ -81,7 +81,7 @@ class ComparedFits:
         self.codes = self.labels.codes[rows]
         self.fold = np.repeat(np.arange(len(self.folds.tests)), [len(test) for test in self.folds.tests])
         given = None if self.given_weight is None else self.given_weight[rows]
-        self.weight, self.weighted, self.by_shares = row_weights(self.codes, given, self.shares)
+        self.weight, self.weighted, self.by_shares = held_out_weights(self.codes, given, self.shares)
         if given is not None:
             unweighted = [
                 name for name, each in self.estimators.items() if not has_fit_parameter(each, "sample_weight")

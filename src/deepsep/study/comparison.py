@@ -18,7 +18,7 @@ from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import take, to_pandas
 from deepsep.evaluation.intervals import paired_difference, scores_with_intervals
-from deepsep.evaluation.metrics import METRICS
+from deepsep.evaluation.metrics import METRIC_NAMES
 from deepsep.evaluation.population import read_weights
 from deepsep.model import for_table
 from deepsep.report.findings import check_population
@@ -304,7 +304,7 @@ def _unlabeled(fits: ComparedFits, entries: list[dict[str, Any]], on_step: OnSte
 def _scores(fits: ComparedFits, p: Array, seed: int) -> dict[str, Any]:
     """Return every metric with its interval."""
     scores = [scores_with_intervals(p_repeat, codes, seed, weight) for codes, weight, p_repeat in _repeats(fits, p)]
-    return {metric: _mean([one[metric] for one in scores], "value") for metric in METRICS}
+    return {metric: _mean([one[metric] for one in scores], "value") for metric in METRIC_NAMES}
 
 
 def _difference(fits: ComparedFits, p: Array, other: Array) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from deepsep.cluster.connection import address_of
-from deepsep.core.workers import end_with, without_interrupts
+from deepsep.core.worker_processes import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepError, missing_package
 from deepsep.study.cells import Cell, is_done, run_cell
 from deepsep.study.splits import LABELED_SIZES, RowPlan, plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deepsep.evaluation.metrics import METRICS
+from deepsep.evaluation.metrics import METRIC_NAMES
 from deepsep.report.wording import join_words, percent, points, span
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def comparison_frame(comparison: dict[str, Any]) -> pd.DataFrame:
     rows = []
     for entry in comparison["methods"]:
         row: dict[str, Any] = {"method": entry["name"], "uses_unlabelled": entry["uses_unlabelled"]}
-        for metric in METRICS:
+        for metric in METRIC_NAMES:
             low, high = entry[metric]["interval"]
             row |= {metric: entry[metric]["value"], f"{metric}_low": low, f"{metric}_high": high}
         low, high = entry["against_best"]["interval"]

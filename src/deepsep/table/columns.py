@@ -18,7 +18,7 @@ from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import LEADING_ZERO, MISSING_WORDS, ColumnType
 from deepsep.table.dates import DATE_PATTERN, OTHER_DATE, DateColumn
-from deepsep.table.evidence import one_sided
+from deepsep.table.leaks import one_sided
 from deepsep.table.locations import closest, find_column
 
 MIN_DISTINCT_VALUES = 20  # number of values from which "all different" is informative
@@ -200,8 +200,8 @@ def cut_long_cells(frame: pd.DataFrame, apart: Sequence[str | None] = ()) -> pd.
     worst = max(cut, key=lambda name: cut[name])
     others = f" and in {len(cut) - 1} other columns" if len(cut) > 1 else ""
     warn(
-        f"column {worst!r} has a cell of {cut[worst]:,} characters; of such cells{others} only the first {MAX_CELL_CHARACTERS:,} "
-        "characters are used."
+        f"column {worst!r} has a cell of {cut[worst]:,} characters; of such cells{others} only the first "
+        f"{MAX_CELL_CHARACTERS:,} characters are used."
     )
     return frame.assign(**columns)
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
+from deepsep.core.label_origins import LABEL_ORIGINS
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.locations import closest
 
 DRAWN_COLUMN = "labels_drawn"  # the column in files of labels that deepsep writes
 EARLIER_COLUMN = "chosen"  # the column in earlier files of the labelling page, with two words of its own
-EARLIER_WORDS = {"random": ORIGINS[RANDOM], "model": ORIGINS[CHOSEN], "search": ORIGINS[CHOSEN]}
+EARLIER_WORDS = {"random": "random", "model": "chosen", "search": "chosen"}
 
 
 def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | None, str | None]:
@@ -34,11 +34,11 @@ def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | 
     >>> word_or_column("quota", ["age", "how"], "people.csv"), word_or_column("how", ["age", "how"], "people.csv")
     (('quota', None), (None, 'how'))
     """
-    if given.strip().lower() in ORIGINS:
+    if given.strip().lower() in LABEL_ORIGINS:
         return given.strip().lower(), None
     if given in names:
         return None, given
-    similar = closest(given, [*ORIGINS, *names])
+    similar = closest(given, [*LABEL_ORIGINS, *names])
     hint = "" if similar is None else f"; did you mean {similar!r}?"
     raise ParameterError(
         f"{{drawn}}: this is neither an origin of all labels, which is {_listed()}, nor a column of {where}{hint}",
@@ -72,7 +72,7 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
         return None
     words = pd.Series([None] * len(table), table.index, dtype=object)
     for name, own in columns.items():
-        bad = np.asarray(labeled, bool) & (own.notna() & ~own.isin(ORIGINS)).to_numpy()
+        bad = np.asarray(labeled, bool) & (own.notna() & ~own.isin(LABEL_ORIGINS)).to_numpy()
         if bad.any():
             row = int(bad.argmax())
             raise DataError(
@@ -80,7 +80,7 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
                 f"labels. Write {_listed()}; leave the cell empty if you do not know."
             )
         words = words.where(words.notna(), own)
-    return words.where(words.isin(ORIGINS), None)
+    return words.where(words.isin(LABEL_ORIGINS), None)
 
 
 def _is_of_earlier_page(table: pd.DataFrame) -> bool:

@@ -147,8 +147,8 @@ def file_types(files: Sequence[Path]) -> list[FileType]:
         types.append(file_type(file))
         if FORMAT_NAMES[other := types[-1].kind] != FORMAT_NAMES[kind := types[0].kind]:
             raise DataError(
-                f"{file} is {FORMAT_NAMES[other]}, and {files[0].name} is {FORMAT_NAMES[kind]}. All files of a table need the "
-                "same format."
+                f"{file} is {FORMAT_NAMES[other]}, and {files[0].name} is {FORMAT_NAMES[kind]}. All files of a table "
+                "need the same format."
             )
     return types
 
@@ -352,7 +352,8 @@ def _allowed(limit: int | None) -> tuple[float, str]:
             return float(text), f"{MEMORY_LIMIT_VARIABLE} in the environment"
         except ValueError:
             raise DataError(
-                f"{MEMORY_LIMIT_VARIABLE}={text!r} in the environment is not a number of bytes. Set it to a number such as 8e9."
+                f"{MEMORY_LIMIT_VARIABLE}={text!r} in the environment is not a number of bytes. Set it to a number "
+                "such as 8e9."
             ) from None
     return 0.6 * free_memory(), "60 % of the free memory"
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, alike, read_labels
+from deepsep.core.labels import DISGUISED_MARKS, MIN_IDENTIFIERS, Labels, alike, read_labels
 from deepsep.errors import DataError, LabelError
 from deepsep.table.columns import as_frame, convert, type_of, useless
 from deepsep.table.dates import OTHER_DATE
-from deepsep.table.evidence import Leak, drift, leaks, one_sided
+from deepsep.table.leaks import Leak, drift, leaks, one_sided
 from deepsep.table.locations import find_column
 
 RARE_CLASS_LABELS = 5  # labels below which a class is rare
@@ -194,7 +194,7 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         text = f"all {n} labelled rows belong to one class, {names[0]!r}."
         findings.add("error", "one-class", text, "Label rows of at least two classes.", label)
         return None
-    if len(names) == n >= IDENTIFIERS:
+    if len(names) == n >= MIN_IDENTIFIERS:
         text = f"all {n} labels differ: {label!r} looks like an identifier, not like classes."
         findings.add("warning", "label-identifier", text, "Name the column of classes.", label)
     elif (counts < RARE_CLASS_LABELS).any():
@@ -205,7 +205,7 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         text = f"the labels {_some(map(repr, twins))} differ only in case or spaces. They are different classes."
         findings.add("warning", "alike-classes", text, "If they are one class, write them alike.", label)
     for name in names:
-        if name.strip().lower() in DISGUISED:
+        if name.strip().lower() in DISGUISED_MARKS:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
             findings.add("warning", "missing-class", text, "If it means unlabelled, leave these cells empty.", label)
     if labels.labeled.all():

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from deepsep.databases.addresses import check_address
 from deepsep.databases.connections import Connection, quoted
-from deepsep.databases.opening import open_reader
+from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, Setting
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.column_types import ColumnType

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from deepsep.core.checks import is_integer
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import given_labels
-from deepsep.databases.opening import open_reader
+from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.batches import TableFile

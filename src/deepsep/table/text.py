@@ -296,7 +296,8 @@ def _find_delimiter(path: Path, text: str, given: str | None) -> str:
         if _width(text, given)[1] < 2 and widths[best][1] > 1:
             raise DataError(
                 f"with {{delimiter}}, {path} has one column, {text.splitlines()[0][:60]!r}. "
-                f"With {best!r} ({KNOWN_DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter out.",
+                f"With {best!r} ({KNOWN_DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter "
+                "out.",
                 delimiter=Setting("delimiter", given),
             )
         return given

@@ -15,7 +15,6 @@ from deepsep.apps.label.answer_file import Answer, Answers
 from deepsep.apps.label.background import Background
 from deepsep.apps.label.cards import card, cell_text, first_order
 from deepsep.apps.label.refit import Job
-from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS
 from deepsep.table.columns import key_text
@@ -196,7 +195,7 @@ class Session:
         """Show a row that was searched for."""
         with self._lock:
             self._check_row(row)
-            self._current = row, ORIGINS[CHOSEN]
+            self._current = row, "chosen"
             return self.state()
 
     def add_class(self, name: str) -> dict[str, Any]:
@@ -212,7 +211,7 @@ class Session:
 
     def _asked(self, row: int) -> str | None:
         """Return the origin of a row that is answered."""
-        return self._current[1] if self._current is not None and self._current[0] == row else ORIGINS[CHOSEN]
+        return self._current[1] if self._current is not None and self._current[0] == row else "chosen"
 
     def _check_row(self, row: int) -> None:
         if not 0 <= row < len(self.X):
@@ -228,7 +227,7 @@ class Session:
     def _next(self) -> tuple[int, str] | None:
         self._queue = [row for row in self._queue if self._is_free(row) and row not in self._skipped]
         if self._queue and len(self.answers.given) % 4:  # each fourth row is random, to measure the accuracy fairly
-            return self._queue[0], ORIGINS[CHOSEN]
+            return self._queue[0], "chosen"
         while self._random and not self._is_free(self._random[-1]):
             self._random.pop()
         row = next((row for row in reversed(self._random) if self._is_free(row) and row not in self._skipped), None)
@@ -236,7 +235,7 @@ class Session:
             row = next(iter(self._skipped), None)
             if row is not None:
                 del self._skipped[row]
-        return None if row is None else (row, ORIGINS[RANDOM])
+        return None if row is None else (row, "random")
 
     def _is_free(self, row: int) -> bool:
         return row not in self._known and self._ids[row] not in self.answers.given

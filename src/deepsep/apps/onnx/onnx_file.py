@@ -16,7 +16,7 @@ from deepsep.apps.onnx.onnx_graph import Graph, Tensor
 from deepsep.apps.onnx.onnx_table import check_expressible, declare_columns, encode_table, far_columns
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.deep_separation.deepsep import DeepSep
-from deepsep.core.magnitudes import FARTHEST
+from deepsep.core.magnitudes import MAX_MAGNITUDE
 from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.errors import ParameterError
 from deepsep.files.folder import replace_file
@@ -121,7 +121,7 @@ def _probabilities(graph: Graph, estimator: Any, rows: Tensor) -> Tensor:
     if estimator._exponents is not None:
         rows = rows * np.ldexp(1.0, -estimator._exponents)
     average = estimator.network_average()
-    rows = graph.op("Clip", rows, np.float64(-FARTHEST), np.float64(FARTHEST))
+    rows = graph.op("Clip", rows, np.float64(-MAX_MAGNITUDE), np.float64(MAX_MAGNITUDE))
     scaled = graph.cast((rows - average.centre) * average.factor, np.float32)
     p = _weighted(graph, average, scaled)
     p = p / graph.op("ReduceSum", p, np.array([1]), keepdims=1)

@@ -38,7 +38,7 @@ from deepsep.evaluation.frames import in_batches, take
 from deepsep.evaluation.holm import holm
 from deepsep.evaluation.intervals import effective
 from deepsep.evaluation.population import read_weights
-from deepsep.evaluation.suspicious import COLUMNS as DOUBTS
+from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.report.summary import summarize
 from deepsep.scoring.remembered import provenance_of
@@ -182,8 +182,8 @@ def make_workbook(
         add_table(
             book,
             "Labels to check",
-            [name, *(word.replace("_", " ") for word in DOUBTS)],
-            [[line["id"], *(line[key] for key in DOUBTS)] for line in summary["suspicious"][:most]],
+            [name, *(word.replace("_", " ") for word in SUSPICIOUS_COLUMNS)],
+            [[line["id"], *(line[key] for key in SUSPICIOUS_COLUMNS)] for line in summary["suspicious"][:most]],
             styles=[None, None, None, PERCENT_FORMAT, PERCENT_FORMAT, NUMBER_FORMAT],
         )
     add_page(book, GUIDE_SHEET, guide(weighted=weight is not None, notes=notes))

@@ -18,7 +18,7 @@ from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.core.arrays import below, checked_array
 from deepsep.core.checks import check_priors, is_integer, require
-from deepsep.core.label_origins import ORIGINS, QUOTA, RANDOM, LabelOrigins, contradict_shares, read_origins
+from deepsep.core.label_origins import LABEL_ORIGINS, LabelOrigins, contradict_shares, read_origins
 from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture
 from deepsep.core.notices import warn
@@ -270,11 +270,11 @@ class Committee(Classifier):
         if origins.basis is None:
             warn(
                 "no accuracy can be stated: it takes ten labels of two classes, drawn at random or for quotas; there "
-                f"are {origins.counts[RANDOM]} random and {origins.counts[QUOTA]} quota labels. Label 50 rows drawn at "
+                f"are {origins.counts[0]} random and {origins.counts[1]} quota labels. Label 50 rows drawn at "
                 "random.",
                 LabelWarning,
             )
-        at = (origins.codes == RANDOM) & (rows.codes >= 0)
+        at = (origins.words == "random") & (rows.codes >= 0)
         if shares is not None and origins.given and at.any() and not rows.weighted:
             counts = np.bincount(rows.codes[at], minlength=len(shares))
             if contradict_shares(counts, shares):
@@ -613,7 +613,7 @@ class Committee(Classifier):
 
     def _restored_origins(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> LabelOrigins:
         drawn, codes = state["labels_drawn"], checked_array(arrays, "label_origins", (len(self.transduction_),), "i")
-        if not np.isin(codes, range(-1, len(ORIGINS))).all() or not set(drawn["rests_on"]) <= set(ORIGINS[:2]):
+        if not np.isin(codes, range(-1, len(LABEL_ORIGINS))).all() or not set(drawn["rests_on"]) <= {"random", "quota"}:
             raise ModelFileError("the model has origins of labels that are unknown. Save it again.")
         self.unseen_ = UnseenClasses(*map(float, drawn["unseen"]))
         return LabelOrigins(codes, tuple(drawn["rests_on"]), given=bool(drawn["given"]))

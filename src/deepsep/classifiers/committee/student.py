@@ -15,7 +15,7 @@ from deepsep.core.scaling import ScaledRows, Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError
-from deepsep.files.saving import COMMON
+from deepsep.files.saving import COMMON_ATTRIBUTES
 from deepsep.networks import NetworkAverage, NumpyNetwork, OneHotAverage
 
 MAX_STUDENT_ROWS = 100_000  # unlabelled rows; more make no difference
@@ -81,7 +81,7 @@ class Student(Classifier):
         if n < 100:
             return None
         student = cls()
-        read = (*COMMON, "_exponents")
+        read = (*COMMON_ATTRIBUTES, "_exponents")
         student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
         student.n_held_out_ = min(int(0.2 * n), 2_000)
         held_out, pool = np.split(rng.permutation(rows.unlabeled), [student.n_held_out_])

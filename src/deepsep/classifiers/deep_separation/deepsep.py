@@ -42,7 +42,7 @@ from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.evaluation.population import to_population
 from deepsep.networks import NetworkAverage, choose_device, members_of
-from deepsep.solvers.one_vs_rest import Costs, Effort
+from deepsep.solvers.one_vs_rest import Costs, SolverSettings
 from deepsep.solvers.rows import Rows
 
 Array = NDArray[Any]
@@ -412,7 +412,7 @@ class DeepSep(TransformerMixin, Classifier):
             costs=costs,
             propensity=self.propensity,
             shares=shares,
-            effort=Effort("cccp", tol=1e-6) if self.algorithm == "cccp" else Effort(tol=1e-3),
+            effort=SolverSettings("cccp", tol=1e-6) if self.algorithm == "cccp" else SolverSettings(tol=1e-3),
             make_rows=make_rows,
         )
 

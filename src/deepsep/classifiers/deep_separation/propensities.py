@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from deepsep.classifiers.deep_separation.training_run import TrainingRun
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.errors import DataError
-from deepsep.solvers.one_vs_rest import Costs, Effort, separate
+from deepsep.solvers.one_vs_rest import Costs, SolverSettings, separate
 from deepsep.solvers.rows import Rows
 
 Array = NDArray[Any]
@@ -32,7 +32,7 @@ class LowDensity:
         How scores become probabilities.
     shares : array (c,) or None
         Shares of the classes in the population, to which the probabilities are corrected.
-    effort : Effort
+    effort : SolverSettings
         How the problems are solved.
     make_rows : callable
         Constructor of the pass over the rows.
@@ -42,7 +42,7 @@ class LowDensity:
     costs: Callable[[Array], Costs]
     propensity: Literal["platt", "softmax", "hard"]
     shares: Array | None
-    effort: Effort
+    effort: SolverSettings
     make_rows: Callable[..., Any] = Rows
 
     def __call__(self, run: TrainingRun, rng: np.random.Generator) -> Array:

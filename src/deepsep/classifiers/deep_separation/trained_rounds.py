@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from deepsep import networks
 from deepsep.core.scaling import Scaling
 from deepsep.errors import ParameterError
-from deepsep.networks import Committee, Network, NetworkAverage, NumpyNetwork, choose_device, member_states
+from deepsep.networks import Network, NetworkAverage, NetworkCommittee, NumpyNetwork, choose_device, member_states
 
 Array = NDArray[Any]
 
@@ -43,7 +43,7 @@ class Architecture:
     def make(self, n: int, rng: np.random.Generator, noise: float = 0.0) -> Network:
         """Return a network, or a committee of ``n``; noise is for training only."""
         members = [self._make_member(rng, noise) for _ in range(n)]
-        return members[0] if n == 1 else Committee(members)
+        return members[0] if n == 1 else NetworkCommittee(members)
 
     def _make_member(self, rng: np.random.Generator, noise: float) -> Network:
         shared: dict[str, Any] = {"hidden": self.hidden, "dropout": self.dropout, "noise": noise, "rng": rng}

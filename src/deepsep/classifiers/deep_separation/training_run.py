@@ -15,7 +15,7 @@ from deepsep.core.history import History, Row
 from deepsep.core.probability import round_weights
 from deepsep.core.scaling import ScaledRows, Scaling
 from deepsep.core.training_rows import TrainingRows
-from deepsep.networks import Committee, Loss, Network
+from deepsep.networks import Loss, Network, NetworkCommittee
 
 Array = NDArray[Any]
 
@@ -108,7 +108,7 @@ class TrainingRun:
     def train(self, phase: Phase, targets: Array, rng: np.random.Generator) -> None:
         """Train on D₀ or D₁, and add a row to the history."""
         if phase.stops_early and self.rows.validation.size:
-            members = self.network.in_turn() if isinstance(self.network, Committee) else [self.network]
+            members = self.network.in_turn() if isinstance(self.network, NetworkCommittee) else [self.network]
             each = [self._train_until_no_better(member, phase, targets, rng) for member in members]
             done: Row = {"epochs": max(n for n, _ in each), "loss": float(np.mean([loss for _, loss in each]))}
         else:
@@ -189,7 +189,7 @@ class TrainingRun:
     def interrupt(self) -> None:
         """Keep the complete rounds after an interruption, or the initial network as it is."""
         if not self.states:
-            network = self.network.begun() if isinstance(self.network, Committee) else self.network
+            network = self.network.begun() if isinstance(self.network, NetworkCommittee) else self.network
             self.states.append(network.state())
 
     def shares(self, codes: Array) -> list[float]:

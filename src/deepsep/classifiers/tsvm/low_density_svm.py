@@ -26,9 +26,9 @@ from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
-from deepsep.solvers.curvature import WIDE
-from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
-from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
+from deepsep.solvers.curvature import MAX_MATRIX_FEATURES
+from deepsep.solvers.one_vs_rest import Boundaries, Costs, SolverSettings, class_scores, separate
+from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
 
 Array = NDArray[Any]
 
@@ -58,7 +58,7 @@ class LowDensitySVM(Classifier):
     tol: float = 1e-6
     random_state: Any = None
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         """Return s and balance of the costs, and the solver's settings."""
         raise NotImplementedError
 
@@ -110,7 +110,7 @@ class LowDensitySVM(Classifier):
         return scores
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
-        narrow = self.kernel == "linear" and min(rows.X.shape) <= WIDE
+        narrow = self.kernel == "linear" and min(rows.X.shape) <= MAX_MATRIX_FEATURES
         return one_blas_thread() if narrow else nullcontext()
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
@@ -159,7 +159,7 @@ class LowDensitySVM(Classifier):
         if self.space_ == "Nyström":
             warn(
                 f"{self.n_labeled_ + self.n_unlabeled_} training rows are more than the {EXACT_ROWS} for which the "
-                f"kernel is exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on "
+                f"kernel is exact: it is approximated from {N_LANDMARKS} landmark rows. Set n_unlabeled to train on "
                 "fewer rows.",
                 ApproximationWarning,
             )

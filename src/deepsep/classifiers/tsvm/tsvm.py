@@ -9,7 +9,7 @@ import numpy as np
 from deepsep.classifiers.base import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM, check_cost_settings
 from deepsep.core.checks import is_number, require
-from deepsep.solvers.one_vs_rest import Effort
+from deepsep.solvers.one_vs_rest import SolverSettings
 
 
 @settings
@@ -153,10 +153,10 @@ class TSVM(LowDensitySVM):
         check_tsvm_settings(self)
         super()._check_parameters()
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         algorithm = "cccp" if self.algorithm == "cccp" else "single-loop"
         costs = {"s": float(self.s), "balance": bool(self.balance)}
-        return costs, Effort(algorithm, self.max_iter, self.tol)
+        return costs, SolverSettings(algorithm, self.max_iter, self.tol)
 
 
 def check_tsvm_settings(model: Any) -> None:

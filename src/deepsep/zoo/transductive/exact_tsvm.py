@@ -12,7 +12,7 @@ from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.checks import is_integer, require
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError
-from deepsep.solvers.one_vs_rest import Effort
+from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.branch_and_bound import branch_and_bound
 
 
@@ -92,6 +92,6 @@ class ExactTSVM(LowDensitySVM):
             )
         return super()._learn(rows, rng)
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         path = partial(branch_and_bound, max_nodes=int(self.max_nodes))
-        return {"balance": bool(self.balance)}, Effort("branch and bound", self.max_iter, self.tol, path)
+        return {"balance": bool(self.balance)}, SolverSettings("branch and bound", self.max_iter, self.tol, path)

@@ -10,7 +10,7 @@ import numpy as np
 from deepsep.classifiers.base import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.checks import is_integer, is_number, require
-from deepsep.solvers.one_vs_rest import Effort
+from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.smooth_descent import smooth_descent
 
 
@@ -92,6 +92,6 @@ class GradientTSVM(LowDensitySVM):
         require(self, "sharpness", is_number(self.sharpness) and self.sharpness > 0, "a positive number")
         require(self, "steps", is_integer(self.steps, 0), "an integer of at least 0")
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         path = partial(smooth_descent, sharpness=float(self.sharpness), steps=int(self.steps))
-        return {"balance": bool(self.balance)}, Effort("gradient", self.max_iter, self.tol, path)
+        return {"balance": bool(self.balance)}, SolverSettings("gradient", self.max_iter, self.tol, path)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from deepsep.solvers.spaces import CHUNK, Kernel, pivoted_cholesky
+from deepsep.solvers.spaces import Kernel, pivoted_cholesky, row_blocks
 
 Array = NDArray[Any]
 
@@ -51,8 +51,7 @@ class InducingFeatures:
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Return the features of rows (n, m), and the variance that they miss (n,)."""
         Z, residual = np.empty((len(X), len(self.points))), np.empty(len(X))
-        for start in range(0, len(X), CHUNK):
-            part = slice(start, start + CHUNK)
+        for part in row_blocks(len(X)):
             seen = self.kernel(X[part].astype(np.float64), self.points)
             Z[part] = solve_triangular(self.triangle, seen.T, lower=True).T
             residual[part] = self.variance * np.maximum(0.0, 1 - np.square(Z[part]).sum(axis=1))

@@ -10,7 +10,7 @@ import numpy as np
 from deepsep.classifiers.base import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.checks import is_integer, is_number, require
-from deepsep.solvers.one_vs_rest import Effort
+from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.safe_labels import safe_labels
 
 
@@ -87,7 +87,7 @@ class S4VM(LowDensitySVM):
             require(self, name, is_integer(getattr(self, name), 1), "a positive integer")
         require(self, "risk", is_number(self.risk) and self.risk >= 0, "a number of at least 0")
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         starts, kept = int(self.n_starts), int(self.n_boundaries)
         path = partial(safe_labels, rng=rng, n_starts=starts, n_boundaries=kept, risk=float(self.risk))
-        return {"balance": bool(self.balance)}, Effort("safe labels", self.max_iter, self.tol, path)
+        return {"balance": bool(self.balance)}, SolverSettings("safe labels", self.max_iter, self.tol, path)

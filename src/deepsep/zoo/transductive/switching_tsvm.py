@@ -8,7 +8,7 @@ import numpy as np
 
 from deepsep.classifiers.base import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
-from deepsep.solvers.one_vs_rest import Effort
+from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.label_switching import label_switching
 
 
@@ -77,5 +77,5 @@ class SwitchingTSVM(LowDensitySVM):
     method_name = "switching-tsvm"
     _ends: ClassVar = {"label switching": "no pair of labels is worth switching"}
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
-        return {"balance": True}, Effort("label switching", self.max_iter, self.tol, label_switching)
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
+        return {"balance": True}, SolverSettings("label switching", self.max_iter, self.tol, label_switching)

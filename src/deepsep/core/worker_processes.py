@@ -1,4 +1,4 @@
-"""Processes that fit in parallel: they leave Ctrl-C to the process that started them, and end when it ends."""
+"""Worker processes that leave Ctrl-C to the process that started them, and end when it ends."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-SECONDS = 1.0  # between two looks at the parent
 
 _watching: set[int] = set()
 
@@ -45,7 +43,7 @@ def silent_workers() -> Iterator[None]:
 
 
 def end_with(parent: int) -> None:
-    """End this process soon after its parent, the process of this number, has ended, however that came about."""
+    """End this process soon after its parent, the process of this number, has ended for any reason."""
     if os.name == "nt" or parent == os.getpid() or parent in _watching:
         return
     _watching.add(parent)
@@ -54,5 +52,5 @@ def end_with(parent: int) -> None:
 
 def _watch(parent: int) -> None:
     while os.getppid() == parent:  # a process whose parent has ended gets another one
-        time.sleep(SECONDS)
+        time.sleep(1.0)
     os._exit(1)

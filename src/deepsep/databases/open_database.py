@@ -9,9 +9,9 @@ from deepsep.databases.postgresql import PostgreSQL
 from deepsep.databases.sqlite import SQLite
 
 
-def open_reader(database: str, *, beside_writer: bool = False) -> Connection:
-    """Return a connection that can only read; ``beside_writer``: this process writes to the same database."""
-    return _open(database, read_only=True, shared=beside_writer)
+def open_reader(database: str, *, with_writer: bool = False) -> Connection:
+    """Return a connection that can only read; ``with_writer``: this process also writes to the same database."""
+    return _open(database, read_only=True, shared=with_writer)
 
 
 def open_writer(database: str) -> Connection:

@@ -1,4 +1,4 @@
-"""Several networks that are trained alike and speak as one."""
+"""Several networks that are trained alike and predict together."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from deepsep.networks.interface import Array, Loss, Network, OnEpoch, check_names
+from deepsep.networks.interface import Array, Loss, Network, OnEpoch, check_state
 
 
-class Committee:
-    """Networks of one shape that start from different weights: embeddings side by side, probabilities averaged.
+class NetworkCommittee:
+    """Networks of one shape that start from different weights: embeddings are concatenated, probabilities averaged.
 
     Parameters
     ----------
@@ -23,15 +23,15 @@ class Committee:
         self._begun = 0
 
     def in_turn(self) -> Iterator[Network]:
-        """Yield the members to train them, one after the other."""
+        """Yield the members one after the other, to train them."""
         for i, member in enumerate(self.members):
             self._begun = max(self._begun, i + 1)
             yield member
 
     def begun(self) -> Network:
-        """Return the members that have been trained, be it in part: what there is to keep after an interruption."""
+        """Return the members whose training has begun, to keep after an interruption."""
         part = self.members[: max(self._begun, 1)]
-        return part[0] if len(part) == 1 else Committee(part)
+        return part[0] if len(part) == 1 else NetworkCommittee(part)
 
     def train(
         self,
@@ -64,7 +64,7 @@ class Committee:
         return [float(loss) for loss in np.mean(losses, axis=0)]
 
     def embed(self, X: Array) -> Array:
-        """Return the embeddings of all members for every row, side by side."""
+        """Return the concatenated embeddings of all members for every row."""
         return np.hstack([member.embed(X) for member in self.members])
 
     def predict_proba(self, X: Array) -> Array:
@@ -76,23 +76,23 @@ class Committee:
         return first
 
     def state(self) -> dict[str, Array]:
-        """Return the states of all members: each name after the number of its member."""
+        """Return the states of all members, each name prefixed with the number of its member."""
         return {f"{i}/{name}": value for i, own in enumerate(self.members) for name, value in own.state().items()}
 
     def load_state(self, state: dict[str, Array]) -> None:
-        """Take over what :meth:`state` returned."""
-        check_names(state, self.state())
+        """Load a result of :meth:`state`."""
+        check_state(state, self.state())
         for member, own in zip(self.members, member_states(state), strict=True):
             member.load_state(own)
 
 
 def members_of(network: Network) -> tuple[Network, ...]:
-    """Return the members of a committee; of a single network, itself."""
-    return network.members if isinstance(network, Committee) else (network,)
+    """Return the members of a committee; a single network is its own member."""
+    return network.members if isinstance(network, NetworkCommittee) else (network,)
 
 
 def member_states(state: dict[str, Array]) -> list[dict[str, Array]]:
-    """Return the state of each member of a committee; of a single network, its own."""
+    """Return the state of each member of a committee, or that of a single network."""
     if not all("/" in name for name in state):
         return [state]
     states: dict[int, dict[str, Array]] = {}

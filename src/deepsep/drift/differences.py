@@ -1,8 +1,8 @@
-"""Compare counts of scored rows with the profile of the training table, column by column and in the answers.
+"""Comparison of counts of scored rows with the profile of the training table, for every column and the predictions.
 
-A difference is reported if it is both too large for chance and large enough to matter. Chance is judged by tests of two
-samples, since the training table is a sample too, and the level of the tests is divided by their number (Bonferroni):
-tables of the same population raise an alarm in at most one of a hundred files, however many columns they have.
+A difference is reported if it is both too large for chance and large enough to matter. Chance is judged by two-sample
+tests, since the training table is a sample too. The level of the tests is divided by their number (Bonferroni), so at
+most one in a hundred files from the same population raises an alarm, however many columns it has.
 """
 
 from __future__ import annotations
@@ -17,59 +17,56 @@ from scipy.special import betainc, kolmogorov, ndtr
 
 from deepsep.drift.counts import ColumnCounts, Counts
 from deepsep.drift.profile import ColumnProfile, TrainingProfile
-from deepsep.drift.sentences import sentence
+from deepsep.drift.wording import sentence
 
 Array = NDArray[Any]
 
-LEVEL = 0.01  # chance of an alarm about a file of the same population
-GAPS = 0.05  # least changes that matter: of the share of gaps,
-OUTSIDE = 0.01  # of the share outside the range,
-NEW = 0.02  # of the share at new levels,
-DISTANCE = 0.1  # and of a distribution: of any share below a value, or of all levels together
-ANSWERS = 0.1  # the same for the shares of the classes,
-CONFIDENCE = 0.2  # and for the distribution of the confidence
-FEW = 30  # expected rows below which shares are compared by counts
+# The least changes that matter: of a share or, for values and the confidence, of any share below a value.
+LEAST_EFFECTS = {
+    **{"gaps": 0.05, "below": 0.01, "above": 0.01, "new": 0.02, "values": 0.1, "levels": 0.1},
+    **{"classes": 0.1, "confidence": 0.2},
+}
 
 
 @dataclass
 class Finding:
-    """One difference: how large, and how probable by chance."""
+    """A difference, with its size and its probability by chance."""
 
-    column: str | None  # None: the answers
+    column: str | None  # None: the predictions
     what: str
     effect: float
     p: float
-    least: float  # effect that matters
     values: dict[str, Any]
+    least: float = 0.0  # effect that matters, if more than usual
 
     @property
     def weight(self) -> float:
-        """How much the difference says, to put the most telling first: a changed distribution may have many causes."""
+        """Rank of the difference among others: a changed distribution counts half, since it may have many causes."""
         return self.effect / (2 if self.what in ("values", "levels") else 1)
 
 
-def compare(
+def find_drift(
     profile: TrainingProfile, counts: Counts, classes: Sequence[Any], *, agreement: float | None = None
 ) -> dict[str, Any]:
-    """Return how the scored rows differ from the training table.
+    """Return the differences between the scored rows and the training table.
 
     Parameters
     ----------
     profile : TrainingProfile
     counts : Counts
-        Of the rows that were scored.
+        Counts of the rows that were scored.
     classes : sequence of c
         The names of the classes.
     agreement : float, optional
-        How often the model that scored agrees with the one in the profile, if it is another one. Its confidence is not
-        compared then.
+        Share of rows on which the model that scored agrees with the one in the profile, if it is another one. Then its
+        confidence is not compared.
 
     Returns
     -------
     dict
-        ``drifted``; ``notices``, a sentence for each column that differs and for the answers, the largest difference
-        first; ``rows``, ``rows_compared`` and ``training_rows``; ``columns``, a dict for each column; ``answers``; all
-        as plain values.
+        ``drifted``; ``notices``, a sentence for each column that differs and for the predictions, with the largest
+        difference first; ``rows``, ``rows_compared`` and ``training_rows``; ``columns``, a dict for each column;
+        ``answers``; all as plain values.
     """
     findings: list[Finding] = []
     columns = {}
@@ -78,8 +75,9 @@ def compare(
         findings += found
     found, answers = _compare_answers(profile, counts, classes, agreement)
     findings += found
-    level = LEVEL / max(len(findings), 1)
-    real = sorted((f for f in findings if f.p < level and f.effect >= f.least), key=lambda f: -f.weight)
+    level = 0.01 / max(len(findings), 1)  # 0.01: chance of an alarm about a file of the same population
+    large = (f for f in findings if f.p < level and f.effect >= max(f.least, LEAST_EFFECTS[f.what]))
+    real = sorted(large, key=lambda f: -f.weight)
     for name, outline in columns.items():
         outline["drifted"] = [f.what for f in real if f.column == name]
     answers["drifted"] = [f.what for f in real if f.column is None]
@@ -106,7 +104,7 @@ def _compare_column(name: str, found: ColumnCounts, effective: float) -> tuple[l
         change = abs(here - profile.gaps)
         values = {"here": here, "training": profile.gaps}
         p = float(shares_differ(profile.gaps, effective, here, rows))
-        findings.append(Finding(name, "gaps", change, p, GAPS, values))
+        findings.append(Finding(name, "gaps", change, p, values))
     outline: dict[str, Any] = {"kind": profile.kind, "gaps": {"training": profile.gaps, "here": round(here, 6)}}
     if m and profile.shares and n > 0:
         compare_values = _compare_levels if profile.kind == "category" else _compare_bins
@@ -124,7 +122,7 @@ def _compare_bins(name: str, found: ColumnCounts, n: float) -> tuple[list[Findin
             outline[what] = round(outside / m, 6)
             values = {"here": outside / m, "edges": profile.edges, "kind": profile.kind, "typical": found.typical}
             values["center"] = _median(profile)
-            findings.append(Finding(name, what, outside / m, chance_of_extremes(outside, m, n), OUTSIDE, values))
+            findings.append(Finding(name, what, outside / m, chance_of_extremes(outside, m, n), values))
     inner = _inner(found)
     distance, p, at = bins_differ(np.array(profile.shares), n, inner / m, m)
     values = {
@@ -133,7 +131,7 @@ def _compare_bins(name: str, found: ColumnCounts, n: float) -> tuple[list[Findin
         "value": profile.edges[at + 1],
         "kind": profile.kind,
     }
-    findings.append(Finding(name, "values", distance, p, DISTANCE, values))
+    findings.append(Finding(name, "values", distance, p, values))
     return findings, outline | {"distance": round(distance, 6)}
 
 
@@ -153,11 +151,11 @@ def _compare_levels(name: str, found: ColumnCounts, n: float) -> tuple[list[Find
     }
     p = shares_differ(expected, n, here, m)
     chance = float(shares_differ(usual, n, new, m))
-    findings.append(Finding(name, "new", new - usual, chance, NEW, values))
+    findings.append(Finding(name, "new", new - usual, chance, values))
     distance = float(np.abs(here - expected).sum() / 2)
     at = int(np.argmax(np.abs(here[:-1] - expected[:-1]))) if len(known) else 0
     values = {"level": profile.levels[at], "here": float(here[at]), "training": float(expected[at])}
-    findings.append(Finding(name, "levels", distance, min(1.0, float(p.min()) * len(p)), DISTANCE, values))
+    findings.append(Finding(name, "levels", distance, min(1.0, float(p.min()) * len(p)), values))
     return findings, {"new": round(new, 6), "distance": round(distance, 6)}
 
 
@@ -178,8 +176,8 @@ def _compare_answers(
     values = {"level": str(classes[at]), "here": float(here[at]), "training": answers.shares[at]}
     p = shares_differ(was, answers.rows, here, m)
     distance, chance = float(np.abs(here - was).sum() / 2), min(1.0, float(p.min()) * len(p))
-    least = ANSWERS + (0 if agreement is None else 1 - agreement)
-    findings = [Finding(None, "classes", distance, chance, least, values)]
+    least = LEAST_EFFECTS["classes"] + (0 if agreement is None else 1 - agreement)
+    findings = [Finding(None, "classes", distance, chance, values, least)]
     found, known = counts.confidence, answers.confidence
     if found is not None and known is not None and answers.mean is not None and agreement is None and found.given:
         distance, chance, _ = bins_differ(
@@ -190,12 +188,12 @@ def _compare_answers(
             "here": round(counts.total_confidence / m, 4),
             "distance": round(distance, 6),
         }
-        findings.append(Finding(None, "confidence", distance, chance, CONFIDENCE, outline["confidence"]))
+        findings.append(Finding(None, "confidence", distance, chance, outline["confidence"]))
     return findings, outline
 
 
 def _inner(found: ColumnCounts) -> Array:
-    """Return the rows of each bin; those outside the range are in the nearest one."""
+    """Return the number of rows in each bin; values outside the range count in the nearest one."""
     inner: Array = found.counts[1:-1].copy()
     inner[0] += found.counts[0]
     inner[-1] += found.counts[-1]
@@ -212,8 +210,8 @@ def _median(profile: ColumnProfile) -> float:
 def shares_differ(was: Any, n: float, now: Any, m: int) -> Array:
     """Return the p-values of pairs of shares, of n and m rows.
 
-    By the angles of the shares, whose variance does not depend on them; where few rows are to be expected, by the
-    binomial distribution of these rows over the two samples.
+    They come from the angles of the shares, whose variance does not depend on the shares. If fewer than 30 rows are
+    expected, they come from the binomial distribution of these rows over the two samples.
 
     Examples
     --------
@@ -228,27 +226,27 @@ def shares_differ(was: Any, n: float, now: Any, m: int) -> Array:
     share = m / (n + m)
     less, more = betainc(there, here + 1, 1 - share), betainc(here, there + 1, share)
     by_count = np.minimum(1, 2 * np.minimum(np.where(there > 0, less, 1), np.where(here > 0, more, 1)))
-    few = (here + there) * min(share, 1 - share) < FEW
+    few = (here + there) * min(share, 1 - share) < 30
     return np.asarray(np.where(few, by_count, by_angle))
 
 
 def chance_of_extremes(outside: int, m: int, n: float) -> float:
-    """Return the probability that so many of m rows are beyond all n others: that the topmost of all are of the m."""
+    """Return the probability that ``outside`` of m rows are beyond all n others, so that these m have the extremes."""
     k = np.arange(min(outside, m))
     return float(np.exp(np.log((m - k) / (n + m - k)).sum()))
 
 
 def bins_differ(was: Array, n: float, now: Array, m: int) -> tuple[float, float, int]:
-    """Return the largest difference of two distributions over bins, its p-value, and the bin at which it is.
+    """Return the largest difference between two distributions over bins, its p-value, and its bin.
 
-    The p-value is twice the smaller one of Kolmogorov and Smirnov's test, which sees any difference, and Wilcoxon's,
-    which sees shifts better. Both are corrected for, or conservative with, values in the same bin.
+    The p-value is twice the smaller one of Kolmogorov and Smirnov's test, which detects any difference, and Wilcoxon's,
+    which detects shifts better. Both are corrected for, or conservative with, values in the same bin.
     """
     gap = np.abs(np.cumsum(was) - np.cumsum(now))
     at = int(gap.argmax())
     smirnov = kolmogorov(np.sqrt(n * m / (n + m)) * gap[at])
     both, total = was * n + now * m, n + m
-    above = float(now @ (np.cumsum(was) - was / 2)) - 0.5  # chance that a value here is the larger one, less a half
+    above = float(now @ (np.cumsum(was) - was / 2)) - 0.5  # probability that a value here is the larger one, minus 0.5
     variance = (total + 1) / (12 * n * m) * max(1 - float((both**3 - both).sum()) / (total**3 - total), 0.0)
     wilcoxon = 2 * ndtr(-abs(above) / np.sqrt(variance)) if variance > 0 else 1.0
     return float(gap[at]), float(min(1.0, 2 * min(smirnov, wilcoxon))), at

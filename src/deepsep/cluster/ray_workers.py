@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: processes that hold something, and are replaced when they die."""
+"""Workers on a Ray cluster: processes with a state of their own, which are replaced when they die."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from deepsep.errors import DeepSepError
 
-MOST_DEATHS = 5  # of workers with the same job, after which it is given up
+MAX_WORKER_DEATHS = 5  # with the same job, which is then given up
 
 
 class Workers:
@@ -21,9 +21,9 @@ class Workers:
     kind : type
         The class of the actors.
     arguments : sequence
-        Of its constructor.
+        Arguments of its constructor.
     n : int
-        How many there are.
+        Number of actors.
     """
 
     def __init__(self, ray: Any, kind: type, arguments: Sequence[Any], n: int) -> None:
@@ -36,17 +36,17 @@ class Workers:
     def map(
         self, ask: Callable[[Any, Any], Any], jobs: Sequence[Any], on_done: Callable[[Any], None] | None = None
     ) -> list[Any]:
-        """Return the results of jobs, in their order; a job whose worker dies is done again by another one.
+        """Return the results of jobs, in their order; if a worker dies, another one repeats its job.
 
         Parameters
         ----------
         ask : callable
             ``ask(actor, job)`` calls a method of the actor, and returns the reference to its result.
         jobs : sequence
-            The first job goes to the first worker, the second to the second, and so on; further ones to whoever is
-            free.
+            The first job goes to the first worker, the second to the second, and so on; each further job to the next
+            worker that is free.
         on_done : callable, optional
-            Called with each result when it is there.
+            Called with each result as soon as it is ready.
         """
         ray, results, deaths = self._ray, {}, Counter[int]()
         waiting = {ask(self._actors[seat], jobs[seat]): (seat, seat) for seat in range(min(len(jobs), len(self)))}
@@ -58,11 +58,11 @@ class Workers:
                 results[number] = ray.get(ready)
             except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as error:
                 deaths[number] += 1
-                if deaths[number] > MOST_DEATHS:
+                if deaths[number] > MAX_WORKER_DEATHS:
                     raise DeepSepError(
                         f"{deaths[number]} workers of the Ray cluster died one after the other with the same work. "
-                        "Often a machine has too little memory for its workers, or another version of deepsep. Ray "
-                        f"says: {error}"
+                        "Often a machine has too little memory for its workers, or another version of deepsep. Ray's "
+                        f"message: {error}"
                     ) from error
                 self._replace(seat)
                 waiting[ask(self._actors[seat], jobs[number])] = (seat, number)
@@ -88,5 +88,5 @@ class Workers:
 
     def _replace(self, seat: int) -> None:
         self._ray.kill(self._actors[seat])  # it may only be out of reach
-        # It claims no CPU: those of a lost machine are gone, and it must not wait for them.
+        # It claims 0 CPUs: those of a lost machine are gone, and it must not wait for them.
         self._actors[seat] = self._start(num_cpus=0)

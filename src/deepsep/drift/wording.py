@@ -1,4 +1,4 @@
-"""Say in plain words how scored rows differ from the training table."""
+"""Differences between scored rows and the training table in plain words."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-SHOWN = 5  # columns that a notice names
-NEAR = 0.15  # of a power of ten, as a logarithm
-
 
 def sentence(column: str | None, what: str, values: Mapping[str, Any]) -> str:
-    """Return one difference in words; the values are those of its finding."""
-    said = {
+    """Return a difference in words; the values are those of its finding."""
+    text = {
         "above": _outside,
         "below": _outside,
         "gaps": _gaps,
@@ -24,16 +21,16 @@ def sentence(column: str | None, what: str, values: Mapping[str, Any]) -> str:
         "classes": _classes,
         "confidence": _confidence,
     }[what](what, values)
-    return said if column is None else f"{column}: {said}"
+    return text if column is None else f"{column}: {text}"
 
 
-def notice(drift: Mapping[str, Any]) -> str:
+def notice(drift: Mapping[str, Any], shown: int = 5) -> str:
     """Return the notice about a table that differs from the training table."""
     lines = drift["notices"]
-    more = len(lines) - SHOWN
+    more = len(lines) - shown
     head = "the rows differ from the training table, so their labels may be wrong:"
     tail = [f"and {more} more; the .drift.json file has them all"] if more > 0 else []
-    return "\n  ".join([head, *lines[:SHOWN], *tail])
+    return "\n  ".join([head, *lines[:shown], *tail])
 
 
 def _outside(what: str, values: Mapping[str, Any]) -> str:
@@ -42,15 +39,15 @@ def _outside(what: str, values: Mapping[str, Any]) -> str:
         place = "after the last" if what == "above" else "before the first"
         return f"{share(values['here'])} of the dates are {place} of the training table ({_value(edge, 'date')})."
     place = "above the largest" if what == "above" else "below the smallest"
-    said = f"{share(values['here'])} of the values are {place} value of the training table ({_value(edge)})"
+    text = f"{share(values['here'])} of the values are {place} value of the training table ({_value(edge)})"
     typical, center = values["typical"], values["center"]
     if values["here"] > 0.5 and typical and center and typical / center > 0:
         power = math.log10(typical / center)
         if abs(power) > 0.5:
-            power = round(power) if abs(power - round(power)) < NEAR else power
-            said += f"; they are about {10 ** abs(power):,.0f} times {'as large' if power > 0 else 'smaller'}"
-        return f"{said}: was it rescaled?"
-    return f"{said}."
+            power = round(power) if abs(power - round(power)) < 0.15 else power
+            text += f"; they are about {10 ** abs(power):,.0f} times {'as large' if power > 0 else 'smaller'}"
+        return f"{text}: was it rescaled?"
+    return f"{text}."
 
 
 def _gaps(what: str, values: Mapping[str, Any]) -> str:
