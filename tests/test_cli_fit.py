@@ -336,9 +336,9 @@ def test_everything_is_read_checked_converted_and_written_once(people: Path, mon
     labels = counted(monkeypatch, "deepsep.core.labels.read_labels")
     columns = counted(monkeypatch, "deepsep.table.columns.convert")
     checks = counted(monkeypatch, "deepsep.files.manifest.check_model_folder")
-    tables = counted(monkeypatch, "deepsep.model.training.read_table")
-    models = counted(monkeypatch, "deepsep.model.folder.model_files")
-    written = counted(monkeypatch, "deepsep.model.folder.install")
+    tables = counted(monkeypatch, "deepsep.model.training_table.read_table")
+    models = counted(monkeypatch, "deepsep.model.model_folder.model_files")
+    written = counted(monkeypatch, "deepsep.model.model_folder.install")
     options = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--priors", shares)
     assert run("fit", people, *options, "--no-report", "-o", folder).exit_code == 0
     assert sorted(column.name for column in columns) == ["age", "plan", "weight"]

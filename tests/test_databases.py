@@ -223,7 +223,7 @@ LARGE = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--no-rep
 @pytest.fixture
 def few(monkeypatch) -> None:
     """Make 3,000 rows a large table: 300 unlabelled ones are enough."""
-    for place in ("deepsep.table.sampling", "deepsep.model.training"):
+    for place in ("deepsep.table.sampling", "deepsep.model.training_table"):
         monkeypatch.setattr(f"{place}.MAX_USEFUL_UNLABELED", 300)
 
 

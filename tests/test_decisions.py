@@ -9,7 +9,7 @@ import pytest
 from command_line import run
 
 import deepsep
-import deepsep.scoring.student
+import deepsep.scoring.who_scores
 from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
@@ -213,7 +213,7 @@ def test_a_file_in_which_no_row_gets_a_label(model, rows: Path):
 
 
 def test_only_the_committee_makes_sets(model, rows: Path, monkeypatch):
-    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 10)
+    monkeypatch.setattr(deepsep.scoring.who_scores, "MANY_ROWS", 10)
     target = rows.with_name("scored.csv")
     assert score_file(model, rows, target)["scored_by"] == "student"
     assert score_file(model, rows, target, sets=0.9)["scored_by"] == "committee"

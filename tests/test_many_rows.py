@@ -61,7 +61,7 @@ def source(request: pytest.FixtureRequest, table: pd.DataFrame, tmp_path: Path) 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a table of hundreds of rows a large one: 60 unlabelled rows are enough."""
-    for place in (sampling, __import__("deepsep.model.training", fromlist=["_"])):
+    for place in (sampling, __import__("deepsep.model.training_table", fromlist=["_"])):
         monkeypatch.setattr(place, "MAX_USEFUL_UNLABELED", 60)
 
 
@@ -315,7 +315,7 @@ def test_a_table_that_changes_while_it_is_read_is_an_error(
         frame = read_rows(*given, **settings)
         return frame.assign(kind=frame["kind"].where(frame["user"] != 1003))
 
-    monkeypatch.setattr("deepsep.model.training.read_rows", late)
+    monkeypatch.setattr("deepsep.model.training_table.read_rows", late)
     result = run("fit", tmp_path / "t.parquet", "--label", "kind", *USED, "-o", tmp_path / "model")
     assert result.exit_code == 2
     assert "has changed while it was read" in result.stderr

@@ -15,7 +15,7 @@ from deepsep import TSVM, Committee, DeepSep, for_table, load, save
 from deepsep.apps.onnx import export_onnx
 from deepsep.datasets import load_foods, load_nhanes
 from deepsep.errors import DataError, ParameterError
-from deepsep.scoring.student import with_student
+from deepsep.scoring.who_scores import with_student
 
 pytest.importorskip("onnx", reason="run make again, which installs onnx")
 pytest.importorskip("onnxruntime", reason="run make again, which installs onnxruntime")

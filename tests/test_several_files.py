@@ -12,7 +12,7 @@ from command_line import run
 import deepsep
 from deepsep import TSVM, for_table
 from deepsep.errors import DataError, DeepSepWarning
-from deepsep.model import training
+from deepsep.model import training_table
 from deepsep.scoring import remember_training, score_file
 from deepsep.table import read_sample, read_table, sampling
 
@@ -213,7 +213,7 @@ def options(folder: Path) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("unlabeled", [(), ("--unlabelled", "60"), ("--unlabelled", "all")])
 def test_a_fit_of_several_files_is_that_of_one(table, unlabeled, tmp_path: Path, monkeypatch) -> None:
-    for module in (sampling, training):
+    for module in (sampling, training_table):
         monkeypatch.setattr(module, "MAX_USEFUL_UNLABELED", 80)
     files = split(table, tmp_path / "parts", "csv")
     whole = write(table, tmp_path / "whole.csv")

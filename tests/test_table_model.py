@@ -19,7 +19,7 @@ import deepsep
 from deepsep import TableModel
 from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.model.fitting import build
-from deepsep.model.training import TableOrigin
+from deepsep.model.training_table import TableOrigin
 from deepsep.table import Query, Reading
 
 FAST: dict[str, Any] = {"method": "tsvm", "report": False}
@@ -61,7 +61,9 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deepsep.files.saving.datetime", Clock)
     monkeypatch.setattr("deepsep.evaluation.out_of_fold.time", SimpleNamespace(perf_counter=lambda: 0.0))
     monkeypatch.setattr("deepsep.report.summary.made", lambda command, seconds, model: {})
-    monkeypatch.setattr("deepsep.model.folder.render", lambda summary, data_file: json.dumps(summary, sort_keys=True))
+    monkeypatch.setattr(
+        "deepsep.model.model_folder.render", lambda summary, data_file: json.dumps(summary, sort_keys=True)
+    )
 
 
 @pytest.mark.parametrize(("method", "large"), [("committee", False), ("tsvm", True)])

@@ -18,7 +18,7 @@ from deepsep.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from deepsep.model.training import Training
+    from deepsep.model.training_table import Training
 
 GUESSED_ORIGINS = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
 
@@ -40,7 +40,7 @@ def check(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.errors import LabelError
-        from deepsep.model.training import read_training
+        from deepsep.model.training_table import read_training
         from deepsep.table import check_table
 
         data = read_training(training.asked, note=out.note)

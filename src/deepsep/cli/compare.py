@@ -89,7 +89,7 @@ def compare(
         from deepsep.cli.check import finding_lines
         from deepsep.cli.estimator import read_priors, settings_by_method
         from deepsep.cli.progress import duration
-        from deepsep.model.training import read_training
+        from deepsep.model.training_table import read_training
         from deepsep.study import compare as compare_methods
         from deepsep.study.comparison import COMPARED_METHODS
 

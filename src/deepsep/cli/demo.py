@@ -56,8 +56,8 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
     from deepsep import demo_example as example
     from deepsep.cli.fit_pipeline import fit_and_measure
     from deepsep.model.fitting import build
-    from deepsep.model.folder import install_folder
-    from deepsep.model.training import TrainingTable, read_training
+    from deepsep.model.model_folder import install_folder
+    from deepsep.model.training_table import TrainingTable, read_training
     from deepsep.scoring import score_file
 
     story = example.write_files(folder)

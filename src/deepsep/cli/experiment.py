@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli.console import EXIT_INTERRUPTED, Console, console
-from deepsep.cli.options import LISTED_COLUMNS, Debug, Json, Quiet, split_names
+from deepsep.cli.options import LISTED_COLUMNS, Debug, Engine, Json, Quiet, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
 if TYPE_CHECKING:
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
 # The paper's values, written out so that --help need not import the library; a test compares them with it.
 DEFAULT_SIZES = "35,50,125,250,500,1250,2500"
 DEFAULT_METHODS = ",".join([*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm"])
-
-
-class Engine(StrEnum):
-    """Where the fits run."""
-
-    local = "local"
-    ray = "ray"
 
 
 def experiment(

@@ -38,7 +38,7 @@ def explain(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.classifiers.committee.committee import Committee
         from deepsep.cli.opening import open_classifier
-        from deepsep.model.training import read_training
+        from deepsep.model.training_table import read_training
         from deepsep.report.explanation import explain as explain_model
         from deepsep.report.explanation import explanation_text
 
@@ -59,7 +59,7 @@ def _label_of(model: Path) -> str:
     """Return the name of the label column from the model's report."""
     import json
 
-    from deepsep.model.folder import SUMMARY_FILE
+    from deepsep.model.model_folder import SUMMARY_FILE
 
     try:
         return str(json.loads((model / SUMMARY_FILE).read_text(encoding="utf-8"))["asked"]["label"])

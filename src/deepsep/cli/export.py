@@ -32,7 +32,7 @@ def export(
 
         from deepsep.apps.onnx import export_onnx
         from deepsep.model.loading import load
-        from deepsep.scoring.student import student_of
+        from deepsep.scoring.who_scores import student_of
 
         fitted = load(model)
         written = export_onnx(fitted, output)

@@ -112,13 +112,13 @@ def fit(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.estimator import parse_settings, read_priors, with_effort
-        from deepsep.cli.fit_checks import check_decision, check_table, check_workbook, read_comparison
+        from deepsep.cli.fit_checks import check_decision, check_scores_table, check_workbook, read_comparison
         from deepsep.cli.fit_pipeline import fit_and_measure
         from deepsep.cli.fit_result import print_result
         from deepsep.files.manifest import check_model_folder, describe_earlier
         from deepsep.model.fitting import build, check_takes_priors
-        from deepsep.model.folder import install_folder
-        from deepsep.model.training import read_training
+        from deepsep.model.model_folder import install_folder
+        from deepsep.model.training_table import read_training
         from deepsep.scoring.to_label import GUESS_COLUMNS
         from deepsep.table.queries import Query
 
@@ -132,7 +132,7 @@ def fit(
         if workbook is not None:
             check_workbook(workbook, report)
         source = training.source
-        check_table(source, to, training.id, replace)
+        check_scores_table(source, to, training.id, replace)
         weighted = bool(training.weight or training.label_weight)
         chosen = with_effort(parse_settings(settings or []), effort)
         estimator = build(method, chosen, seed, weighted=weighted)

@@ -1,4 +1,4 @@
-"""What can be found wrong before a long fit."""
+"""Checks of options and data before a long fit."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
-    from deepsep.model.training import Training
+    from deepsep.model.training_table import Training
 
 
-def check_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:
+def check_scores_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:
     """Raise before a long fit if the predictions cannot go to the table."""
     if to is None:
         if replace:

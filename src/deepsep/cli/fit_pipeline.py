@@ -18,15 +18,15 @@ from deepsep.classifiers.committee.committee import Committee
 from deepsep.cli.progress import duration, watching, watching_committee
 from deepsep.errors import InterruptWarning
 from deepsep.model.fitting import fit_training
-from deepsep.model.folder import other_files, predictions_file
-from deepsep.model.predictions import Predictions, check_names, predict_unlabeled
+from deepsep.model.model_folder import other_files, predictions_file
+from deepsep.model.predictions import Predictions, check_predicted_names, predict_unlabeled
 from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
     from deepsep.core.context import Context
     from deepsep.model.table_model import TableModel
-    from deepsep.model.training import Training
+    from deepsep.model.training_table import Training
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def fit_and_measure(
 
     ``folder`` is a temporary one, for the predictions.
     """
-    check_names(data, asked)
+    check_predicted_names(data, asked)
     out.note(_announcement(estimator, method, data))
     wide = 1_000  # columns from which a report takes minutes
     if data.X.shape[1] > wide and report:

@@ -1,4 +1,4 @@
-"""What ``deepsep fit`` says at the end: the lines, and the same as values for --json."""
+"""Closing lines of ``deepsep fit``, and the same as values for --json."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepsep.cli.check import finding_lines
-from deepsep.cli.decisions import decision_lines
-from deepsep.model.folder import PREDICTIONS_FORMATS, REPORT_FILE, SUSPICIOUS_FILE, predictions_file
+from deepsep.cli.decision_text import decision_lines
+from deepsep.model.model_folder import PREDICTIONS_FORMATS, REPORT_FILE, SUSPICIOUS_FILE, predictions_file
 from deepsep.report.label_gain import more_labels
 from deepsep.report.provenance import rows_in_model
 from deepsep.report.wording import percent, span
@@ -16,7 +16,7 @@ from deepsep.report.wording import percent, span
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
     from deepsep.cli.fit_pipeline import Fitted
-    from deepsep.model.training import Training
+    from deepsep.model.training_table import Training
 
 
 def print_result(
@@ -30,7 +30,7 @@ def print_result(
     workbook: Path | None,
     total_seconds: float,
 ) -> None:
-    """Print what came of a fit; ``earlier`` is the model that was replaced, if there was one."""
+    """Print the result of a fit; ``earlier`` is the model that was replaced, if there was one."""
     (predictions,) = (file for file in map(predictions_file, PREDICTIONS_FORMATS) if file in fitted.files)
     summary, n, n_labeled = fitted.summary, len(data.X), int(data.labeled.sum())
     predicted = fitted.predictions

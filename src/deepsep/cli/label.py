@@ -18,7 +18,7 @@ from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from deepsep.model.training import Training
+    from deepsep.model.training_table import Training
 
 
 @takes_options(without=("on", "prefer", "weight", "label_weight"))
@@ -103,7 +103,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     """Read the table, which need not have labels yet."""
     import pandas as pd
 
-    from deepsep.model.training import ROW_COLUMN, Training, column_names, number_rows, read_training
+    from deepsep.model.training_table import ROW_COLUMN, Training, names_of, number_rows, read_training
     from deepsep.table import read_table
     from deepsep.table.drawn import DRAWN_COLUMN
     from deepsep.table.locations import closest, find_column
@@ -111,7 +111,7 @@ def _read(out: Console, options: TrainingOptions) -> Training:
 
     asked = options.asked
     rows = asked.open()
-    names = column_names(rows)
+    names = names_of(rows)
     if options.id is None and ROW_COLUMN in names:
         raise ParameterError(
             f"the table has a column {ROW_COLUMN!r}, which row numbers need. Name the identifier with --id."

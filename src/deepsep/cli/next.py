@@ -60,8 +60,8 @@ def next_(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_classifier
-        from deepsep.model.folder import LABELS_FILE
-        from deepsep.model.remembered import as_remembered
+        from deepsep.model.model_folder import LABELS_FILE
+        from deepsep.model.reading_again import as_remembered
         from deepsep.report.label_gain import more_labels
         from deepsep.scoring.frame import label_of, schema_of
         from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
@@ -165,7 +165,7 @@ def _check_target(output: Path, label: str) -> None:
 
 def _known_labels(model: Path) -> pd.DataFrame | None:
     """Return the labels that the model was fitted to, if its folder has them."""
-    from deepsep.model.folder import LABELS_FILE
+    from deepsep.model.model_folder import LABELS_FILE
     from deepsep.table import read_table
     from deepsep.table.opened import open_files
 

@@ -16,7 +16,7 @@ from deepsep.errors import ParameterError
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 if TYPE_CHECKING:
-    from deepsep.model.training import TrainingTable
+    from deepsep.model.training_table import TrainingTable
     from deepsep.scoring.settings import Decision
     from deepsep.table.locations import Place
     from deepsep.table.queries import Query
@@ -81,7 +81,7 @@ On = Annotated[
 
 
 class Prefer(StrEnum):
-    """Which of two contradictory labels to use."""
+    """The label to use of two contradictory ones."""
 
     new = "new"
     old = "old"
@@ -202,7 +202,7 @@ class Format(StrEnum):
 
 
 class Engine(StrEnum):
-    """Where the work is done."""
+    """Machines that score."""
 
     local = "local"
     ray = "ray"
@@ -231,7 +231,7 @@ def check_engine(engine: Engine, address: str | None, workers: int | None) -> No
 
 
 class Effort(StrEnum):
-    """How much a committee computes."""
+    """Amount of work of a committee."""
 
     fast = "fast"
     normal = "normal"
@@ -331,7 +331,7 @@ class TrainingOptions:
     @cached_property
     def asked(self) -> TrainingTable:
         """The same for the library."""
-        from deepsep.model.training import TrainingTable
+        from deepsep.model.training_table import TrainingTable
 
         own = {name: getattr(self, name) for name in ("label", "on", "labels_drawn", "weight", "label_weight", "id")}
         return TrainingTable(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepsep.model.folder import (
+from deepsep.model.model_folder import (
     LABELS_FILE,
     PREDICTIONS_FORMATS,
     REPORT_FILE,

@@ -126,10 +126,10 @@ def score(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         import time
 
-        from deepsep.cli.decisions import decision_lines
+        from deepsep.cli.decision_text import decision_lines
         from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
-        from deepsep.model.remembered import as_remembered
+        from deepsep.model.reading_again import as_remembered
         from deepsep.scoring import Resources, score_file, score_query, score_to_table
         from deepsep.scoring.remembered import profile_of, provenance_of
         from deepsep.table.queries import Query

@@ -71,7 +71,7 @@ def segments(
             raise ParameterError(f"--weight and --id are both {id!r}. Name two columns, or leave out --id.")
         from deepsep.cli.answers import read_answers
         from deepsep.evaluation.frames import check_id_name
-        from deepsep.model.training import read_weights
+        from deepsep.model.training_table import weights_in
         from deepsep.report import render_segments
         from deepsep.survey import SurveySegments, read_names, write_segments
         from deepsep.survey.segment_files import RESPONDENT_COLUMNS, check_folder
@@ -85,7 +85,7 @@ def segments(
         frame = read_answers(out, answers, reading, id=id)
         apart = [find_column(frame.columns, name, "--drop: column") for name in split_names(drop)]
         ids = None if id is None else frame[id]
-        counts = None if weight is None else read_weights(frame, weight)
+        counts = None if weight is None else weights_in(frame, weight)
         X = frame.drop(columns=list({*apart, *([] if id is None else [id]), *([] if weight is None else [weight])}))
         many = "2 to 8" if n_segments == "auto" else str(n_segments)
         out.note(f"Looking for {many} segments among {len(X):,} respondents ...")

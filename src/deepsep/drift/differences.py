@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import betainc, kolmogorov, ndtr
 
 from deepsep.drift.counts import ColumnCounts, Counts
+from deepsep.drift.drift_text import sentence
 from deepsep.drift.profile import ColumnProfile, TrainingProfile
-from deepsep.drift.wording import sentence
 
 Array = NDArray[Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 from joblib import cpu_count
 
 from deepsep.core.worker_processes import silent_workers
-from deepsep.model.training import Training
+from deepsep.model.training_table import Training
 from deepsep.report.findings import check_fit
 from deepsep.report.held_out import FOLDS
 from deepsep.report.summary import summarize

@@ -14,9 +14,9 @@ from deepsep.core.checks import check_priors
 from deepsep.core.context import Context
 from deepsep.core.fields import with_fields
 from deepsep.errors import ParameterError, Setting
-from deepsep.model.predictions import check_names
+from deepsep.model.predictions import check_predicted_names
 from deepsep.model.table_model import TableModel, for_table
-from deepsep.model.training import Training, TrainingTable, read_training
+from deepsep.model.training_table import Training, TrainingTable, read_training
 from deepsep.scoring.settings import LIKELIEST_CLASS
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
@@ -66,7 +66,7 @@ def fit(
     reading : Reading, optional
         How the files are read.
     **fields
-        Fields of :class:`deepsep.model.training.TrainingTable`: ``labels``, ``on``, ``prefer``, ``labels_drawn``,
+        Fields of :class:`deepsep.model.training_table.TrainingTable`: ``labels``, ``on``, ``prefer``, ``labels_drawn``,
         ``weight``, ``label_weight``, ``drop``, ``text`` and ``unlabeled``; and of ``reading``, such as ``sheet``.
 
     Returns
@@ -120,7 +120,7 @@ def fit_training(
     context: Context | None = None,
 ) -> TableModel:
     """Return an estimator fitted to rows that are read already."""
-    check_names(data, LIKELIEST_CLASS)
+    check_predicted_names(data, LIKELIEST_CLASS)
     if isinstance(estimator, Committee):
         estimator.set_params(twins=report)
     return for_table(estimator, keep=keep).fit_training(data, context)

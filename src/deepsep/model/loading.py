@@ -9,7 +9,7 @@ from deepsep import models
 from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ModelFileError
 from deepsep.model.table_model import TableModel
-from deepsep.model.training import TableOrigin
+from deepsep.model.training_table import TableOrigin
 from deepsep.table.columns import UsefulColumns
 
 

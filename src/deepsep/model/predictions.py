@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.evaluation.frames import check_id_name, prediction_names
-from deepsep.model.training import ROW_COLUMN, Training
+from deepsep.model.training_table import ROW_COLUMN, Training
 from deepsep.scoring.decisions import Decisions, evidence_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.others import read_frames, score_others
@@ -71,7 +71,7 @@ class Predictions:
         return target
 
 
-def check_names(data: Training, decision: Decision) -> None:
+def check_predicted_names(data: Training, decision: Decision) -> None:
     """Raise before a long fit if the column of identifiers has the name of a column of predictions."""
     check_id_name(data.ids.name, prediction_names(data.labels.classes, data.label, sets=decision.sets is not None))
 
@@ -99,7 +99,7 @@ def predict_unlabeled(
     progress : callable, optional
         Called as ``progress(rows, share)``.
     """
-    check_names(data, decision)
+    check_predicted_names(data, decision)
     decisions, free = Decisions.of(model, decision), ~data.labeled
     predicted, tally = decisions.columns(model[-1].label_distributions_[free], data.label)
     frame = pd.DataFrame({data.ids.name: data.ids.to_numpy()[free], **predicted})

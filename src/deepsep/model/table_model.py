@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deepsep.evaluation.evidence import Evidence
     from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
     from deepsep.model.predictions import Predictions
-    from deepsep.model.training import TableOrigin, Training
+    from deepsep.model.training_table import TableOrigin, Training
     from deepsep.scoring.run import Progress
     from deepsep.table.column_types import ColumnType
     from deepsep.table.reading_settings import Reading
@@ -228,7 +228,7 @@ class TableModel(Pipeline):
 
         ``id`` and ``reading`` are by default those of the training table.
         """
-        from deepsep.model.remembered import as_remembered
+        from deepsep.model.reading_again import as_remembered
         from deepsep.scoring.files import score_file
 
         id, reading = as_remembered(self, source, id, reading)
@@ -283,7 +283,7 @@ class TableModel(Pipeline):
         """
         from deepsep.files.manifest import check_model_folder
         from deepsep.files.saving import save
-        from deepsep.model.folder import write_folder
+        from deepsep.model.model_folder import write_folder
 
         target = check_model_folder(path)
         if self._training is None:

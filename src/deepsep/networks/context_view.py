@@ -33,7 +33,7 @@ TILES = {"cpu": 128, "cuda": 2048}
 
 @dataclass(frozen=True)
 class Member:
-    """How one member sees a table."""
+    """Columns and order in which one member sees a table."""
 
     columns: Array  # (k,)
     identities: Array  # (k, sizes.identity), float32
@@ -43,7 +43,7 @@ class Member:
 
     @property
     def n_readings(self) -> int:
-        """How often the member reads the context."""
+        """Number of times that the member reads the context."""
         return len(self.codings)
 
 

@@ -279,7 +279,7 @@ class Adam:
 
 
 class Dropout:
-    """Which activations are kept, drawn for many rows at once, and what they are multiplied with."""
+    """Dropout factors of the activations, drawn for many rows at once."""
 
     def __init__(self, rate: float, width: int, seed: int) -> None:
         self.width = width

@@ -1,4 +1,4 @@
-"""What mistakes cost: a table of true and called classes."""
+"""Costs of mistakes: a table of true and predicted classes."""
 
 from __future__ import annotations
 

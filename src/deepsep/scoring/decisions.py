@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 @dataclass
 class Tally:
-    """What was decided for some rows.
+    """Decisions on some rows, counted.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Tally:
     sure : float
         The sum of the probabilities of the labels given.
     changed : int
-        Labels that are not the likeliest class, because of costs.
+        Labels that are not the most probable class, because of costs.
     sizes : Counter
         Rows with so many classes in their set.
     drift : Counts or None
@@ -66,7 +66,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Decisions:
-    """How labels follow from probabilities; by default a label is the likeliest class.
+    """Rule that makes labels of probabilities; by default the label is the most probable class.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Decisions:
     abstain : float or None
         The confidence below which a row gets no label.
     costs : array (c, c) or None
-        What it costs to call a class (row) another one (column): a label has the lowest expected cost.
+        Cost of predicting one class (column) for another (row): a label has the lowest expected cost.
     """
 
     classes: Array
@@ -121,7 +121,7 @@ class Decisions:
             int((called != p.argmax(axis=1))[kept].sum()) if len(p) else 0,
             Counter() if sets is None else Counter(sets.sum(axis=1).tolist()),
         )
-        written = None if sets is None else in_words(sets, p, self.classes)
+        written = None if sets is None else set_texts(sets, p, self.classes)
         return prediction_columns(self.classes, p, label, predicted=names, sets=written), tally
 
     def describe(self, tally: Tally, evidence: Evidence | None) -> dict[str, Any]:
@@ -160,8 +160,8 @@ class Decisions:
         return corrected(tally.sure / n, sure, right, weight[kept], repeats=repeats, unseen=unseen, n_rows=n)
 
 
-def in_words(sets: Array, p: Array, classes: Array) -> Array:
-    """Return sets of classes as text, such as "gold|blue", the likeliest class first."""
+def set_texts(sets: Array, p: Array, classes: Array) -> Array:
+    """Return sets of classes as text, such as "gold|blue", the most probable class first."""
     order = np.argsort(-p, axis=1, kind="stable")
     names = [str(name) for name in classes.tolist()]
     inside = np.take_along_axis(sets, order, axis=1)

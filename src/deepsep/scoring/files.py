@@ -24,7 +24,7 @@ from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
 from deepsep.scoring.settings import LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
-from deepsep.scoring.student import describe
+from deepsep.scoring.who_scores import describe
 from deepsep.scoring.writing import OTHER_FORMAT
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
@@ -164,7 +164,7 @@ def score_file(
             engine: Any = local.score_parts
             if resources.engine == "ray":
                 scoring.options["workers"] = 1
-                engine = partial(ray_engine.score_parts, address=resources.address, workers=resources.workers)
+                engine = partial(ray_engine.score_parts_on_ray, address=resources.address, workers=resources.workers)
             tallies = scoring.score(engine, parts, progress)
             failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
             if len(failed) == n_files:

@@ -22,7 +22,7 @@ from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
-from deepsep.scoring.student import check_fast, choose
+from deepsep.scoring.who_scores import check_fast, choose
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame

@@ -1,4 +1,4 @@
-"""What scorings into a table of a database have in common, wherever their rows come from."""
+"""Common parts of scorings into a table of a database, from files and from queries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deepsep.scoring.local import score_to_database
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
 from deepsep.scoring.scores_tables import ScoresTable
-from deepsep.scoring.student import describe
+from deepsep.scoring.who_scores import describe
 
 
 def check_key_given(id: str | None) -> None:

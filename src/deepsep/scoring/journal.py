@@ -1,4 +1,4 @@
-"""What has been scored so far, in pieces on the disk, so that a run goes on where a killed one stopped.
+"""Pieces of a scoring on the disk, from which a new run resumes where a killed one stopped.
 
 A hidden folder beside the target has a Parquet file for every piece, some seconds of work, and beside it a JSON file
 with what was decided about its rows. A piece counts once its JSON file is there, which comes last and at once.

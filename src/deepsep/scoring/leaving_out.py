@@ -116,7 +116,7 @@ class LeavingOut:
             given = (strength >= least) & (k < best.shape[1])
             texts = np.full(len(label), None, dtype=object)
             pairs = zip(np.flatnonzero(given).tolist(), column[given].tolist(), strict=True)
-            texts[given] = [in_words(self.names[j], cells[j][i]) for i, j in pairs]
+            texts[given] = [reason_text(self.names[j], cells[j][i]) for i, j in pairs]
             out[f"reason_{k + 1}"] = pd.Series(texts, dtype="str").array
             out[f"reason_{k + 1}_odds"] = np.where(given, np.exp(np.where(given, strength, 0.0)), np.nan)
         return out
@@ -239,12 +239,12 @@ def reason_names(n: int) -> list[str]:
     return [name for k in range(1, n + 1) for name in (f"reason_{k}", f"reason_{k}_odds")]
 
 
-def in_words(name: str, value: Any) -> str:
+def reason_text(name: str, value: Any) -> str:
     """Return a cell as a reason.
 
     Examples
     --------
-    >>> in_words("age", 61.0), in_words("plan", None), in_words("joined", pd.Timestamp("2024-05-06"))
+    >>> reason_text("age", 61.0), reason_text("plan", None), reason_text("joined", pd.Timestamp("2024-05-06"))
     ('age = 61', 'plan is missing', 'joined = 2024-05-06')
     """
     longest = 60  # letters of a text in a reason

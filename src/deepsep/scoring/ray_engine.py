@@ -15,7 +15,7 @@ from deepsep.scoring.parts import Part, Report
 MIN_STUDENT_ROWS = 300_000  # for so many, Ray took 3.8 times as long as one machine: docs/how-to/ray.md
 
 
-def score_parts(
+def score_parts_on_ray(
     model: Any,
     parts: Sequence[Part],
     options: Mapping[str, Any],

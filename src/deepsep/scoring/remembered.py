@@ -1,4 +1,4 @@
-"""What a model remembers of its training table, and of its own origin."""
+"""Profile of the training table, and provenance, of a model."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from deepsep.core.notices import warn
 from deepsep.core.threads import available_cores
 from deepsep.drift.counts import Counts, one_in
 from deepsep.drift.differences import find_drift
-from deepsep.drift.wording import notice
+from deepsep.drift.drift_text import notice
 from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
 from deepsep.models import load
 from deepsep.scoring.decisions import Decisions, Tally, evidence_of
@@ -23,7 +23,7 @@ from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.parts import Part
 from deepsep.scoring.remembered import profile_of, provenance_of
 from deepsep.scoring.settings import THIS_MACHINE, Decision, Resources
-from deepsep.scoring.student import check_fast, choose, describe, rows_at_most
+from deepsep.scoring.who_scores import check_fast, choose, describe, rows_at_most
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
 from deepsep.table.source import Source
@@ -32,7 +32,7 @@ Progress = Callable[[int, float], None]
 
 
 class Scoring:
-    """What is asked of a model, checked.
+    """A scoring, its settings checked.
 
     Parameters
     ----------

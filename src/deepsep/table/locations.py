@@ -153,7 +153,7 @@ def file_types(files: Sequence[Path]) -> list[FileType]:
     return types
 
 
-def check_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None:
+def check_same_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None:
     """Raise unless all files of a table have the same columns, in whatever order."""
     for file, own in zip(files, names, strict=True):
         if differ := sorted(set(own) ^ set(names[0])):

@@ -131,10 +131,10 @@ def choose_rows(
     """
     labeled = _labeled(tables, label, is_known)
     keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None  # known once it was read
-    return draw_rows(labeled, n, seed, keys)
+    return sample_rows(labeled, n, seed, keys)
 
 
-def draw_rows(labeled: Array, n: int, seed: int, keys: Array | None = None) -> ChosenRows | None:
+def sample_rows(labeled: Array, n: int, seed: int, keys: Array | None = None) -> ChosenRows | None:
     """Draw ``n`` of the unlabelled rows, next to all labelled ones; None if there are no more than these."""
     found, others = np.flatnonzero(labeled), np.flatnonzero(~labeled)
     if len(others) <= n:

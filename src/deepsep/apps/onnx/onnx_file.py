@@ -21,7 +21,7 @@ from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.errors import ParameterError
 from deepsep.files.folder import replace_file
 from deepsep.scoring.frame import label_of, schema_of
-from deepsep.scoring.student import student_of, with_student
+from deepsep.scoring.who_scores import student_of, with_student
 
 Array = NDArray[Any]
 

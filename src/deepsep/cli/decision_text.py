@@ -1,4 +1,4 @@
-"""What --sets, --abstain and --costs did, in sentences."""
+"""Sentences on what --sets, --abstain and --costs changed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, contradicted, susp
 from deepsep.files.folder import install
 from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.predictions import predict_unlabeled
-from deepsep.model.training import Training
+from deepsep.model.training_table import Training
 from deepsep.report.page import render
 from deepsep.scoring.writing import Writer
 from deepsep.table.drawn import DRAWN_COLUMN
@@ -55,14 +55,7 @@ def install_folder(model: Any, extra: Mapping[str, bytes | Path], target: Path) 
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
     it are removed; other files stay.
     """
-    own = (
-        *MODEL_FILES,
-        *map(predictions_file, PREDICTIONS_FORMATS),
-        REPORT_FILE,
-        SUMMARY_FILE,
-        SUSPICIOUS_FILE,
-        LABELS_FILE,
-    )
+    other = (*map(predictions_file, PREDICTIONS_FORMATS), REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
     install({**model_files(model), **extra}, target, own=(*MODEL_FILES, *other))
 
 

@@ -21,7 +21,6 @@ from deepsep.scoring.to_label import LABEL_SHEET
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn, word_or_column
 from deepsep.table.excel import sheet_names
-from deepsep.table.frames import TableInMemory
 from deepsep.table.join import USUAL_LABEL_NAMES, is_label, join_labels
 from deepsep.table.locations import find_column
 from deepsep.table.more_labels import add_labels
@@ -34,12 +33,13 @@ from deepsep.table.sampling import (
     MAX_USEFUL_UNLABELED,
     ChosenRows,
     choose_rows,
-    draw_rows,
     has_more_rows,
     open_tables,
     other_rows,
     read_rows,
+    sample_rows,
 )
+from deepsep.table.table_in_memory import TableInMemory
 from deepsep.table.typed_cells import tidied
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def open_rows(source: Any, reading: Reading = AS_DETECTED) -> Any:
 
 @dataclass(frozen=True)
 class TableOrigin:
-    """How the training table was read, which a model remembers for later tables.
+    """Settings with which a training table was read; a model remembers them for later tables.
 
     Attributes
     ----------
@@ -254,7 +254,7 @@ class Training:
 
     @property
     def labeled(self) -> Any:
-        """Which rows have a label."""
+        """True for rows with a label."""
         return self.labels.labeled
 
 
@@ -263,7 +263,7 @@ def number_rows(n: int, chosen: ChosenRows | None = None) -> pd.Series[Any]:
     return pd.Series(np.arange(n) if chosen is None else chosen.read, name=ROW_COLUMN)
 
 
-def read_weights(frame: pd.DataFrame, column: str) -> Any:
+def weights_in(frame: pd.DataFrame, column: str) -> Any:
     """Return a column as weights, or raise with the first row that has none."""
     cells = frame[find_column(frame.columns, column, "weight column")]
     numbers = pd.to_numeric(cells, errors="coerce")
@@ -326,7 +326,7 @@ def read_training(
             raise DataError(f"{source} has changed while it was read. Fit again when nothing writes to it.")
         chosen = replace(chosen, labeled=labeled)  # other tables may have named rows without giving them a label
         note(_what_is_used(chosen, asked))
-    weights = [read_weights(frame, name) for name in (asked.weight, asked.label_weight) if name is not None]
+    weights = [weights_in(frame, name) for name in (asked.weight, asked.label_weight) if name is not None]
     apart = {label, asked.weight, asked.label_weight, id, asked.on, DRAWN_COLUMN}
     apart |= {find_column(frame.columns, name, setting="drop") for name in asked.drop}
     weight = np.prod(weights, axis=0) if weights else None
@@ -389,7 +389,7 @@ def _choose(
     if is_known is not None:
         on, known = is_known
         labeled |= known(None if on is None else frame[find_column(frame.columns, on, "id column")], 0, len(frame))
-    return draw_rows(labeled, most, seed)
+    return sample_rows(labeled, most, seed)
 
 
 def _read(source: Opened | TableInMemory, chosen: ChosenRows | None, **how: Any) -> pd.DataFrame:
@@ -427,7 +427,7 @@ def _with_labels(
     files, weight = asked.opened_labels, asked.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.
     apart = (on, weight, DRAWN_COLUMN, asked.labels_drawn)
-    label, own = asked.label or _only_label(files[0].names, apart), column_names(source)
+    label, own = asked.label or _only_label(files[0].names, apart), names_of(source)
     by_number = on == ROW_COLUMN and ROW_COLUMN not in own
     own_label, chosen, tables = label if label in own else None, None, []
     for file in files:
@@ -475,7 +475,7 @@ def _only_label(names: list[str], apart: Container[str | None]) -> str | None:
     return next(iter(usual or (others if len(others) == 1 else [])), None)
 
 
-def column_names(source: Opened | TableInMemory) -> list[str]:
+def names_of(source: Opened | TableInMemory) -> list[str]:
     """Return the names of the columns of a table."""
     if isinstance(source, Query):
         with open_reader(source.database) as connection:
