@@ -404,7 +404,7 @@ def test_a_second_call_goes_on_where_the_first_stopped(base: Base, model, expect
     last = int(expected["customer"][999])
     assert str(failure.value) == (
         f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
-        "Once that is mended, the same command goes on from there."
+        "Fix this and run the same command again; it resumes where it stopped."
     )
     same(base.scores(), expected[:1_000])
     done = score_query(model, base.query(), "scores", id="customer", batch_rows=600)
@@ -567,12 +567,12 @@ def test_a_value_of_another_type_in_the_middle_is_named_by_its_key(base: Base, m
     query = base.query(f"select customer, {values} as age, plan, visits from people")
     with pytest.raises(DataError) as failure:
         score_query(model, query, "scores", id="customer", batch_rows=batch)
-    assert f"'forty' here)\nFirst in the row with the key {key}. Mend such rows, or leave them out. " in str(
+    assert f"'forty' here)\nFirst in the row with the key {key}. Correct such rows, or leave them out. " in str(
         failure.value
     )
     if batch == 500:
         assert str(failure.value).endswith(
-            "1,500 in whole batches. Once that is mended, the same command goes on from there."
+            "1,500 in whole batches. Fix this and run the same command again; it resumes where it stopped."
         )
         score_query(model, base.query(), "scores", id="customer")
         same(base.scores(), expected)
@@ -1032,7 +1032,7 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
     last = int(table["customer"][999])
     assert str(failure.value) == (
         f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
-        "Once that is mended, the same command goes on from there."
+        "Fix this and run the same command again; it resumes where it stopped."
     )
     done = score_to_table(model, file, "scores", **where | {"batch_rows": 600})
     assert (done["already"], done["rows"]) == (1_000, ROWS - 1_000)

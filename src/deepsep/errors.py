@@ -102,7 +102,7 @@ class ParameterError(DeepSepError, ValueError):
     """A setting has an invalid value, by itself or together with another setting."""
 
 
-class StopTraining(Exception):  # like StopIteration, it is no error
+class StopTraining(Exception):  # like StopIteration, not an error
     """Raised by a ``callback`` of :class:`deepsep.DeepSep` to end the training; the model keeps the complete rounds."""
 
 

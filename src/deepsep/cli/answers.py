@@ -62,7 +62,7 @@ def _raw_cells(table: OpenFiles) -> dict[str, pd.Series[Any]]:
 
 
 def text_cells(file: Path, reading: Reading) -> pd.DataFrame:
-    """Return a small table with every cell as text, "" where it is empty, whatever the words and numbers in it."""
+    """Return a small table with every cell as text, "" where it is empty: words and numbers mean nothing special."""
     import pandas as pd
 
     table = open_files(file, reading)

@@ -49,7 +49,7 @@ def compare(
     ] = None,
     priors: Priors = None,
     folds: Annotated[int, typer.Option(help="Parts of the labelled rows, held out in turn.", min=2)] = 5,
-    repeats: Annotated[int, typer.Option(help="How often they are split anew.", min=1)] = 1,
+    repeats: Annotated[int, typer.Option(help="Number of times the rows are split.", min=1)] = 1,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.", show_default=False),

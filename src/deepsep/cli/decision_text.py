@@ -36,8 +36,8 @@ def decision_lines(decisions: dict[str, Any], rows: int, costs: Path | None, *, 
         )
     if (by_cost := decisions["costs"]) is not None:
         lines.append(
-            f"Labels have the lowest expected cost ({costs}), {by_cost['changed']:,} of them other than the likeliest "
-            "class. Probabilities and confidence are as before."
+            f"Labels have the lowest expected cost ({costs}), {by_cost['changed']:,} of them other than the most "
+            "probable class. Probabilities and confidence are as before."
         )
     return lines
 

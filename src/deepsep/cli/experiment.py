@@ -64,7 +64,7 @@ def experiment(
         bool,
         typer.Option("--ablation", help="Also run DeepSep without each of its parts, at 35, 50, 125 and 500 labels."),
     ] = False,
-    published: Annotated[bool, typer.Option("--published", help="Show the paper's averages beside ours.")] = False,
+    published: Annotated[bool, typer.Option("--published", help="Show the paper's averages next to ours.")] = False,
     drop: Annotated[
         str,
         typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {LISTED_COLUMNS}.", show_default=False),

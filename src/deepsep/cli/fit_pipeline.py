@@ -20,7 +20,7 @@ from deepsep.errors import InterruptWarning
 from deepsep.model.fitting import fit_training
 from deepsep.model.model_folder import other_files, predictions_file
 from deepsep.model.predictions import Predictions, check_predicted_names, predict_unlabeled
-from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
+from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
@@ -53,7 +53,7 @@ def fit_and_measure(
     report: bool,
     command: str | None = None,
     format: str = "parquet",
-    asked: Decision = LIKELIEST_CLASS,
+    asked: Decision = MOST_PROBABLE_CLASS,
     comparison: dict[str, Any] | None = None,
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.

@@ -32,8 +32,8 @@ def label(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Classes to choose from, separated by commas, beside those that the labels have. More can be typed on "
-            "the page.",
+            help="Classes to choose from, separated by commas, in addition to those of the labels. More can be typed "
+            "on the page.",
             show_default=False,
         ),
     ] = "",
@@ -49,7 +49,7 @@ def label(
     """Label rows on a page in the browser, one after the other.
 
     The page is on this machine only, and nobody else can open it. Every answer is saved at once; Ctrl-C ends, and the
-    same command goes on later. One row in four is drawn at random, the others are chosen as `deepsep next` does, by a
+    same command resumes later. One row in four is drawn at random, the others are chosen as `deepsep next` does, by a
     quick model that is fitted again now and then. Labels that TABLE or --labels have count. The output goes
     straight to `deepsep fit` as --labels.
 

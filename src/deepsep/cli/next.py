@@ -97,9 +97,7 @@ def next_(
         if len(chosen) < n:
             out.note(f"There are only {len(chosen)} unlabelled rows.")
         if len(frame) - len(known_ids) > MAX_CONSIDERED_ROWS:
-            out.note(
-                f"Of more than {MAX_CONSIDERED_ROWS:,} unlabelled rows, so many were drawn at random and considered."
-            )
+            out.note(f"{MAX_CONSIDERED_ROWS:,} of the unlabelled rows, drawn at random, were considered.")
         guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
         width = max(len(str(name)) for name in guesses.index)
         n_random = int((chosen[DRAWN_COLUMN] == "random").sum())

@@ -194,7 +194,7 @@ DayFirst = Annotated[
 
 
 class Format(StrEnum):
-    """Formats of the predictions beside a model."""
+    """Formats of the predictions next to a model."""
 
     parquet = "parquet"
     csv = "csv"

@@ -17,7 +17,7 @@ REPORT_SECONDS = 20.0  # seconds of work on one core, about, that a report adds 
 
 
 def duration(seconds: float, cores: int) -> str:
-    """Return about how long so many seconds of work take on several cores."""
+    """Return roughly how long some seconds of work take on several cores."""
     minutes = seconds / cores / 60
     time = "less than a minute" if minutes < 0.75 else f"about {round(minutes)} minute{'s' * (minutes >= 1.5)}"
     return f"{time} on {cores} core{'s' * (cores > 1)}"

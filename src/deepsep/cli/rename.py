@@ -36,7 +36,7 @@ def rename(
 ) -> None:
     """Rename classes or segments after a fit, everywhere they appear.
 
-    In the model and all its members, and in the files beside it: predictions, labels, report; for segments, also in
+    In the model and all its members, and in the files next to it: predictions, labels, report; for segments, also in
     respondents, profiles and names. Probabilities stay the same to the last bit, and their columns keep their order.
     Names that the table does not have stay. The folder is changed completely or not at all.
 
@@ -65,20 +65,20 @@ def rename(
         as_text = {str(old): name for old, name in new.items()}
         fitted = fitted.rename([*new.values()]) if segments else rename_classes(fitted, new)
         files = model_files(fitted)
-        beside = {} if segments else classifier_files(around, as_text)
+        others = {} if segments else classifier_files(around, as_text)
         if root != around:
-            beside = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
+            others = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
             files = {f"{MODEL_FOLDER}/{name}": content for name, content in (read_folder(root) | files).items()}
-        install(files | beside, around, own={*beside, *((MODEL_FOLDER,) if root != around else MODEL_FILES)})
+        install(files | others, around, own={*others, *((MODEL_FOLDER,) if root != around else MODEL_FILES)})
         pairs = {old: name for old, name in as_text.items() if old != name}
         width = max(map(len, pairs), default=0)
         lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]
         lines += [f"  {old:<{width}}  ->  {name}" for old, name in pairs.items()]
-        lines += [f"Also in {', '.join(sorted(beside))}."] if beside else []
+        lines += [f"Also in {', '.join(sorted(others))}."] if others else []
         lines.append("Files elsewhere, such as tables of labels and scored files, keep the old names.")
         out.result(
             "\n".join(lines),
-            {"renamed": pairs, "names": [*as_text.values()], "folder": around, "files": sorted(beside)},
+            {"renamed": pairs, "names": [*as_text.values()], "folder": around, "files": sorted(others)},
         )
 
 

@@ -80,7 +80,7 @@ def score(
         typer.Option(
             "--reasons",
             metavar="NUMBER",
-            help="Add so many columns that spoke most for the label of each row, such as 3.",
+            help="Add the columns that contributed most to the label of each row: this many, such as 3.",
             min=1,
             max=20,
             show_default=False,
@@ -110,15 +110,15 @@ def score(
     TABLE may be several files, a pattern in quotes such as 'parts/*.csv', or a folder of Parquet parts: they are one
     table, in the order in which they are named, and sorted by name in a pattern or a folder.
 
-    A run that was killed goes on where it stopped, if it is started again. Of several files, those that cannot be read
+    A run that was killed resumes where it stopped, if it is started again. Of several files, those that cannot be read
     are named and left out, the others are scored, and the exit code is 4; once they have been written again, the same
     command scores only what is missing.
 
-    The rows are compared with the training table, and a notice says in which columns they differ. A file beside the
+    The rows are compared with the training table, and a notice says in which columns they differ. A file next to the
     output, scored.drift.json for scored.parquet, has all figures and says which model scored.
 
     With --from, rows come from a database, and with --to they go back to it: a transaction per batch, so that after a
-    failure the same command goes on where it stopped. --database and --to write the rows of files to a database in the
+    failure the same command resumes where it stopped. --database and --to write the rows of files to a database in the
     same way. The figures about drift, of the rows of the last run, are then in the table deepsep_scores.
 
     Example: deepsep score model customers.csv --id customer -o scored.parquet

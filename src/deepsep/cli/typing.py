@@ -25,7 +25,7 @@ def typing(
             "--output",
             "-o",
             metavar="FILE",
-            help="The workbook, an .xlsx file; the query goes beside it, with the ending .sql.",
+            help="The workbook, an .xlsx file; the query goes next to it, with the ending .sql.",
             show_default=False,
         ),
     ],

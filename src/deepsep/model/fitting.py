@@ -17,7 +17,7 @@ from deepsep.errors import ParameterError, Setting
 from deepsep.model.predictions import check_predicted_names
 from deepsep.model.table_model import TableModel, for_table
 from deepsep.model.training_table import Training, TrainingTable, read_training
-from deepsep.scoring.settings import LIKELIEST_CLASS
+from deepsep.scoring.settings import MOST_PROBABLE_CLASS
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 DEFAULT_METHOD = "committee"
@@ -50,7 +50,7 @@ def fit(
     label : str, optional
         Column of labels, empty for unlabelled rows. It may be in another table, which ``labels`` names.
     id : str, optional
-        Column of identifiers, which is no feature. None: rows are numbered from 0.
+        Column of identifiers, which is not a feature. None: rows are numbered from 0.
     method : str or estimator, default="committee"
         One of :func:`deepsep.methods`, or an estimator of deepsep such as ``DeepSep(rounds=3)``.
     effort : {"fast", "normal", "best"}, optional
@@ -120,7 +120,7 @@ def fit_training(
     context: Context | None = None,
 ) -> TableModel:
     """Return an estimator fitted to rows that are read already."""
-    check_predicted_names(data, LIKELIEST_CLASS)
+    check_predicted_names(data, MOST_PROBABLE_CLASS)
     if isinstance(estimator, Committee):
         estimator.set_params(twins=report)
     return for_table(estimator, keep=keep).fit_training(data, context)

@@ -15,7 +15,7 @@ from deepsep.scoring.decisions import Decisions, evidence_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.others import read_frames, score_others
 from deepsep.scoring.run import Progress
-from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
+from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
 from deepsep.scoring.writing import Writer
 
 
@@ -79,7 +79,7 @@ def check_predicted_names(data: Training, decision: Decision) -> None:
 def predict_unlabeled(
     model: Any,
     data: Training,
-    decision: Decision = LIKELIEST_CLASS,
+    decision: Decision = MOST_PROBABLE_CLASS,
     *,
     folder: Path | None = None,
     progress: Progress | None = None,

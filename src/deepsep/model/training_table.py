@@ -419,10 +419,10 @@ def _with_labels(
     seed: int,
     note: Note,
 ) -> tuple[pd.DataFrame, str, ChosenRows | None, str | None]:
-    """Return the table with the labels of other ones, beside its own if it has any, and the name of their column.
+    """Return the table with the labels of other ones, next to its own if it has any, and the name of their column.
 
-    It reads at most so many unlabelled rows; None: all. It also returns the rows that were chosen of a large table, and
-    the origin of labels that have no other.
+    It reads at most ``most`` unlabelled rows; None: all. It also returns the rows that were chosen of a large table,
+    and the origin of labels that have no other.
     """
     files, weight = asked.opened_labels, asked.label_weight
     # Before any values are read: a class may be called "NA" in the column of labels, and only there.

@@ -26,8 +26,8 @@ _R = TypeVar("_R")
 
 MOST_COLUMNS = 72
 LEAST_PROBABILITY = 1e-4
-# Rows pass through the network so many at a time, the last tile filled up with zeros: with matrices of one shape a
-# row's products are summed in one order, wherever it stands and whatever stands beside it.
+# Rows pass through the network in tiles of equal size, the last one filled up with zeros: with matrices of one shape,
+# a row's products are summed in the same order, wherever it stands and whichever rows stand next to it.
 TILES = {"cpu": 128, "cuda": 2048}
 
 

@@ -2,7 +2,7 @@
 
 A network of 17,000 weights spends its time in overheads, not in arithmetic; this file exists to have few of them.
 
-- The parameters are views into one flat array, so that Adam is ten calls, whatever the number of layers.
+- The parameters are views into one flat array, so that Adam is ten calls for any number of layers.
 - Every array of a step is allocated once per phase. Rows are gathered, and dropout bits drawn, for many steps at once.
 - The bias of the first layer is a column of ones in the rows, which makes it and its gradient part of one product.
 - Batch norm is folded into one scale and one shift; the scale of its gradient is applied to the batch or to
@@ -57,7 +57,7 @@ class NumpyNetwork:
     dropout : float
         Probability with which an activation is dropped: exact to 1/65536; 0.5 costs one random bit an activation.
     noise : float
-        Standard deviation of the normal noise on every feature in training, drawn anew whenever a row is met.
+        Standard deviation of the normal noise on every feature in training, drawn again each time a row is used.
     l2 : float or sequence of float
         Coefficient of the squared weights of each layer, from the first to the head.
     rng : numpy.random.Generator
@@ -403,7 +403,7 @@ class Chunk:
 
 
 class Step:
-    """The gradient of the loss on one batch, in arrays that every step of the phase writes anew."""
+    """The gradient of the loss on one batch, in arrays that every step of the phase overwrites."""
 
     def __init__(self, size: int, widths: Sequence[int], *, loss: Loss, scale: float) -> None:
         self.loss = loss

@@ -1,4 +1,4 @@
-"""Predict rows in blocks of equal size, so that a row gets the same bits in whatever company."""
+"""Predict rows in blocks of equal size, so that a row gets the same bits in any batch."""
 
 from __future__ import annotations
 

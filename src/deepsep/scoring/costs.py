@@ -53,7 +53,7 @@ def check_costs(costs: Any, classes: Array) -> Array:
 def _check_names(given: Mapping[Any, Any], names: list[Any], role: str, *, besides: Any = None) -> None:
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ParameterError(f"costs: {unknown[0]!r} is no class of the model ({role}). It has {_listed(names)}.")
+        raise ParameterError(f"costs: {unknown[0]!r} is not a class of the model ({role}). It has {_listed(names)}.")
     missing = [name for name in names if name not in given and name != besides]
     if missing:
         raise ParameterError(f"costs: the class {missing[0]!r} is missing ({role}). Give a cost for every class.")

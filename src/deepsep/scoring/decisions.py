@@ -36,7 +36,7 @@ class Tally:
     changed : int
         Labels that are not the most probable class, because of costs.
     sizes : Counter
-        Rows with so many classes in their set.
+        Number of rows by the size of their set.
     drift : Counts or None
         The rows, counted for the comparison with the training table; of a piece or a whole file only.
     error : str or None
@@ -171,5 +171,5 @@ def set_texts(sets: Array, p: Array, classes: Array) -> Array:
 
 
 def evidence_of(model: Any) -> Evidence | None:
-    """Return what is known of a model from rows held out; None if it is no committee, or its student."""
+    """Return what is known of a model from rows held out; None if it is not a committee, or is its student."""
     return getattr(split_model(model)[1], "evidence_", None)

@@ -23,7 +23,7 @@ from deepsep.scoring.journal import Journal
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
-from deepsep.scoring.settings import LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.settings import MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.scoring.who_scores import describe
 from deepsep.scoring.writing import OTHER_FORMAT
 from deepsep.table.batches import TableFile
@@ -44,7 +44,7 @@ def score_file(
     fast: bool | None = None,
     reasons: int | None = None,
     reading: Reading = AS_DETECTED,
-    decision: Decision = LIKELIEST_CLASS,
+    decision: Decision = MOST_PROBABLE_CLASS,
     resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
     **fields: Any,
@@ -53,12 +53,12 @@ def score_file(
 
     Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. Batches are
     scored on all cores. The target is written completely or not at all: it is written to a temporary place and moved at
-    the end. If the process is killed, the next call with the same saved model, source, target and settings goes on
+    the end. If the process is killed, the next call with the same saved model, source, target and settings resumes
     where it stopped. Of several files, one that cannot be read is left out, with a warning; once it has been written
     again, the next call scores only what is missing.
 
     The rows are compared with the training table on the way, if the model has a profile of it, as those of ``deepsep
-    fit`` have. The result is in what is returned and in a file beside the target, ``scored.drift.json`` for
+    fit`` have. The result is in what is returned and in a file next to the target, ``scored.drift.json`` for
     ``scored.parquet``, which also says which model scored. Parquet and Excel files say so in their metadata.
 
     Parameters
@@ -83,9 +83,9 @@ def score_file(
         two scores the whole source. With ``sets`` or ``abstain``, None means the committee: what they promise rests on
         its own predictions out of fold.
     reasons : int, optional
-        Adds so many columns that spoke most for the label of each row; see :func:`deepsep.scoring.reasons`. Every row
-        is predicted some eight times for each column; a warning says how long that takes, and a committee refuses what
-        would take hours.
+        Number of columns to add that contributed most to the label of each row; see :func:`deepsep.scoring.reasons`.
+        Every row is predicted some eight times for each column; a warning says how long that takes, and a committee
+        refuses what would take hours.
     reading : Reading, optional
         How the files are read, such as ``skip_rows``; see :class:`deepsep.table.Reading`.
     decision : Decision, optional
@@ -136,10 +136,10 @@ def score_file(
     if not to_folder:
         resources.check_local()
     _check_target(place, goal, to_folder)
-    beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
-    _check_beside(beside)
+    drift_file = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
+    _check_drift_file(drift_file)
     goal.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(beside)
+    remove_leftovers(drift_file)
     with ExitStack() as stack:
         failed: dict[str, str] = {}
         if isinstance(place, Query):
@@ -171,7 +171,7 @@ def score_file(
                 raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
             shutil.rmtree(journal.folder / "out", ignore_errors=True)
             local.assemble_parts(scoring.scorer, parts, scoring.options)
-            beside.unlink(missing_ok=True)  # it is about the earlier target
+            drift_file.unlink(missing_ok=True)  # it is about the earlier target
             _move(journal.folder / "out" / ("" if to_folder else goal.name), goal, hidden_name(goal, "old"))
             if failed:
                 journal.keep()
@@ -185,9 +185,9 @@ def score_file(
         "parts": n_files - len(failed),
         "failed": failed,
         "target": str(goal),
-        "drift_file": str(beside),
+        "drift_file": str(drift_file),
     }
-    _write_beside(beside, {"deepsep": "drift", "source": str(place), **done})
+    _write_beside(drift_file, {"deepsep": "drift", "source": str(place), **done})
     warn_of_drift(done["drift"])
     warn_of_failed(failed, n_files)
     return done
@@ -203,7 +203,7 @@ def warn_of_failed(failed: Mapping[str, str], n_files: int) -> None:
         )
 
 
-def _check_beside(place: Path) -> None:
+def _check_drift_file(place: Path) -> None:
     """Raise if the file about the scoring would replace something else."""
     if not os.path.lexists(place):
         return
@@ -289,7 +289,7 @@ def _as_parquet(name: Path) -> Path:
 
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
     """Raise if the rows do not fit on an Excel sheet, before they are scored."""
-    others = 50  # columns of a result beside the probabilities, at most
+    others = 50  # columns of a result besides the probabilities, at most
     sizes = [part.source.rows_at_most for part in parts]
     check_fits(sum(sizes), n_classes + others, "the result", OTHER_FORMAT)
 

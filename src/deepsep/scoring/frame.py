@@ -21,7 +21,7 @@ from deepsep.evaluation.frames import check_id_name, prediction_names
 from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
-from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
+from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
 from deepsep.scoring.who_scores import check_fast, choose
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.column_types import ColumnType
@@ -40,7 +40,7 @@ def score_frame(
     first_row: int = 0,
     reasons: int | None = None,
     fast: bool = False,
-    decision: Decision = LIKELIEST_CLASS,
+    decision: Decision = MOST_PROBABLE_CLASS,
     **fields: Any,
 ) -> pd.DataFrame:
     """Return the label, the probability of each class and the confidence of every row.
@@ -60,8 +60,8 @@ def score_frame(
     first_row : int, default=0
         Number of the first row.
     reasons : int, optional
-        Adds so many columns that spoke most for the row's label; see :func:`deepsep.scoring.reasons`. The model must
-        have a profile of its training table.
+        Number of columns to add that contributed most to the row's label; see :func:`deepsep.scoring.reasons`. The
+        model must have a profile of its training table.
     fast : bool, default=False
         Whether the student of a committee answers in its place; see docs/how-to/millions.md.
     decision : Decision, optional
@@ -74,8 +74,8 @@ def score_frame(
     pandas.DataFrame
         Columns ``<id>`` (or ``row``); the predicted label, under the name of the column of labels, or ``label`` if the
         model does not know it; ``probability_<class>`` for each class; ``confidence``, the largest of them; and, if
-        asked for, ``set``, such as "gold|blue", the likeliest class first, and ``reason_1``, such as "age = 61", with
-        ``reason_1_odds``, and so on. A model without probabilities gives only the label.
+        asked for, ``set``, such as "gold|blue", the most probable class first, and ``reason_1``, such as "age = 61",
+        with ``reason_1_odds``, and so on. A model without probabilities gives only the label.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Pieces of a scoring on the disk, from which a new run resumes where a killed one stopped.
 
-A hidden folder beside the target has a Parquet file for every piece, some seconds of work, and beside it a JSON file
-with what was decided about its rows. A piece counts once its JSON file is there, which comes last and at once.
+A hidden folder next to the target has a Parquet file for every piece, some seconds of work, and a JSON file with what
+was decided about its rows. A piece counts once its JSON file is there, which comes last and at once.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class LeavingOut:
         """
         together = 1 << 20  # probabilities in memory at a time
         figures = 6  # decimals of the log odds that count; the rest is rounding
-        least = 0.005  # change of the log odds below which a column is no reason
+        least = 0.005  # change of the log odds below which a column is not a reason
         strengths = np.full((len(label), len(self.names)), -np.inf)
         at = np.flatnonzero(label >= 0)
         mix, step = _mixer(matrix, self._points), max(together // self.passes, 1)
@@ -171,7 +171,7 @@ class LeavingOut:
 
 
 def reasons(model: Any, table: Any, n: int = 3, *, background: Any = None) -> pd.DataFrame:
-    """Return for each row the columns that spoke most for its label.
+    """Return for each row the columns that contributed most to its label.
 
     One column at a time is left out: values of the training table take its place, and the probability of the label is
     averaged over them. A column is a reason if the odds of the label are lower without it. Columns that say the same

@@ -215,7 +215,7 @@ def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int
             rows = (
                 f"row with the key {keys[0]!r}" if len(keys) == 1 else f"rows from the key {keys[0]!r} to {keys[-1]!r}"
             )
-            raise error.followed_by(f"First in the {rows}. Mend such rows, or leave them out.") from error
+            raise error.followed_by(f"First in the {rows}. Correct such rows, or leave them out.") from error
 
     if workers == 1:
         for batch, share in batches:

@@ -13,7 +13,7 @@ from deepsep.scoring.into_tables import check_key_given, saying_what_is_written,
 from deepsep.scoring.local import label_type
 from deepsep.scoring.run import Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
-from deepsep.scoring.settings import BATCH_ROWS, LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.settings import BATCH_ROWS, MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.table.queries import Query, QueryTable
 
 
@@ -26,7 +26,7 @@ def score_query(
     replace: bool = False,
     fast: bool | None = None,
     reasons: int | None = None,
-    decision: Decision = LIKELIEST_CLASS,
+    decision: Decision = MOST_PROBABLE_CLASS,
     resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
     **fields: Any,
@@ -35,7 +35,7 @@ def score_query(
 
     Rows are read sorted by ``id``, and memory use is constant (DuckDB takes up to 1 GB for itself). A batch is written
     in one transaction, so that it is there completely or not at all. Rows whose identifier is in the table already are
-    skipped: after a failure the same call goes on where it stopped, and later calls score the rows that have come
+    skipped: after a failure the same call resumes where it stopped, and later calls score the rows that have come
     since. The result is the same, to the bit, as without the interruption.
 
     The table has the columns of a scored file, with ``id`` as the primary key. A second table in the same schema,
@@ -54,7 +54,7 @@ def score_query(
     id : str
         The column that tells the rows apart: integers, text, dates or uuids, without gaps and duplicates.
     replace : bool, default=False
-        Whether to begin anew if there is a table of predictions of that name, by whatever model; the first batch takes
+        Whether to replace a table of predictions of that name, by any model; the first batch takes
         its place. Other tables are never replaced.
     fast : bool, optional
         As in :func:`score_file`. None: where the table has rows, by whom these were scored.

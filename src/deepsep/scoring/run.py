@@ -1,4 +1,4 @@
-"""One scoring, whatever its source and its target: what was asked, who scores, and what came of it."""
+"""A scoring from any source to any target: its settings, who scores, and the result."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Scoring:
         return engine(self.scorer, parts, self.options, _Report(parts, progress))
 
     def result(self, tallies: list[Tally]) -> dict[str, Any]:
-        """Return what came of it, as ``score_file`` does."""
+        """Return the result, as ``score_file`` does."""
         whole = sum(tallies, Tally())
         return {
             "rows": whole.rows,

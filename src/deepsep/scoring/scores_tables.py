@@ -23,7 +23,7 @@ KEYS_PER_QUERY = 5_000  # keys that a query asks about at a time
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a table of predictions."""
+    """Record of a table of predictions."""
 
     model: dict[str, Any]
     settings: dict[str, Any]
@@ -44,7 +44,7 @@ class ScoresTable:
     Attributes
     ----------
     record : Record or None
-        What wrote the table; None if there is no table.
+        Model that wrote the table; None without a table.
     rows : int
         Rows written so far by this run.
     last_key : value or None
@@ -52,7 +52,7 @@ class ScoresTable:
     """
 
     def __init__(self, connection: Connection, name: str, id: str) -> None:
-        records = "deepsep_scores"  # a table beside the tables of predictions, with a row about each
+        records = "deepsep_scores"  # a table with a row about each table of predictions
         self.connection, self.name, self.id = connection, name, id
         self.path = tuple(name.split("."))
         if not all(self.path) or len(self.path) > 2 or self.path[-1].lower() == records:
@@ -114,7 +114,7 @@ class ScoresTable:
             )
 
     def begin(self, key: str, *, replace: bool) -> None:
-        """Say what the type of the keys is, as the system calls it, and whether to begin anew. Writes nothing yet."""
+        """Set the type of the keys, as the system calls it, and whether to replace the table."""
         self._key, self._replace = key, replace
 
     def check_creatable(self) -> None:
@@ -196,14 +196,14 @@ class ScoresTable:
         if long:
             raise DataError(
                 f"the column {long[0]!r} has too long a name for {connection.place}: {connection.longest_name} bytes "
-                "are allowed. Give the class a shorter name, or write a file with --output."
+                "are allowed. Give the class a shorter name, or write a file instead."
             )
         folded = [name.lower() for name in names]
         same = [name for name in names if folded.count(name.lower()) > 1]
         if connection.any_case and same:
             raise DataError(
                 f"the columns {' and '.join(map(repr, same[:2]))} differ in case only, which {connection.place} cannot "
-                "tell apart. Rename a class, or write a file with --output."
+                "tell apart. Rename a class, or write a file instead."
             )
 
     def finish(self, drift: Mapping[str, Any] | None) -> None:

@@ -14,7 +14,7 @@ BATCH_ROWS = 20_000  # rows in memory at a time
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Settings of how labels follow from probabilities; by default a label is the likeliest class.
+    """Settings of how labels follow from probabilities; by default a label is the most probable class.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Decision:
     abstain : float, optional
         The confidence below which a row gets no label; its probabilities stay.
     costs : dict {true class: {called class: cost}}, optional
-        What mistakes cost: the label is the class with the lowest expected cost, and no longer the likeliest one.
+        Costs of mistakes: the label is the class with the lowest expected cost, not the most probable one.
     """
 
     sets: float | None = None
@@ -100,5 +100,5 @@ class Resources:
             )
 
 
-LIKELIEST_CLASS = Decision()
+MOST_PROBABLE_CLASS = Decision()
 THIS_MACHINE = Resources()

@@ -24,10 +24,10 @@ from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fil
 from deepsep.table.join import is_label
 from deepsep.table.locations import find_column
 
-MAX_CONSIDERED_ROWS = 10_000  # rows that are considered; of more, so many are drawn at random
+MAX_CONSIDERED_ROWS = 10_000  # of more, a random sample of this size is considered
 GUESS_COLUMNS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
 LABEL_FILE_FORMATS = (".csv", ".tsv", ".xlsx")
-RANDOM_EVERY = 10  # one row in so many is drawn at random
+RANDOM_EVERY = 10
 LABEL_SHEET = "Rows to label next"  # of a workbook with all results
 
 
@@ -71,7 +71,7 @@ def rows_to_label(
     proba : array of shape (n, c), optional
         ``model.predict_proba(table)``, if known already.
     random_every : int, optional
-        One row in so many is drawn at random; None: none is.
+        One row in this many is drawn at random; None: none.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Which model scores a table: a committee, or its student where there are many rows."""
+"""Choice of the model that scores: a committee, or its student where there are many rows."""
 
 from __future__ import annotations
 

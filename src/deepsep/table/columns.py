@@ -52,7 +52,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     keep : sequence of str, default=()
-        Columns to use whatever they look like.
+        Columns to use even if they look useless.
 
     Attributes
     ----------

@@ -2,7 +2,7 @@
 
 Numbers come straight from Arrow's buffers. Categories are dictionary-encoded, so that only their levels are looked at,
 and each level is looked up in a table of what the fitted encoder makes of it. Columns that have no such form, dates and
-texts and whatever arrives in another type than usual, take the ordinary way, column by column.
+texts and columns of unusual types take the ordinary way, column by column.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class EncodedRows(NamedTuple):
 
 
 class CompiledEncoding:
-    """What the steps of a pipeline before its estimator do, in columnar code.
+    """Columnar code for the steps of a pipeline before its estimator.
 
     Use :meth:`of`, which returns None for steps that it does not know.
     """
@@ -111,7 +111,7 @@ class CompiledEncoding:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether every number of the matrix is finite and of ordinary size, whatever the rows."""
+        """Whether every number of the matrix is finite and of ordinary size, for any rows."""
         return bool(self.encoder.scale)
 
     @property
@@ -256,7 +256,7 @@ def _codes_or_values(column: Any) -> Any:
 
 
 class LevelTable:
-    """What the fitted encoder makes of each level of a category, of a gap and of any other word."""
+    """Encoding of each level of a category, of a gap and of any other word."""
 
     def __init__(self, levels: list[str], rows: Array) -> None:
         self.lines = {level: i for i, level in enumerate(levels)}
@@ -297,7 +297,7 @@ def _n_features(encoder: Any, total: int) -> list[int]:
 
 
 class _Imputed:
-    """Where the imputer puts each feature, what it fills gaps with, and where it marks them."""
+    """Places of the features behind an imputer, its fill values, and the places of its marks."""
 
     def __init__(self, imputer: SimpleImputer | None, n: int) -> None:
         self.fill, self.to, self.mark = np.full(n, np.nan, np.float32), np.arange(n), np.full(n, -1)
@@ -350,7 +350,7 @@ class _Features:
 
 
 def _runs(places: Array) -> Iterator[tuple[slice, slice]]:
-    """Yield runs of consecutive places, with where they are in the array; -1 is no place."""
+    """Yield runs of consecutive places, with where they are in the array; -1 means none."""
     cuts = np.flatnonzero(np.diff(places) != 1) + 1
     for start, stop in zip([0, *cuts], [*cuts, len(places)], strict=True):
         if start < stop and places[start] >= 0:

@@ -63,7 +63,7 @@ class DateColumn:
 
     @property
     def order(self) -> Order | None:
-        """What comes first in dates that end with the year; None if that cannot be told."""
+        """First part of dates that end with the year; None if that cannot be told."""
         if self.dayfirst is not None:
             return "day" if self.dayfirst else "month"
         day, month = (self._unreadable[order].count for order in ("day", "month"))
@@ -73,7 +73,7 @@ class DateColumn:
 
     @property
     def n_unreadable(self) -> int:
-        """How many cells are not dates."""
+        """Number of cells that are not dates."""
         return self._unreadable[self.order or "day"].count
 
     def examine(self, cells: Any) -> None:

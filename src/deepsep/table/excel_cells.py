@@ -1,4 +1,4 @@
-"""What the cells of an Excel sheet hold: values as Excel takes them, never a formula, and how many fit."""
+"""Cells of an Excel sheet: values as Excel takes them, never a formula, and how many fit."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ FOREIGN_BY_FIRST_BYTES = {
     b"%PDF": "a PDF",
     b"\x89PNG": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
-    b"SQLite format 3": "an SQLite database; name it with --from, and the rows with --query",
+    b"SQLite format 3": "an SQLite database; read it with a query to the database",
     b"\x80\x04": "a Python pickle, which is not opened since it could run code; write the table as Parquet",
     b"\x80\x05": "a Python pickle, which is not opened since it could run code; write the table as Parquet",
     b"<!DOCTYPE": "a web page; was the download refused?",
@@ -154,7 +154,7 @@ def file_types(files: Sequence[Path]) -> list[FileType]:
 
 
 def check_same_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None:
-    """Raise unless all files of a table have the same columns, in whatever order."""
+    """Raise unless all files of a table have the same columns, in any order."""
     for file, own in zip(files, names, strict=True):
         if differ := sorted(set(own) ^ set(names[0])):
             raise DataError(
@@ -224,7 +224,7 @@ def open_bytes(path: Path, type: FileType) -> Iterator[BinaryIO]:
 
 @contextmanager
 def readable(path: object) -> Iterator[None]:
-    """Turn whatever goes wrong while a file is read into a DataError: a broken file is not a bug in deepsep."""
+    """Turn any error while a file is read into a DataError: a broken file is not a bug in deepsep."""
     try:
         yield
     except (DeepSepError, ImportError, MemoryError, Warning):

@@ -22,7 +22,7 @@ AMOUNT_PATTERN = rf"^([+-]?{BLANK_CELL}({{units}}){BLANK_CELL}[+-]?[\d.,]+|[+-]?
 
 
 class NumberStyle:
-    """How a column writes its numbers: examine all of its cells, then read them, all at once or piece by piece.
+    """Notation of the numbers in a column: examine all of its cells, then read them, all at once or piece by piece.
 
     The style is the one that reads most cells. On a tie, plain numbers come first, then commas as thousands separators,
     then decimal commas. A unit, such as € or %, is left out; a cell with another unit than the first one is not read.
@@ -76,7 +76,7 @@ class NumberStyle:
 
     @property
     def n_unreadable(self) -> int:
-        """How many cells are not numbers."""
+        """Number of cells that are not numbers."""
         return self._unreadable[self.style].count
 
     def report(self, *, wanted: bool) -> None:

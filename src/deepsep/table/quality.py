@@ -293,7 +293,7 @@ def _describe(
 
 
 def _check_one_sided(described: list[dict[str, Any]], findings: Findings) -> None:
-    keep = "Nothing, unless a model should use it all the same; then name it in keep (--keep on the command line)."
+    keep = "Nothing, unless a model should use it all the same; then name it as a column to keep."
     for reason, why in ONE_SIDED.items():
         names = [column["name"] for column in described if column["left_out"] == reason]
         if names:
@@ -313,7 +313,7 @@ def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
             "warning",
             "dates",
             text,
-            "Say which comes first (--dayfirst, --monthfirst), or write dates as 2025-12-31.",
+            "Say whether the day or the month comes first, or write dates as 2025-12-31.",
             name,
         )
 

@@ -254,7 +254,7 @@ def read_sample(
     (reading,) = with_fields("read_sample", fields, reading)
     opened = open_table(source, reading, max_bytes)
     if isinstance(opened, OpenFiles) and not opened.in_parts:
-        raise DataError(f"{opened} is no file that can be read in part. Read it with read_table.")
+        raise DataError(f"{opened} cannot be read in part. Read it with read_table.")
     with open_tables(opened, id) as tables:
         chosen = choose_rows(tables, label=label, n=unlabeled, seed=seed)
     how: dict[str, Any] = {"label": label, "id": id, "types": types, "max_bytes": max_bytes}

@@ -35,7 +35,7 @@ class Source(Protocol):
         id: str | None = None,
         dictionaries: Sequence[str] = (),
     ) -> Iterator[tuple[Any, float]]:
-        """Yield Arrow tables or DataFrames of at most so many rows, each with the share of the source read so far."""
+        """Yield Arrow tables or DataFrames of at most ``rows`` rows, each with the share of the source read so far."""
 
     @property
     def rows_at_most(self) -> int:

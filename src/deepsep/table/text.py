@@ -250,13 +250,13 @@ def _decoder(name: str) -> codecs.IncrementalDecoder:
     """Return a strict decoder, or raise if there is no such encoding of text."""
     not_for_files = ("idna", "punycode", "undefined")  # encodings of names on the internet, or of nothing
     try:
-        b"a".decode(name, "ignore")  # raises for what is no encoding of text, such as "hex"
+        b"a".decode(name, "ignore")  # raises if it is not an encoding of text, such as "hex"
         if codecs.lookup(name).name not in not_for_files:
             return codecs.getincrementaldecoder(name)("strict")
     except (LookupError, ValueError, AssertionError):
         pass
     raise DataError(
-        "{encoding} is unknown, or is no encoding of text. Use a name that Python knows, such as 'utf-8' or "
+        "{encoding} is unknown, or is not an encoding of text. Use a name that Python knows, such as 'utf-8' or "
         "'cp1252', or leave it out to have it detected.",
         encoding=Setting("encoding", name),
     )
