@@ -559,6 +559,15 @@ _METHODS = (
         tuning={"C": _COST},
     ),
     Method(
+        "continuation-tsvm",
+        "continuation TSVM",
+        "zoo.transductive.continuation_tsvm:ContinuationTSVM",
+        "∇TSVM, whose objective is smoothed first, and then less and less",
+        "straight boundaries through few rows",
+        "a second for thousands of rows; linear",
+        tuning={"C": _COST},
+    ),
+    Method(
         "s4vm",
         "S4VM",
         "zoo.transductive.s4vm:S4VM",

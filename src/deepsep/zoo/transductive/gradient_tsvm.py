@@ -11,7 +11,7 @@ from deepsep.classifiers.base import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.solvers.one_vs_rest import Effort
-from deepsep.zoo.transductive.smooth_descent import SHARPNESS, STEPS, smooth_descent
+from deepsep.zoo.transductive.smooth_descent import smooth_descent
 
 
 @settings
@@ -83,8 +83,8 @@ class GradientTSVM(LowDensitySVM):
     _ends: ClassVar = {"gradient": "a minimum of the smooth objective"}
     _gap: ClassVar[str] = "relative squared gradient"
 
-    sharpness: float = SHARPNESS
-    steps: int = STEPS
+    sharpness: float = 3.0
+    steps: int = 10
     balance: bool = True
 
     def _check_parameters(self) -> None:
