@@ -309,6 +309,15 @@ _METHODS = (
         tuning={**_NETWORK, "alpha": Range(1, 100)},
     ),
     Method(
+        "vae-m1m2",
+        "variational M1+M2",
+        "zoo.generative.stacked:VariationalM1M2",
+        "M2 on the hidden variables of M1",
+        "what describes the rows also tells the classes apart",
+        "seconds; grows with the number of classes",
+        tuning={**_NETWORK, "alpha": Range(1, 100)},
+    ),
+    Method(
         "ladder",
         "ladder network",
         "zoo.consistency.ladder:LadderNetwork",
