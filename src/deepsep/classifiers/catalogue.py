@@ -181,6 +181,15 @@ _METHODS = (
         tuning={**_NETWORK, "consistency": Range(0.3, 100)},
     ),
     Method(
+        "transformation-stability",
+        "transformation/stability loss",
+        "zoo.consistency.stability:TransformationStability",
+        "a network that agrees with itself under several draws of noise, and on one class only",
+        "a little noise does not change the class, and classes hardly overlap",
+        "seconds, for any number of rows",
+        tuning={**_NETWORK, "consistency": Range(0.3, 100), "exclusivity": Range(0.01, 1)},
+    ),
+    Method(
         "temporal-ensembling",
         "temporal ensembling",
         "zoo.consistency.consistency:TemporalEnsembling",
