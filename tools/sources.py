@@ -1295,6 +1295,11 @@ class LocalMinima(Results):
             raise ValueError(f"{self.path.name} has no {method!r} with {where}")
         return frame
 
+    @property
+    def methods(self) -> list[str]:
+        """The methods, the exact one last."""
+        return sorted(dict.fromkeys(self.frame["method"]), key=lambda name: name == "exact")
+
     def count(self) -> int:
         return len(self._of("exact"))
 
@@ -1324,7 +1329,7 @@ class LocalMinima(Results):
 
     def summary(self) -> str:
         rows = []
-        for name in dict.fromkeys(self.frame["method"]):
+        for name in self.methods:
             part = [{"C": C} for C in sorted(self.problems["C"].unique())]
             figures = [" / ".join(f"{self.found(name, **where):.0f}" for where in part)]
             figures += [" / ".join(f"{self.excess(name, **where):.0f}" for where in part)]
@@ -1335,7 +1340,7 @@ class LocalMinima(Results):
 
     def families(self, figure: str) -> str:
         """Return a mean for each kind of problem and method."""
-        names = list(dict.fromkeys(self.frame["method"]))
+        names = self.methods
         rows = [
             [family, str(len(part) // len(names)), *(f"{part[part['method'] == m][figure].mean():.1f}" for m in names)]
             for family, part in self.problems.groupby("family", sort=False)
