@@ -253,6 +253,15 @@ class MoreTransductiveSVMs(MoreMethods):
     BESIDE = ("random-forest", "logistic-regression", "svm", "tsvm")
 
 
+class MethodsOfThePaper(MoreMethods):
+    """Methods that the paper names, next to their closest relatives."""
+
+    BESIDE = (
+        *("random-forest", "logistic-regression", "mean-teacher", "pi-model", "temporal-ensembling"),
+        *("vae-m1", "vae-m2"),
+    )
+
+
 class AdversarialNetworks(MoreMethods):
     """Generative adversarial networks, beside other networks and two forests."""
 
@@ -1398,6 +1407,7 @@ READERS = {
     "methods": Methods,
     "deepsep_one_network": Methods,
     "methods_more": MoreMethods,
+    "methods_paper": MethodsOfThePaper,
     "methods_gp": MoreMethods,
     "methods_gan": AdversarialNetworks,
     "ssl_book": BookErrors,
