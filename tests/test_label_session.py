@@ -131,10 +131,26 @@ def test_not_sure_is_not_asked_again_and_skipped_rows_come_last(tmp_path: Path) 
     session.skip(skipped)
     rows = label_all(session, truth, 9)
     assert rows[-1] == skipped
+    assert session.answers.given[ids[skipped]].drawn == "random"
     assert unsure not in rows
     again = new_session(tmp_path / "a.csv", X, ids)
     assert again.state()["unsure"] == 1
     assert again.state()["card"] is None
+
+
+def test_a_chosen_row_that_was_skipped_comes_back_as_a_chosen_one(tmp_path: Path) -> None:
+    X, ids, truth = small_table(24)
+    session = new_session(tmp_path / "a.csv", X, ids, refits=AtOnce())
+    label_all(session, truth, 21)  # the row after the 20th is drawn, the next one is chosen by the model
+    chosen = session.state()["card"]["row"]
+    found = session.show(next(row for row in range(24) if row != chosen and ids[row] not in session.answers.given))
+    session.skip(found["card"]["row"])  # a row that somebody searched for is no random one either
+    session.skip(chosen)
+    session.undo()
+    session.skip(chosen)
+    rows = label_all(session, truth, 3)[1:]
+    assert sorted(rows) == sorted([chosen, found["card"]["row"]])
+    assert [session.answers.given[ids[row]].drawn for row in rows] == ["chosen", "chosen"]
 
 
 @settings(max_examples=30)

@@ -27,6 +27,7 @@ from deepsep.zoo.network_method import NetworkMethod
 # Short training for every setting of these names that a method has.
 SHORT = {
     "steps": 60,
+    "code_steps": 60,
     "rounds": 2,
     "round_steps": 20,
     "hidden": (16, 8),

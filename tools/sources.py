@@ -253,6 +253,15 @@ class MoreTransductiveSVMs(MoreMethods):
     BESIDE = ("random-forest", "logistic-regression", "svm", "tsvm")
 
 
+class MethodsOfThePaper(MoreMethods):
+    """Methods that the paper names, next to their closest relatives."""
+
+    BESIDE = (
+        *("random-forest", "logistic-regression", "mean-teacher", "pi-model", "temporal-ensembling"),
+        *("vae-m1", "vae-m2"),
+    )
+
+
 class AdversarialNetworks(MoreMethods):
     """Generative adversarial networks, beside other networks and two forests."""
 
@@ -1295,6 +1304,11 @@ class LocalMinima(Results):
             raise ValueError(f"{self.path.name} has no {method!r} with {where}")
         return frame
 
+    @property
+    def methods(self) -> list[str]:
+        """The methods, the exact one last."""
+        return sorted(dict.fromkeys(self.frame["method"]), key=lambda name: name == "exact")
+
     def count(self) -> int:
         return len(self._of("exact"))
 
@@ -1324,7 +1338,7 @@ class LocalMinima(Results):
 
     def summary(self) -> str:
         rows = []
-        for name in dict.fromkeys(self.frame["method"]):
+        for name in self.methods:
             part = [{"C": C} for C in sorted(self.problems["C"].unique())]
             figures = [" / ".join(f"{self.found(name, **where):.0f}" for where in part)]
             figures += [" / ".join(f"{self.excess(name, **where):.0f}" for where in part)]
@@ -1335,7 +1349,7 @@ class LocalMinima(Results):
 
     def families(self, figure: str) -> str:
         """Return a mean for each kind of problem and method."""
-        names = list(dict.fromkeys(self.frame["method"]))
+        names = self.methods
         rows = [
             [family, str(len(part) // len(names)), *(f"{part[part['method'] == m][figure].mean():.1f}" for m in names)]
             for family, part in self.problems.groupby("family", sort=False)
@@ -1393,6 +1407,7 @@ READERS = {
     "methods": Methods,
     "deepsep_one_network": Methods,
     "methods_more": MoreMethods,
+    "methods_paper": MethodsOfThePaper,
     "methods_gp": MoreMethods,
     "methods_gan": AdversarialNetworks,
     "ssl_book": BookErrors,

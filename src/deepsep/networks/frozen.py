@@ -34,13 +34,17 @@ class FrozenNetwork:
     def __init__(self, state: dict[str, Array]) -> None:
         numbers = {int(name.split(".")[1]) for name in state if name.startswith("encoder.")} - {2}
         names = [*(f"encoder.{i}" for i in sorted(numbers)), "head"]
+        self.last_norm: tuple[Array, Array] | None = None  # of a network whose only hidden layer is the embedding
         self.layers: list[Array] = []  # (n_in + 1, n_out), the bias last: from x or u to -2a, the head to the scores
         for i, name in enumerate(names):
             W, b = (state[f"{name}.{kind}"].astype(np.float64) for kind in ("weight", "bias"))
             if i == 1:  # batch norm is part of the layer that follows it
                 factor = state["encoder.2.weight"] / np.sqrt(state["encoder.2.running_var"].astype(np.float64) + BN_EPS)
-                b += W @ (state["encoder.2.bias"] - state["encoder.2.running_mean"] * factor)
+                shift = state["encoder.2.bias"] - state["encoder.2.running_mean"] * factor
+                b += W @ shift
                 W *= factor
+                if name == "head":
+                    self.last_norm = factor.astype(np.float32), shift.astype(np.float32)
             if name != "head":
                 W, b = -2 * W, -2 * b
             if i == 0:
@@ -68,7 +72,11 @@ class FrozenNetwork:
             rows = next_rows(rows, W)
         a = (rows @ self.layers[-2]).astype(np.float32)
         a *= np.float32(-0.5)
-        return np.asarray(np.tanh(a, out=a))
+        np.tanh(a, out=a)
+        if self.last_norm is not None:
+            factor, shift = self.last_norm
+            a = a * factor + shift
+        return np.asarray(a)
 
     def predict_proba(self, rows: Array) -> Array:
         """Return g(f(x)) of rows from :func:`on_grid`: (c, n) of float32, rows last."""

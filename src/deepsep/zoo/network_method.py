@@ -57,6 +57,11 @@ class NetworkMethod(Classifier):
     def _all_steps(self) -> int:
         return self.steps
 
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        """The widths of the hidden layers of the network that predicts."""
+        return tuple(self.hidden)
+
     def _check_parameters(self) -> None:
         for name in ("steps", "batch_size", "unlabeled_batch"):
             require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
@@ -78,16 +83,22 @@ class NetworkMethod(Classifier):
 
     def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
         """Return a new network, and all rows, scaled, on its device."""
-        network = networks.TorchNetwork(
-            rows.X.shape[1],
-            rows.n_classes,
+        network = self._network(rows.X.shape[1], rows.n_classes, rng)
+        return network, self._scale(rows, network.device)
+
+    def _network(
+        self, n_features: int, n_classes: int, rng: np.random.Generator, dropout: float | None = None
+    ) -> TorchNetwork:
+        """Return a new network, with the dropout of the settings by default."""
+        return networks.TorchNetwork(
+            n_features,
+            n_classes,
             hidden=tuple(self.hidden),
-            dropout=self.dropout,
+            dropout=self.dropout if dropout is None else dropout,
             l2=float(self.l2),
             device=choose_device(self.device),
             rng=rng,
         )
-        return network, self._scale(rows, network.device)
 
     def _scale(self, rows: TrainingRows, device: torch.device) -> Tensor:
         """Return all rows, scaled, on a device."""
@@ -151,5 +162,5 @@ class NetworkMethod(Classifier):
         self._scaling = Scaling.from_arrays(arrays, d)
         saved = below(arrays, "network/")
         # Raises if the weights do not fit the settings.
-        NumpyNetwork(d, c, hidden=tuple(self.hidden), rng=np.random.default_rng(0)).load_state(saved)
+        NumpyNetwork(d, c, hidden=self._widths, rng=np.random.default_rng(0)).load_state(saved)
         self._keep(saved)

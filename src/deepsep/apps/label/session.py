@@ -80,6 +80,7 @@ class Session:
         self._random = np.random.default_rng(seed).permutation(len(X)).tolist()  # the end comes first
         self._queue: list[int] = []
         self._skipped: dict[int, None] = {}
+        self._skipped_chosen: set[int] = set()  # rows that were chosen, not drawn, when they were skipped
         self._sent: list[int] = []
         self._fitted_with = self._ordered_with = 0
         self.order = first_order(X)
@@ -171,9 +172,12 @@ class Session:
         """Move on to the next row; this one comes again when no others are left."""
         with self._lock:
             self._check_row(row)
-            self._history.append(UndoStep(row, self._asked(row), skipped=True))
+            asked = self._asked(row)
+            self._history.append(UndoStep(row, asked, skipped=True))
             if self._is_free(row):
                 self._skipped[row] = None
+                if asked == "chosen":
+                    self._skipped_chosen.add(row)
             self._advance()
             return self.state()
 
@@ -235,7 +239,9 @@ class Session:
             row = next(iter(self._skipped), None)
             if row is not None:
                 del self._skipped[row]
-        return None if row is None else (row, "random")
+        if row is None:
+            return None
+        return row, "chosen" if row in self._skipped_chosen else "random"
 
     def _is_free(self, row: int) -> bool:
         return row not in self._known and self._ids[row] not in self.answers.given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,8 @@ from deepsep.zoo.network_method import NetworkMethod
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
+    from deepsep.zoo.generative.variational import VAE
 
 
 @settings
@@ -88,19 +90,7 @@ class VariationalM1(NetworkMethod):
         import torch
 
         network, X = self._begin(rows, rng)
-        encoder = network.module["encoder"]
-        back = tuple(reversed(self.hidden))
-        from deepsep.zoo.generative.variational import VAE
-
-        vae = VAE(self.hidden[-1], X.shape[1], latent=self.latent, hidden=back, rng=rng).to(network.device)
-        share = _share_of_labeled(rows)
-
-        def loss_of(batch: Batch) -> Tensor:
-            x = X[batch.both]
-            bound = vae.bound(x, encoder(x), torch.randn(len(x), self.latent, device=x.device))
-            return -mean_over_rows(bound, len(batch.labeled), share)
-
-        self._train(network, rows, loss_of, rng, extra=vae)
+        vae = learn_code(self, network, rows, X, rng, latent=self.latent, steps=self.steps)
         means = network.embed(X[torch.from_numpy(rows.labeled)])
         W, b = (p.detach().cpu().numpy() for p in (vae.posterior.mean.weight, vae.posterior.mean.bias))
         model = LogisticRegression(C=self.C, max_iter=1000)
@@ -191,21 +181,27 @@ class VariationalM2(NetworkMethod):
         require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        network, X = self._begin(rows, rng)
+        self._learn_classes(network, rows, lambda at: X[at], rng)
+        self._keep(network.state())
+
+    def _learn_classes(
+        self, network: TorchNetwork, rows: TrainingRows, x_of: Callable[[Tensor], Tensor], rng: np.random.Generator
+    ) -> None:
+        """Train q(y|x), and what it needs, on the rows that ``x_of`` makes of their numbers."""
         import torch
 
-        network, X = self._begin(rows, rng)
         from deepsep.zoo.generative.variational import ConditionalVAE, marginal_bound
 
-        vae = ConditionalVAE(X.shape[1], rows.n_classes, latent=self.latent, hidden=tuple(self.hidden), rng=rng).to(
-            network.device
-        )
+        (d,), hidden = network.input_shape, tuple(self.hidden)
+        vae = ConditionalVAE(d, rows.n_classes, latent=self.latent, hidden=hidden, rng=rng).to(network.device)
         codes = torch.from_numpy(rows.codes).to(network.device)
         share = _share_of_labeled(rows)
         log_prior = -np.log(rows.n_classes)
 
         def loss_of(batch: Batch) -> Tensor:
             b = len(batch.labeled)
-            x, y = X[batch.both], codes[batch.labeled].unsqueeze(1)
+            x, y = x_of(batch.both), codes[batch.labeled].unsqueeze(1)
             log_q = torch.log_softmax(network.scores(x), -1)
             noise = torch.randn(len(x), rows.n_classes, self.latent, device=x.device)
             bounds = vae.bound(x, noise) + log_prior
@@ -214,7 +210,34 @@ class VariationalM2(NetworkMethod):
             return -mean_over_rows(bound, b, share) - self.alpha * log_q[:b].gather(1, y).mean()
 
         self._train(network, rows, loss_of, rng, extra=vae)
-        self._keep(network.state())
+
+
+def learn_code(
+    method: NetworkMethod,
+    network: TorchNetwork,
+    rows: TrainingRows,
+    X: Tensor,
+    rng: np.random.Generator,
+    *,
+    latent: int,
+    steps: int,
+) -> VAE:
+    """Train M1's autoencoder on top of a network's embedding, and the embedding with it; return it."""
+    import torch
+
+    from deepsep.zoo.generative.variational import VAE
+
+    encoder, back = network.module["encoder"], tuple(reversed(method.hidden))
+    vae = VAE(method.hidden[-1], X.shape[1], latent=latent, hidden=back, rng=rng).to(network.device)
+    share = _share_of_labeled(rows)
+
+    def loss_of(batch: Batch) -> Tensor:
+        x = X[batch.both]
+        bound = vae.bound(x, encoder(x), torch.randn(len(x), latent, device=x.device))
+        return -mean_over_rows(bound, len(batch.labeled), share)
+
+    method._train(network, rows, loss_of, rng, steps=steps, extra=vae)
+    return vae
 
 
 def _share_of_labeled(rows: TrainingRows) -> float:
