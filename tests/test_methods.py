@@ -334,6 +334,8 @@ def test_the_names_at_the_top_are_the_promised_ones():
         "InContext",
         "LabeledFold",
         "SurveySegments",
+        "TableModel",
+        "fit",
         "for_table",
         "save",
         "load",
