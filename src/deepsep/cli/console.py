@@ -17,7 +17,6 @@ from deepsep.cli.words import in_options
 from deepsep.errors import DatabaseError, DeepSepError, DeepSepWarning, InterruptWarning
 
 EXIT_FAILURE, EXIT_MISUSE, EXIT_DRIFT, EXIT_PARTS, EXIT_INTERRUPTED = 1, 2, 3, 4, 130
-DEBUG_VARIABLE = "DEEPSEP_DEBUG"
 
 
 class Console:
@@ -172,7 +171,8 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
 
 def _end(error: BaseException, message: str, code: int, debug: bool) -> typer.Exit:
     """Print the message, and return the exception that ends the command."""
-    if debug or os.environ.get(DEBUG_VARIABLE):
+    debug_variable = "DEEPSEP_DEBUG"
+    if debug or os.environ.get(debug_variable):
         traceback.print_exception(error)
     typer.echo(f"Error: {message}", err=True)
     return typer.Exit(code)

@@ -20,7 +20,6 @@ from deepsep.model.model_folder import (
 
 Names = Mapping[str, str]  # old to new, as text
 
-PROBABILITY_PREFIX = "probability_"
 NAMING_KEYS = (
     "classes",
     "class",
@@ -79,6 +78,8 @@ def _table(file: Path, names: Names, label_columns: int, also: str = "set") -> b
     import pandas as pd
     import pyarrow as pa
 
+    probability_prefix = "probability_"
+
     as_text: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}  # a class may be called "NA"
     if file.suffix == ".parquet":
         frame = pd.read_parquet(file, dtype_backend="pyarrow")
@@ -90,7 +91,7 @@ def _table(file: Path, names: Names, label_columns: int, also: str = "set") -> b
     for name in labels:
         frame[name] = [None if pd.isna(cell) else _set(str(cell), names) for cell in frame[name]]
     frame = frame.rename(
-        columns={f"{PROBABILITY_PREFIX}{old}": f"{PROBABILITY_PREFIX}{new}" for old, new in names.items()}
+        columns={f"{probability_prefix}{old}": f"{probability_prefix}{new}" for old, new in names.items()}
     )
     return as_file(frame, file.suffix[1:], dict.fromkeys(labels, pa.string()))
 

@@ -15,7 +15,6 @@ System = Literal["postgresql", "sqlite", "duckdb"]
 
 FILE_SYSTEMS = ("sqlite", "duckdb")
 ADDRESS_EXAMPLES = "postgresql://user@host/database, or the path of an SQLite or DuckDB file"
-PASSWORD_ADVICE = "set PGPASSWORD in the environment, or write the password to ~/.pgpass"
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,7 @@ def check_address(text: str, setting: str = "database") -> None:
 
     ``setting`` is the name of the setting with the address.
     """
+    password_advice = "set PGPASSWORD in the environment, or write the password to ~/.pgpass"
     system, rest = _split(text)
     if system is None:
         if os.path.exists(text):
@@ -62,7 +62,7 @@ def check_address(text: str, setting: str = "database") -> None:
         if re.match(keywords, text.strip(), re.IGNORECASE):
             raise DataError(
                 f"{{database}} does not take keywords such as host=. Name {ADDRESS_EXAMPLES}; for a password, "
-                f"{PASSWORD_ADVICE}.",
+                f"{password_advice}.",
                 database=Setting(setting),
             )
         has_password = re.search(r":[^@/\\]*@|password\s*=", unquote(text), re.IGNORECASE) is not None
@@ -71,7 +71,7 @@ def check_address(text: str, setting: str = "database") -> None:
     if has_password:
         raise DataError(
             "the address in {database} contains a password, which other users of the machine can see in the list of "
-            f"processes, and which stays in the history of the shell. Leave it out, and {PASSWORD_ADVICE}.",
+            f"processes, and which stays in the history of the shell. Leave it out, and {password_advice}.",
             database=Setting(setting),
         )
     if system not in (None, "postgresql", "postgres", *FILE_SYSTEMS):

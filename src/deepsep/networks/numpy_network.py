@@ -42,7 +42,6 @@ F32 = np.float32
 ONE, EPS, F32_BETA1, F32_BETA2 = (np.array(value, F32) for value in (1, BN_EPS, BETA1, BETA2))
 TINY = np.finfo(F32).tiny
 LINE = 16  # floats in a cache line: matrix products are up to a third faster on rows that start on one
-CHUNK_ROWS = 512  # rows gathered at a time: few calls, and the chunk stays in cache
 
 
 class NumpyNetwork:
@@ -337,8 +336,9 @@ class Chunk:
         dropout: Dropout,
         noise: _Noise | None = None,
     ) -> None:
+        chunk_rows = 512  # rows gathered at a time: few calls, and the chunk stays in cache
         n, d = X.shape
-        self.capacity = min(n, max(1, CHUNK_ROWS // batch_size) * batch_size)
+        self.capacity = min(n, max(1, chunk_rows // batch_size) * batch_size)
         self.batch_size, self.dropout, self.noise, self.d = batch_size, dropout, noise, d
         # Where rows are taken from, and where they are put: each on a cache line, with a one for the bias behind it.
         self.source, self.source_targets, self.source_weight = X, targets, weight

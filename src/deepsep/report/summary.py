@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabeled
 from deepsep.classifiers.committee.committee import Committee
+from deepsep.core.fields import with_fields
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
 from deepsep.core.model_parts import split_model
@@ -51,42 +53,12 @@ Array = NDArray[Any]
 MAX_PREDICTED_ROWS = 100_000  # unless their probabilities are given
 
 
-def summarize(
-    model: Any,
-    table: Any,
-    labels: Any,
-    *,
-    ids: Sequence[Any] | None = None,
-    proba: Any = None,
-    label: str = "class",
-    title: str | None = None,
-    command: str | None = None,
-    comparison: dict[str, Any] | None = None,
-    findings: list[dict[str, Any]] | None = None,
-    folds: int = FOLDS,
-    explained: bool = True,
-    seed: int = 0,
-    sample_weight: Any = None,
-    labels_drawn: Any = None,
-    n_jobs: int | None = None,
-    on_step: OnStep | None = None,
-) -> dict[str, Any]:
-    """Measure everything that the report shows.
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings:
+    """Settings of a report.
 
     Parameters
     ----------
-    model : fitted pipeline or estimator
-        A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
-    table : DataFrame or matrix
-        All rows, labelled and unlabelled, with the columns that the model was fitted to.
-    labels : array-like of shape (n,)
-        Labels of the rows; None for unlabelled ones.
-    ids : sequence of shape (n,), optional
-        Identifiers of the rows in the report; by default their numbers from 0.
-    proba : array of shape (n, c), optional
-        ``model.predict_proba(table)``, if known already. Without it, at most 100,000 rows are predicted.
-    label : str, default="class"
-        Name of the label, such as the name of its column.
     title : str, optional
         Title of the report.
     command : str, optional
@@ -103,15 +75,64 @@ def summarize(
         Whether to measure which columns drive each class (see :mod:`deepsep.report.explanation`).
     seed : int, default=0
         Seed of everything random in the report; the model keeps its own.
-    sample_weight : array-like of shape (n,), optional
-        Weights of the rows, in training and in scores and their intervals. If the model has ``priors``, held-out rows
-        are also weighted so that the classes have these shares.
-    labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
-        How the labels were drawn; see :meth:`deepsep.Committee.fit`. A committee remembers it.
     n_jobs : int, optional
         Number of folds to fit in parallel.
     on_step : callable, optional
         Called with (done, total, what comes next).
+    """
+
+    title: str | None = None
+    command: str | None = None
+    comparison: dict[str, Any] | None = None
+    findings: list[dict[str, Any]] | None = None
+    folds: int = FOLDS
+    explained: bool = True
+    seed: int = 0
+    n_jobs: int | None = None
+    on_step: OnStep | None = None
+
+
+USUAL_SETTINGS = ReportSettings()
+
+
+def summarize(
+    model: Any,
+    table: Any,
+    labels: Any,
+    *,
+    ids: Sequence[Any] | None = None,
+    proba: Any = None,
+    label: str = "class",
+    sample_weight: Any = None,
+    labels_drawn: Any = None,
+    settings: ReportSettings = USUAL_SETTINGS,
+    **fields: Any,
+) -> dict[str, Any]:
+    """Measure everything that the report shows.
+
+    Parameters
+    ----------
+    model : fitted pipeline or estimator
+        A model of :func:`deepsep.fit` or :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
+    table : DataFrame or matrix
+        All rows, labelled and unlabelled, with the columns that the model was fitted to.
+    labels : array-like of shape (n,)
+        Labels of the rows; None for unlabelled ones.
+    ids : sequence of shape (n,), optional
+        Identifiers of the rows in the report; by default their numbers from 0.
+    proba : array of shape (n, c), optional
+        ``model.predict_proba(table)``, if known already. Without it, at most 100,000 rows are predicted.
+    label : str, default="class"
+        Name of the label, such as the name of its column.
+    sample_weight : array-like of shape (n,), optional
+        Weights of the rows, in training and in scores and their intervals. If the model has ``priors``, held-out rows
+        are also weighted so that the classes have these shares.
+    labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
+        How the labels were drawn; see :meth:`deepsep.Committee.fit`. A committee remembers what it was told.
+    settings : ReportSettings, optional
+        Settings of the report, such as ``folds``.
+    **fields
+        Fields of ``settings`` by name.
 
     Returns
     -------
@@ -131,6 +152,8 @@ def summarize(
     >>> summary["accuracy"]["methods"][0]["accuracy"]["value"]
     1.0
     """
+    (settings,) = with_fields("summarize", fields, settings)
+    folds, seed, explained, comparison = settings.folds, settings.seed, settings.explained, settings.comparison
     began = time.perf_counter()
     known = as_labels(labels)
     n = len(known.codes)
@@ -146,7 +169,7 @@ def summarize(
     if comparison is not None:
         check_comparison(comparison, known, column_names(table))
     total = folds + 3
-    step = _Steps(on_step, total)
+    step = _Steps(settings.on_step, total)
     step.report(0, "cross-validation, fold 1")
     weight = read_weights(sample_weight, known)
     estimator = split_model(model)[1]
@@ -160,18 +183,19 @@ def summarize(
         seed=seed,
         sample_weight=weight,
         repeats=5 if explained else 0,
-        n_jobs=n_jobs,
+        n_jobs=settings.n_jobs,
         on_step=step.of_fold,
     )
     evaluation = None if isinstance(evaluated, str) else evaluated
     classes = [str(name) for name in known.classes]
     summary: dict[str, Any] = {
         "format": 1,
-        "title": title or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labeled.sum()):,} labels",
+        "title": settings.title
+        or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labeled.sum()):,} labels",
         "asked": _asked(model, table, known, label, seed, evaluation),
         "classes": classes,
         "notes": [evaluated] if isinstance(evaluated, str) else list(evaluated.notes),
-        "findings": check_model(model, table, known, weight) if findings is None else findings,
+        "findings": check_model(model, table, known, weight) if settings.findings is None else settings.findings,
     }
     step.report(folds, "predictions")
     rows, p = _predictions(model, table, proba, n, seed)
@@ -204,9 +228,13 @@ def summarize(
     summary["explanation"] = _explanation(model, table, proba, evaluation, classes, seed) if explained else None
     summary["comparison"] = None if comparison is None else related_to_report(comparison, summary)
     summary["verdict"] = sentences.verdict(summary)
-    summary["made"] = made(command, time.perf_counter() - began, model)
+    summary["made"] = made(settings.command, time.perf_counter() - began, model)
     step.report(total, "done")
     return summary
+
+
+def _title(label: str, known: Labels) -> str:
+    return f"{label[:1].upper()}{label[1:]} of {len(known.codes):,} rows, from {int(known.labeled.sum()):,} labels"
 
 
 class _Steps:

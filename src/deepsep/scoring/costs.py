@@ -16,8 +16,6 @@ from deepsep.table.opened import open_files
 Array = NDArray[Any]
 Costs = Mapping[Any, Mapping[Any, float]]
 
-LONG_COLUMNS = ("true", "called", "cost")
-
 
 def check_costs(costs: Any, classes: Array) -> Array:
     """Return costs as a matrix, (true class, called class), or raise.
@@ -76,14 +74,15 @@ def read_costs(file: Path, classes: Array) -> dict[Any, dict[Any, float]]:
     The table has a line for each true class and a column for each called one, with the true class in the first column;
     or the columns true, called and cost.
     """
+    long_columns = ("true", "called", "cost")
     table = open_files(file)
     names = table.names
-    long = sorted(name.lower() for name in names) == sorted(LONG_COLUMNS)
+    long = sorted(name.lower() for name in names) == sorted(long_columns)
     by_text = {str(name): name for name in classes.tolist()}
     costs: dict[Any, dict[Any, float]] = {}
     cells: Iterable[tuple[Any, Any, Any]]
     if long:
-        true, called, cost = (next(name for name in names if name.lower() == wanted) for wanted in LONG_COLUMNS)
+        true, called, cost = (next(name for name in names if name.lower() == wanted) for wanted in long_columns)
         frame = read_table(table, label=true, types={called: "text"})
         cells = zip(frame[true].tolist(), frame[called].tolist(), frame[cost].tolist(), strict=True)
     elif len(names) < 3:

@@ -20,8 +20,6 @@ from deepsep.scoring.remembered import fingerprint_of, profile_of
 from deepsep.scoring.settings import Decision
 from deepsep.table.columns import UsefulColumns, as_frame
 
-COMPARED_BATCH_ROWS = 20_000  # rows that are compared together
-
 
 def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> None:
     """Give a fitted model a profile of its training table, with which rows to score are compared from then on.
@@ -108,6 +106,7 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
         ``above``) or at new levels (``new``), the ``distance`` of the distributions, and what ``drifted``; ``answers``,
         the same for the shares of the classes and the confidence.
     """
+    compared_batch_rows = 20_000  # rows that are compared together
     profile = profile_of(model)
     if profile is None:
         raise DataError(
@@ -116,10 +115,10 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
         )
     frame = as_frame(table)
     counts = Counts(profile, one_in(len(frame)))
-    for start in range(0, len(frame), COMPARED_BATCH_ROWS):
+    for start in range(0, len(frame), compared_batch_rows):
         score_rows(
             model,
-            frame[start : start + COMPARED_BATCH_ROWS],
+            frame[start : start + compared_batch_rows],
             Decisions.of(model, Decision()),
             first_row=start,
             counts=counts,

@@ -22,7 +22,6 @@ from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
 
 PARQUET_MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
-MODEL_KEY = b"deepsep_model"  # their metadata about the model, as JSON
 ODDS_COLUMN = re.compile(r"reason_\d+_odds")
 OTHER_FORMAT = "Write a .csv or .parquet file instead."
 
@@ -60,8 +59,9 @@ class Writer:
 
     def write_table(self, table: Any) -> None:
         """Append rows of an Arrow table."""
+        model_key = b"deepsep_model"  # their metadata about the model, as JSON
         if self._writer is None:
-            about = {MODEL_KEY: self._about.encode()} if self._about else {}
+            about = {model_key: self._about.encode()} if self._about else {}
             schema = result_schema(table.schema, self.types)
             self._schema = schema.with_metadata((table.schema.metadata or {}) | PARQUET_MARK | about)
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,6 @@ ABLATION_VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "hard propensities": {"propensity": "hard"},
     "defaults of deepsep": changed_defaults(),
 }
-ABLATION_SIZES = (35, 50, 125, 500)
 
 
 @dataclass(frozen=True)
@@ -93,6 +92,7 @@ def prepare(
     ablation : bool
         Whether to add variants of DeepSep, at 35, 50, 125 and 500 labels.
     """
+    ablation_sizes = (35, 50, 125, 500)
     if label not in frame:
         raise DataError(f"the table has no column {label!r}; it has {', '.join(map(repr, frame.columns[:10]))}.")
     frame = frame[frame[label].notna()].reset_index(drop=True)
@@ -127,7 +127,7 @@ def prepare(
             Cell(shuffle=shuffle, labels=size, variant=variant, **configuration, **common)
             for shuffle in range(shuffles)
             for size in row_plan.sizes
-            if size in ABLATION_SIZES
+            if size in ablation_sizes
             for variant, configuration in variants.items()
         ]
     cells.sort(key=lambda cell: (cell.shuffle, cell.labels))  # cells of the same rows together: they are encoded once

@@ -21,7 +21,6 @@ from deepsep.table.dates import DATE_PATTERN, OTHER_DATE, DateColumn
 from deepsep.table.leaks import one_sided
 from deepsep.table.locations import closest, find_column
 
-MIN_DISTINCT_VALUES = 20  # number of values from which "all different" is informative
 ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|key|idx|index|rowid|row|nr|no|number)$|[a-z](Id|ID|Key|Nr|No)$", re.IGNORECASE
 )
@@ -345,6 +344,7 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
 
     ``values`` are the cells of the column converted to its type.
     """
+    min_distinct_values = 20  # number of values from which "all different" is informative
     counter = 2.0  # distinct integers that fill at least half their range are row numbers
     words = 5  # values of at least this many words are text, not names
     nearly_all = 0.95
@@ -354,14 +354,14 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
     distinct = len(np.unique(given.to_numpy())) if kind == "number" else given.nunique()
     if distinct == 1 and len(given) == len(values):
         return "constant"
-    if len(given) < MIN_DISTINCT_VALUES:
+    if len(given) < min_distinct_values:
         return ""
     if kind == "number" and pd.api.types.is_integer_dtype(column) and distinct == len(values):
         span = float(given.max()) - float(given.min()) + 1
         return "identifier" if span <= counter * len(values) or ID_NAME.search(str(column.name)) else ""
     if kind == "text":
         some = given.sample(min(len(given), 1_000), random_state=0)
-        if some.nunique() > MIN_DISTINCT_VALUES and _share_like(ID_VALUE.fullmatch, some) > nearly_all:
+        if some.nunique() > min_distinct_values and _share_like(ID_VALUE.fullmatch, some) > nearly_all:
             return "identifier"
         dates = _share_like(OTHER_DATE.match, some) > nearly_all
         if distinct >= nearly_all * len(given) and some.str.count(r"\S+").median() < words and not dates:

@@ -18,7 +18,6 @@ from deepsep.table.normal_scores import NormalScores
 
 Array = NDArray[Any]
 
-FAR_VALUE = 20  # numbers whose median is beyond 10 to this power, or its inverse, are divided by their typical size
 MAX_MATRIX_VALUE = float(np.finfo(np.float32).max)
 
 
@@ -175,13 +174,14 @@ def _part(dates: pd.Series[Any], part: str) -> Array:
 
 def _unusual_sizes(numbers: Array) -> Array:
     """Return 1 for each column of numbers, or their typical size where single precision could not tell them apart."""
+    far_value = 20  # numbers whose median is beyond 10 to this power, or its inverse, are divided by their typical size
     sizes = np.ones(numbers.shape[1])
     with np.errstate(divide="ignore"):
         exponents = np.log10(np.abs(numbers))
-    far = (np.abs(exponents) > FAR_VALUE) & np.isfinite(exponents)
+    far = (np.abs(exponents) > far_value) & np.isfinite(exponents)
     for j in np.flatnonzero(far.any(axis=0)):
         known = exponents[np.isfinite(exponents[:, j]), j]
-        if abs(np.median(known)) > FAR_VALUE:
+        if abs(np.median(known)) > far_value:
             sizes[j] = 10.0 ** np.round(np.median(known))
     return sizes
 

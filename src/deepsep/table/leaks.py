@@ -21,9 +21,7 @@ from deepsep.core.labels import Labels
 
 Array = NDArray[Any]
 
-CHECK_FOLDS = 5
 MIN_CHECKED_ROWS = 20  # fewest labelled rows for a search for leaks
-MOST_ROWS = 5_000  # most labelled rows used in it
 LEAK_SHARE = 0.97  # balanced accuracy from which a single column is a leak
 MAX_DISTANCE = float(np.finfo(np.float32).max)  # trees compute in single precision
 ONE_SIDED = 0.05  # share of given values on one side, over that on the other, below which a column is one-sided
@@ -84,17 +82,19 @@ def one_sided(values: pd.Series[Any], labeled: Array) -> str:
 
 def leaks(values: Mapping[str, pd.Series[Any]], labels: Labels) -> list[Leak]:
     """Return the columns that predict the label, or one class, by themselves on held-out rows."""
+    most_rows = 5_000  # most labelled rows used in it
+    check_folds = 5
     class_rows = 10  # fewest labelled rows of a class for a search for leaks of that class alone
     at = np.flatnonzero(labels.labeled)
-    if len(at) > MOST_ROWS:
-        at = np.sort(np.random.default_rng(0).choice(at, MOST_ROWS, replace=False))
+    if len(at) > most_rows:
+        at = np.sort(np.random.default_rng(0).choice(at, most_rows, replace=False))
     codes = labels.codes[at]
     counts = np.bincount(codes, minlength=len(labels.classes))
     usable = counts[codes] >= 2  # a class with one row leaves nothing to learn from
     at, codes = at[usable], codes[usable]
     if len(at) < MIN_CHECKED_ROWS or len(np.unique(codes)) < 2:
         return []
-    folds = min(CHECK_FOLDS, int(np.bincount(codes)[np.unique(codes)].min()))
+    folds = min(check_folds, int(np.bincount(codes)[np.unique(codes)].min()))
     splits = list(StratifiedKFold(folds, shuffle=True, random_state=0).split(codes, codes))
     leaking = []
     for name, column in _suspects(values, at, codes).items():

@@ -54,7 +54,6 @@ MEMORY_GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
 BYTE_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 NAMELESS_PREFIX = "unnamed_"  # how the name of a column without one begins
 LONGEST_NAME = 200  # characters of a name in a message
-MEMORY_LIMIT_VARIABLE = "DEEPSEP_MAX_BYTES"
 
 
 @dataclass(frozen=True)
@@ -345,14 +344,15 @@ def _only_member(path: Path) -> str | None:
 
 
 def _allowed(limit: int | None) -> tuple[float, str]:
+    memory_limit_variable = "DEEPSEP_MAX_BYTES"
     if limit is not None:
         return limit, "max_bytes"
-    if text := os.environ.get(MEMORY_LIMIT_VARIABLE):
+    if text := os.environ.get(memory_limit_variable):
         try:
-            return float(text), f"{MEMORY_LIMIT_VARIABLE} in the environment"
+            return float(text), f"{memory_limit_variable} in the environment"
         except ValueError:
             raise DataError(
-                f"{MEMORY_LIMIT_VARIABLE}={text!r} in the environment is not a number of bytes. Set it to a number "
+                f"{memory_limit_variable}={text!r} in the environment is not a number of bytes. Set it to a number "
                 "such as 8e9."
             ) from None
     return 0.6 * free_memory(), "60 % of the free memory"

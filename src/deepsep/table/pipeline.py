@@ -11,18 +11,17 @@ from skrub import StringEncoder, TableVectorizer, ToCategorical, tabular_pipelin
 from deepsep.table.columns import UsefulColumns
 from deepsep.table.encoder import TableEncoder
 
-MAX_LEVELS = 100  # number of levels from which a category is encoded as text
-
 
 def table_steps(estimator: Any, *, keep: Sequence[str] = ()) -> list[tuple[str, Any]]:
     """Return the steps of :func:`deepsep.for_table`: the choice of columns, their encoding, and the estimator."""
+    max_levels = 100  # number of levels from which a category is encoded as text
     tree_names = 40  # the same for trees, which get codes instead of one column per level
     steps = dict(tabular_pipeline(estimator).steps)
     if isinstance(steps["tablevectorizer"].low_cardinality, ToCategorical):
         encoder = steps["tablevectorizer"].set_params(high_cardinality=StringEncoder(random_state=0))
     else:  # skrub scales for all estimators but trees, which it knows by name
         scale = steps.pop("squashingscaler", None) is not None
-        encoder = TableEncoder(cardinality_threshold=MAX_LEVELS if scale else tree_names, scale=scale)
+        encoder = TableEncoder(cardinality_threshold=max_levels if scale else tree_names, scale=scale)
     del steps["tablevectorizer"]
     if "simpleimputer" in steps and isinstance(encoder, TableEncoder) and encoder.scale:
         steps["simpleimputer"].set_params(strategy="median")

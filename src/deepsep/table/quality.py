@@ -16,7 +16,6 @@ from deepsep.table.dates import OTHER_DATE
 from deepsep.table.leaks import Leak, drift, leaks, one_sided
 from deepsep.table.locations import find_column
 
-RARE_CLASS_LABELS = 5  # labels below which a class is rare
 MAX_ROWS = 10_000  # labelled, and as many unlabelled rows, in the checks that are part of a fit
 ONE_SIDED = {
     "given for labelled rows only": "the rows to predict have no values there, so accuracy would be overestimated",
@@ -171,6 +170,7 @@ class Findings(list[dict[str, Any]]):
 
 
 def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels | None:
+    rare_class_labels = 5  # labels below which a class is rare
     try:
         find_column(table.columns, label, "label column")
     except DataError as error:
@@ -197,9 +197,9 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
     if len(names) == n >= MIN_IDENTIFIERS:
         text = f"all {n} labels differ: {label!r} looks like an identifier, not like classes."
         findings.add("warning", "label-identifier", text, "Name the column of classes.", label)
-    elif (counts < RARE_CLASS_LABELS).any():
-        rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < RARE_CLASS_LABELS]
-        text = f"{len(rare)} of {len(names)} classes have fewer than {RARE_CLASS_LABELS} labelled rows: {_some(rare)}."
+    elif (counts < rare_class_labels).any():
+        rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < rare_class_labels]
+        text = f"{len(rare)} of {len(names)} classes have fewer than {rare_class_labels} labelled rows: {_some(rare)}."
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
     for twins in alike(labels.classes):
         text = f"the labels {_some(map(repr, twins))} differ only in case or spaces. They are different classes."

@@ -18,8 +18,6 @@ from deepsep.table.column_types import ColumnType
 from deepsep.table.locations import check_memory, find_column
 from deepsep.table.text import check_unique
 
-QUERY_BATCH_ROWS = 50_000
-
 
 @dataclass(frozen=True)
 class Query:
@@ -138,11 +136,12 @@ class QueryTable:
 
 def read_query(query: Query, id: str | None, max_bytes: int | None) -> pd.DataFrame:
     """Return all rows of a query, sorted by identifiers if there are any."""
+    query_batch_rows = 50_000
     growth = 4.0  # bytes of memory needed, per byte of the rows as Arrow
     with open_reader(query.database) as connection:
         table = QueryTable(connection, query.sql, id=id)
         pieces, size = [], 0
-        for piece in table.pieces(QUERY_BATCH_ROWS, table.names):
+        for piece in table.pieces(query_batch_rows, table.names):
             pieces.append(piece)
             size += piece.nbytes
             check_memory(query, growth * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)

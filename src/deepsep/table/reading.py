@@ -21,8 +21,6 @@ from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.text import check_unique, load_bytes, read_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied
 
-TYPE_NAMES = ("number", "boolean", "date", "text")
-
 
 def read_table(
     path: Named | Opened,
@@ -120,11 +118,12 @@ def read_table(
 
 def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]:
     """Return the requested types, or raise if one is unknown."""
+    type_names = ("number", "boolean", "date", "text")
     wanted = dict(types or {})
     for name, kind in wanted.items():
-        if kind not in TYPE_NAMES:
+        if kind not in type_names:
             raise DataError(
-                f"{{types}}: the type of a column must be one of {', '.join(map(repr, TYPE_NAMES))}.",
+                f"{{types}}: the type of a column must be one of {', '.join(map(repr, type_names))}.",
                 types=Setting("types", {name: kind}),
             )
     return wanted

@@ -24,8 +24,6 @@ from deepsep.table.locations import NAMELESS_PREFIX, READABLE_FORMATS, FileType,
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 KNOWN_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-HEAD_BYTES = 1 << 18  # bytes read to detect the delimiter
-CHUNK_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 24  # bytes; no row may be longer
 CONTROL_CHARACTERS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
 UNDEFINED_CP1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
@@ -165,8 +163,9 @@ def stream_text(
 
 
 def _chunks(path: Path, type: FileType) -> Iterator[bytes]:
+    chunk_bytes = 1 << 20
     with open_bytes(path, type) as file:
-        while chunk := file.read(CHUNK_BYTES):
+        while chunk := file.read(chunk_bytes):
             yield chunk
 
 
@@ -175,6 +174,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
 
     The encoding is the given one, else that of a byte order mark, else UTF-8 or cp1252; an error if it does not fit.
     """
+    head_bytes = 1 << 18  # bytes read to detect the delimiter
     chunks = _chunks(path, type)
     first = next(chunks, b"")
     name = _announced(path, first[:4096]) if given is None else given
@@ -198,7 +198,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
         raise _misread(path, name, f"{at} ({byte}) is not valid") from None
     except UnicodeError as error:  # such as a missing byte order mark
         raise _misread(path, name, str(error)) from None
-    head = head[:HEAD_BYTES] if _has_line(head[:HEAD_BYTES]) else head
+    head = head[:head_bytes] if _has_line(head[:head_bytes]) else head
     decoder.reset()
     text = decoder.decode(head)
     return name or "utf-8", text if len(head) == done else text[: max(text.rfind("\n"), 0) or None], n_lines

@@ -26,7 +26,6 @@ OnStep = Callable[[int, int, str], object]
 
 N_FOLDS = 5
 POINTS_PER_LOGIT = 10
-MAX_POINTS = 100  # of an answer: with at most 30 questions, no exponential overflows
 
 
 @dataclass(frozen=True)
@@ -258,9 +257,10 @@ class _Data:
 
     def points(self, chosen: Sequence[int], rows: Any = slice(None)) -> tuple[Array, list[Array]]:
         """Return the points before any answer, and those of the answers to each chosen question."""
+        max_points = 100  # of an answer: with at most 30 questions, no exponential overflows
         columns = np.concatenate([self.columns[i] for i in chosen])
         X, labels, weight = self.X[rows][:, columns], self.labels[rows], self.weight[rows]
-        start, slopes = np.full(self.k, -float(MAX_POINTS)), np.zeros((len(columns), self.k))
+        start, slopes = np.full(self.k, -float(max_points)), np.zeros((len(columns), self.k))
         present = np.unique(labels)
         if len(present) == 1:
             start[present] = 0.0
@@ -273,9 +273,9 @@ class _Data:
                     np.vstack([-coefficients, coefficients]) / 2,
                 )
             start[present], slopes[:, present] = POINTS_PER_LOGIT * intercept, POINTS_PER_LOGIT * coefficients.T
-        rounded = np.clip(np.rint(slopes), -MAX_POINTS, MAX_POINTS).astype(np.int64)
+        rounded = np.clip(np.rint(slopes), -max_points, max_points).astype(np.int64)
         sizes = np.cumsum([len(self.columns[i]) for i in chosen])[:-1]
-        return np.clip(np.rint(start), -MAX_POINTS, MAX_POINTS).astype(np.int64), np.split(rounded, sizes)
+        return np.clip(np.rint(start), -max_points, max_points).astype(np.int64), np.split(rounded, sizes)
 
     def held_out(self, chosen: Sequence[Sequence[int]]) -> Array:
         """Return whether each respondent's segment is recovered, by points from the other folds."""
