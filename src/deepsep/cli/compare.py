@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -133,7 +132,7 @@ def compare(
         if output is not None:
             _write(comparison, output)
             lines.append(f"Written: {output}")
-        same = {"--priors": priors, "--keep": keep, "--seed": seed}
+        same = {"--priors": priors, "--keep": keep, "--seed": seed or None}
         lines += _next(training, comparison, chosen, same, output)
         out.result("\n".join(lines), {**comparison, "file": output})
 
@@ -147,6 +146,7 @@ def _next(
 ) -> list[str]:
     """Return the command that fits the best method to the same table, read in the same way, with the same columns."""
     from deepsep.classifiers.catalogue import setting_names
+    from deepsep.cli.printed_commands import fit_command, training_options
     from deepsep.model.fitting import DEFAULT_METHOD
 
     ranked, lines = comparison.table["method"].tolist(), []
@@ -154,23 +154,14 @@ def _next(
     best = able[0] if able else DEFAULT_METHOD
     if best != ranked[0]:
         lines.append(f"{ranked[0]} has no setting for the shares of --priors. The best that has: {best}.")
-    options = asdict(training)
-    table, reading = options.pop("table"), options.pop("reading")
-    options |= {name: value for name, value in reading.items() if name != "dayfirst"}
     given = {
-        **{f"--{name.replace('_', '-')}": value for name, value in options.items()},
+        **training_options(training),
         **same,
         "--method": best if best != DEFAULT_METHOD else None,
         "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
+        "--set": [f"{name}={value}" for name, value in settings.get(best, {}).items()],
     }
-    words = []
-    for option, value in given.items():
-        each = value if isinstance(value, list) else [value] if value else []
-        words += [word for one in each for word in (option, str(one))]
-    if reading["dayfirst"] is not None:
-        words.append("--dayfirst" if reading["dayfirst"] else "--monthfirst")
-    words += [word for name, value in settings.get(best, {}).items() for word in ("--set", f"{name}={value}")]
-    return [*lines, f"Next: {shlex.join(['deepsep', 'fit', *map(str, table), *words, '-o', 'model'])}"]
+    return [*lines, f"Next: {fit_command(training.table, given, training.reading)}"]
 
 
 def _write(comparison: Comparison, output: Path) -> None:

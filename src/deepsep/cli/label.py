@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import shlex
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +59,7 @@ def label(
         from deepsep.apps.label.background import Background
         from deepsep.apps.label.server import Server
         from deepsep.apps.label.session import Session
+        from deepsep.cli.printed_commands import fit_command, training_options
         from deepsep.table.locations import files_of, table_at
 
         if output.exists() and any(output.samefile(file) for file in files_of(table_at(training.table))):
@@ -90,12 +90,9 @@ def label(
         labeled = sum(answer.label is not None for answer in answers.given.values())
         lines = [f"{labeled} labels and {len(answers.given) - labeled} times “not sure” are in {output}."]
         if labeled:
-            again = ["deepsep", "fit", *map(str, training.table), "--label", data.label]
-            again += ["--id", training.id] if training.id else []
-            again += ["--drop", training.drop] if training.drop else []
-            again += ["--labels-drawn", training.labels_drawn] if training.labels_drawn else []
-            again += [part for file in (*(training.labels or ()), output) for part in ("--labels", str(file))]
-            lines += ["", f"Next: {shlex.join(again)} -o model"]
+            files = [*(training.labels or ()), output]
+            options = {**training_options(training), "--label": data.label, "--labels": files}
+            lines += ["", f"Next: {fit_command(training.table, options, training.reading)}"]
         out.result("\n".join(lines) if answers.given else "No row was answered.", {})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,6 +59,7 @@ def next_(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_classifier
+        from deepsep.cli.printed_commands import fit_command, fit_options
         from deepsep.model.model_folder import LABELS_FILE
         from deepsep.model.reading_again import as_remembered
         from deepsep.report.label_gain import more_labels
@@ -111,14 +111,12 @@ def next_(
         more = more_labels(getattr(fitted[-1], "learning_curve_", None))
         if more is not None:
             lines += ["", more["sentence"]]
-        again = ["deepsep", "fit", *map(str, table), "--label", label, *(["--id", id] if id else [])]
         more_known = len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0)  # from other files
-        if more_known or (
-            len(known_ids) and known is not None and DRAWN_COLUMN in known and known[DRAWN_COLUMN].notna().any()
-        ):
-            again += ["--labels", str(model / LABELS_FILE)]
-        again += ["--labels", str(output)]
-        lines += ["", f"Fill in the column {label!r}, then: {shlex.join(again)} -o {shlex.quote(f'{model}-2')}"]
+        origins_known = known is not None and DRAWN_COLUMN in known and known[DRAWN_COLUMN].notna().any()
+        labels = [model / LABELS_FILE] if more_known or (len(known_ids) and origins_known) else []
+        options = {**fit_options(fitted), "--label": label, "--id": id, "--labels": [*labels, output]}
+        again = fit_command(table, options, reading, f"{model}-2")
+        lines += ["", f"Fill in the column {label!r}, then: {again}"]
         out.result(
             "\n".join(lines),
             {

@@ -151,24 +151,33 @@ class TableOrigin:
         Column of identifiers.
     reading : Reading
         Settings of how the files were read.
+    drop, text : tuple of str
+        Columns that were left out, and those that were read as text.
+    weight : str or None
+        Column with the weight of each row.
     """
 
     kind: str
     id: str | None
     reading: Reading = AS_DETECTED
+    drop: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    weight: str | None = None
 
     @classmethod
-    def of(cls, source: Opened | TableInMemory, id: str | None, reading: Reading) -> TableOrigin:
+    def of(cls, source: Opened | TableInMemory, id: str | None, asked: TrainingTable) -> TableOrigin:
         """Return the origin of an open table."""
         kind = "query" if isinstance(source, Query) else "frame" if isinstance(source, TableInMemory) else source.kind
-        return cls(kind, None if id == ROW_COLUMN else id, reading)
+        own_id = None if id == ROW_COLUMN else id
+        return cls(kind, own_id, asked.reading, tuple(asked.drop), tuple(asked.text), asked.weight)
 
     @classmethod
     def from_plain(cls, values: dict[str, Any]) -> TableOrigin:
         """Return the origin that a manifest holds, or raise if its values have other types."""
-        origin = cls(**{**values, "reading": Reading(**values["reading"])})
+        columns = {name: tuple(values.get(name, ())) for name in ("drop", "text")}
+        origin = cls(**{**values, **columns, "reading": Reading(**values["reading"])})
         own = origin.reading
-        texts = (origin.id, own.encoding, own.delimiter)
+        texts = (origin.id, origin.weight, own.encoding, own.delimiter, *origin.drop, *origin.text)
         if not (
             isinstance(origin.kind, str)
             and all(isinstance(text, str | None) for text in texts)
@@ -343,7 +352,7 @@ def read_training(
         label=str(label),
         large=None if chosen is None else LargeTable(source, id, order, chosen),
         labels_drawn=_origins(frame, word),
-        origin=TableOrigin.of(source, id, asked.reading),
+        origin=TableOrigin.of(source, id, asked),
     )
 
 
