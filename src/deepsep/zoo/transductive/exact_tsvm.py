@@ -23,7 +23,7 @@ class ExactTSVM(LowDensitySVM):
     It minimises what :class:`deepsep.TSVM` minimises (with s = 0), but ends at the lowest of all local minima, with a
     proof: a lower bound that meets it. That takes time which may double with each unlabelled row, so there may be 50 of
     them at most, and more are an error. For teaching, and to see how far other solvers are from the minimum: see
-    ``docs/local-minima.md``. A lower objective is not always a lower error.
+    ``docs/results/local-minima.md``. A lower objective is not always a lower error.
 
     Parameters
     ----------
