@@ -3,9 +3,9 @@
     python benchmarks/experiment_pages.py results/nhanes results/splice ...
 
 For each folder given, its rows replace those of the same table in benchmarks/results/study.csv, its summary.md and
-figures go to docs/experiment/, and its ablation.csv to benchmarks/results/study_ablation.csv. Then the tables over all
-of them are made again in docs/results-experiment.md, between the marks `<!-- NAME -->` and `<!-- end -->`. Without a
-folder, only these are made again, from the committed files.
+figures go to docs/results/experiment/, and its ablation.csv to benchmarks/results/study_ablation.csv. Then the tables
+over all of them are made again in docs/results/experiment.md, between the marks `<!-- NAME -->` and `<!-- end -->`.
+Without a folder, only these are made again, from the committed files.
 """
 
 import re
@@ -27,7 +27,7 @@ from deepsep.study.study_models import (
 )
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "results"
 ROWS, ABLATION = (ROOT / "benchmarks" / "results" / f"{name}.csv" for name in ("study", "study_ablation"))
 FIGURES = ("figure4.svg", "figure5.svg")
 TABLES = ("nhanes", "hotel", "spotify", "satimage", "splice")
@@ -127,7 +127,7 @@ def changed(cell):
 def insert(page, name, text):
     mark = re.search(rf"<!-- {name} -->\n.*?<!-- end -->", page, re.S)
     if mark is None:
-        raise SystemExit(f"docs/results-experiment.md has no mark <!-- {name} -->")
+        raise SystemExit(f"docs/results/experiment.md has no mark <!-- {name} -->")
     return page[: mark.start()] + f"<!-- {name} -->\n\n{text}\n\n<!-- end -->" + page[mark.end() :]
 
 
@@ -162,5 +162,5 @@ if __name__ == "__main__":
         copy_page(folder)
         merge(ROWS, folder, "table.csv")
         merge(ABLATION, folder, "ablation.csv")
-    page = DOCS / "results-experiment.md"
+    page = DOCS / "experiment.md"
     page.write_text(remake(page.read_text(encoding="utf-8")), encoding="utf-8")

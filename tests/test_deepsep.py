@@ -582,7 +582,7 @@ def test_refinement_helps_on_digits(settings):
     """Over ten splits at 50 labels: the moving average is steadier than the networks, and beats the initial one.
 
     With the published settings only the first holds here: labels drawn at random are not of equal shares, and balancing
-    takes their shares for those of all rows (see docs/results-deepsep.md).
+    takes their shares for those of all rows (see docs/results/deepsep.md).
     """
     make = DeepSep.as_published if settings == "published" else DeepSep
     X, digit = load_digits(return_X_y=True)

@@ -461,10 +461,10 @@ class Study:
     @staticmethod
     def _table(page: str, corner: str) -> list[list[str]]:
         """Return the first table on a page whose first cell is this."""
-        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "results" / page).read_text(encoding="utf-8")
         table = re.search(rf"^\| {re.escape(corner)} \|.*?(?=\n\n|\Z)", text, re.M | re.S)
         if table is None:
-            raise ValueError(f"docs/{page} has no table {corner!r}")
+            raise ValueError(f"docs/results/{page} has no table {corner!r}")
         return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[0].splitlines()]
 
     def accuracy(self, table: str, model: str, labels: int) -> float:
@@ -472,7 +472,7 @@ class Study:
         return first_number({row[0]: row for row in rows}[model][head.index(str(labels))])
 
     def _cells(self, better: str, worse: str) -> dict[tuple[str, int], str]:
-        head, _, *rows = self._table("results-experiment.md", f"{better} minus {worse}")
+        head, _, *rows = self._table("experiment.md", f"{better} minus {worse}")
         cells = [(row[0], int(size), cell) for row in rows for size, cell in zip(head[1:], row[1:], strict=True)]
         return {(name, size): cell for name, size, cell in cells if cell != "–"}
 
@@ -500,7 +500,7 @@ class Study:
 
     def average_gains(self) -> dict[str, float]:
         """Return for each table the gain of the moving average over the last network, in % of its accuracy."""
-        text = (ROOT / "docs" / "results-experiment.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "results" / "experiment.md").read_text(encoding="utf-8")
         line = re.search(r"In % of its accuracy, over all sizes: (.*)\.$", text, re.M)
         assert line is not None
         return {name: float(gain) for name, gain in re.findall(r"([\w-]+) ([+-][\d.]+) %", line[1])}

@@ -63,7 +63,7 @@ def score_frame(
         Number of columns to add that contributed most to the row's label; see :func:`deepsep.scoring.reasons`. The
         model must have a profile of its training table.
     fast : bool, default=False
-        Whether the student of a committee answers in its place; see docs/how-to/millions.md.
+        Whether the student of a committee answers in its place; see docs/how-to/deployment/millions.md.
     decision : Decision, optional
         How labels follow from probabilities.
     **fields

@@ -88,7 +88,7 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     """Return how the rows of a table differ from the training table of a model.
 
     A difference counts if it is too large for chance, given the number of rows of both tables and the number of
-    columns, and large enough to matter; docs/how-to/drift.md has the limits.
+    columns, and large enough to matter; docs/how-to/predictions/drift.md has the limits.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ Array = NDArray[Any]
 Table = TableFile | QueryTable
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 
-MAX_USEFUL_UNLABELED = 20_000  # unlabelled rows beyond which more did not help: docs/how-to/many-rows.md
+MAX_USEFUL_UNLABELED = 20_000  # unlabelled rows beyond which more did not help: docs/results/unlabelled-rows.md
 SAMPLE_BATCH_ROWS = 20_000
 
 
@@ -215,7 +215,7 @@ def read_sample(
     """Read a table of any size in bounded memory: all rows with a label, and some of the others, drawn at random.
 
     ``deepsep fit`` reads large tables like this: a few thousand unlabelled rows are worth learning from, and more are
-    not; see docs/how-to/many-rows.md. :func:`deepsep.scoring.score_file` then predicts all.
+    not; see docs/how-to/data/many-rows.md. :func:`deepsep.scoring.score_file` then predicts all.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ class ExactTSVM(LowDensitySVM):
 
     It has the objective of :class:`deepsep.TSVM` (with s = 0), but ends at the lowest of all local minima, which a
     lower bound proves. The time may double with each unlabelled row, so more than 50 are an error. It is for teaching,
-    and to measure how far other solvers are from the minimum: see ``docs/local-minima.md``. A lower objective does not
-    always mean a lower error.
+    and to measure how far other solvers are from the minimum: see ``docs/results/local-minima.md``. A lower objective
+    does not always mean a lower error.
 
     Parameters
     ----------
