@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from deepsep import Committee, for_table, method, out_of_fold, suspicious_labels
 from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.evaluation.next_rows import choose_next_rows, uncertainty
-from deepsep.evaluation.suspicious import contradicted, trust
+from deepsep.evaluation.suspicious import doubtful_labels, trust
 from deepsep.scoring import rows_to_label
 from deepsep.scoring.to_label import GUESS_COLUMNS, write_rows_to_label
 from deepsep.table import add_labels, read_table
@@ -202,7 +202,8 @@ def test_wrong_labels_are_the_most_suspicious_ones() -> None:
     assert sorted(frame["row"][:2]) == wrong
     assert sorted(frame["row"]) == np.flatnonzero(y != None).tolist()  # noqa: E711
     assert frame["trust"].is_monotonic_increasing
-    assert contradicted(frame)["row"].tolist() == frame.loc[frame["given"] != frame["predicted"], "row"].tolist()
+    doubtful = doubtful_labels(frame, n_classes=4)["row"].tolist()
+    assert doubtful == frame.loc[frame["probability_given"] <= 0.125, "row"].tolist()
     given = result.probabilities[np.arange(len(result.rows)), result.codes]
     mean = pd.Series(given).groupby(result.rows).mean()  # over the repeats
     np.testing.assert_allclose(frame.set_index("row")["probability_given"].sort_index(), mean)

@@ -78,9 +78,12 @@ def rank_labels(rows: Array, codes: Array, p: Array, classes: Array, ids: Sequen
     return frame.iloc[np.argsort(values, kind="stable")].reset_index(drop=True)
 
 
-def contradicted(frame: Any) -> Any:
-    """Return the lines of :func:`suspicious_labels` in which another class is more probable than the label."""
-    return frame[frame["given"] != frame["predicted"]].reset_index(drop=True)
+def doubtful_labels(frame: Any, n_classes: int) -> Any:
+    """Return the lines of :func:`suspicious_labels` whose label is improbable.
+
+    Its probability, by models that have not seen it, is at most half of a guess: 25 % with two classes, 10 % with five.
+    """
+    return frame[frame["probability_given"] <= 0.5 / n_classes].reset_index(drop=True)
 
 
 def trust(p: Array, codes: Array) -> Array:

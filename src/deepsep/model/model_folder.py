@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from deepsep.errors import ParameterError, Setting
-from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, contradicted, suspicious_labels
+from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, doubtful_labels, suspicious_labels
 from deepsep.files.folder import install
 from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.predictions import predict_unlabeled
@@ -69,7 +69,7 @@ def other_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
 
 
 def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -> dict[str, bytes]:
-    """Return the labels of a fit as a file and, if labels were held out, those that were contradicted.
+    """Return the labels of a fit as a file and, if labels were held out, those that are improbable.
 
     Origins of labels are those that were given: a guess stays a guess when the file is read again.
     """
@@ -81,7 +81,7 @@ def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -
         doubtful = pd.DataFrame(summary["suspicious"], columns=["id", *SUSPICIOUS_COLUMNS])
         doubtful = doubtful.rename(columns={} if data.ids.name in SUSPICIOUS_COLUMNS else {"id": data.ids.name})
     elif getattr(model[-1], "out_of_fold_", None) is not None:
-        doubtful = contradicted(suspicious_labels(model, ids=data.ids))
+        doubtful = doubtful_labels(suspicious_labels(model, ids=data.ids), len(model.classes_))
     else:
         return files
     return files | {SUSPICIOUS_FILE: as_file(doubtful, "csv", {})}

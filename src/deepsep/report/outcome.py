@@ -110,7 +110,7 @@ def surest_part(points: list[dict[str, Any]]) -> dict[str, Any] | None:
 def surest_sentence(part: dict[str, Any], n_unlabeled: int) -> str:
     """Return a sentence on the confidence to ask for, and the accuracy on the rows that have it."""
     sentence = (
-        f"Label only the surest {percent(part['share'])} of the rows, those with a confidence of "
+        f"Accept only the surest {percent(part['share'])} of the predictions, those with a confidence of "
         f"{part['confidence']:.2f} or more, and expect {percent(part['accuracy'])} ({span(part['interval'])}) of them "
         "to be right"
     )

@@ -27,7 +27,7 @@ from deepsep.evaluation.intervals import (
     share_right,
 )
 from deepsep.evaluation.population import given_shares, read_weights
-from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, contradicted, rank_labels, suspicious_labels
+from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, doubtful_labels, rank_labels, suspicious_labels
 from deepsep.report import outcome, sentences
 from deepsep.report.committee_held_out import gain_from_unlabeled, is_fitted_to, member_titles, members
 from deepsep.report.explanation import importance, tree
@@ -341,14 +341,14 @@ def _members(estimator: Any, known: Labels) -> dict[str, Any] | None:
 def _suspicious(
     estimator: Any, evaluation: Evaluation | None, known: Labels, ids: Sequence[Any] | None
 ) -> list[dict[str, Any]] | None:
-    """Return the labels that the predictions out of fold contradict, the most doubtful first."""
+    """Return the labels that are improbable by the predictions out of fold, the most doubtful first."""
     if evaluation is None:
         return None
     if is_fitted_to(estimator, known):
         frame = suspicious_labels(estimator, ids=ids)
     else:
         frame = rank_labels(evaluation.rows, evaluation.codes, evaluation.p["model"], known.classes, ids)
-    lines = contradicted(frame)
+    lines = doubtful_labels(frame, len(known.classes))
     return [
         {"id": str(name), **{key: plain_value(value) for key, value in zip(SUSPICIOUS_COLUMNS, line, strict=True)}}
         for name, *line in lines.itertuples(index=False, name=None)
