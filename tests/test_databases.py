@@ -602,7 +602,7 @@ def test_a_key_that_is_repeated_is_found_before_anything_is_written(base: Base, 
         ("select customer, age, plan from people", "missing"),
         (
             "select customer, plan as age, plan, visits from people",
-            r"changed type: 'age'.*\nFirst in the row with the key 1\. Mend .* Nothing was written",
+            r"changed type: 'age'.*\nFirst in the row with the key 1\. Correct .* Nothing was written",
         ),
         ("select age as who, plan, age, visits from people", "'customer' not found"),
         ("select customer * 1.5e0 as customer, age, plan, visits from people", "the key 'customer' is of the type"),

@@ -127,7 +127,7 @@ def test_costs_of_classes_that_are_numbers(tmp_path: Path):
     [
         ("true,blue,gold,red\nblue,0,1,1\ngold,1,0,1\n", "the class 'red' is missing"),
         ("true,blue,gold\nblue,0,1\ngold,1,0\nred,1,1\n", "the class 'red' is missing"),
-        ("true,blue,gold,pink\nblue,0,1,1\ngold,1,0,1\nred,1,1,1\n", "'pink' is no class"),
+        ("true,blue,gold,pink\nblue,0,1,1\ngold,1,0,1\nred,1,1,1\n", "'pink' is not a class"),
         ("true,blue,gold,red\nblue,0,dear,1\ngold,1,0,1\nred,1,1,0\n", "'dear'; write a number"),
         ("true,blue,gold,red\nblue,0,,1\ngold,1,0,1\nred,1,1,0\n", "is nothing; write a number"),
         ("true,called,cost\nblue,gold,1\nblue,gold,2\n", "twice"),

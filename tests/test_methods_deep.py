@@ -213,7 +213,7 @@ class Stacked(VariationalM1M2):
     def _train(self, network, rows, loss_of, rng, **others):
         if not hasattr(self, "parts"):
             self.parts = []
-        self.parts.append((network, others["beside"], loss_of))
+        self.parts.append((network, others["extra"], loss_of))
         return super()._train(network, rows, loss_of, rng, **others)
 
 

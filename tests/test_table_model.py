@@ -262,3 +262,26 @@ def test_a_missing_identifier_is_said_once(frame: pd.DataFrame, tmp_path: Path) 
     frame.drop(columns="customer").to_csv(tmp_path / "t.csv", index=False)
     with pytest.warns(DeepSepWarning, match="pass id=|name it with id="):
         model.score_file(tmp_path / "t.csv", tmp_path / "s.csv")
+
+
+def test_rows_and_labels_must_match(frame: pd.DataFrame) -> None:
+    with pytest.raises(DataError, match="X has 300 rows and y has 299 entries"):
+        deepsep.for_table(deepsep.TSVM()).fit(frame[["age", "plan"]], frame["segment"][:-1])
+
+
+def test_transform_returns_arrays_or_pandas(frame: pd.DataFrame) -> None:
+    model = deepsep.for_table(deepsep.TSVM())
+    with pytest.raises(ParameterError, match="Pass 'default' or 'pandas'"):
+        model.set_output(transform="polars")  # type: ignore[arg-type]
+    model.set_output(transform="pandas").fit(frame[["age", "plan"]], frame["segment"])
+    assert isinstance(model[:-1].transform(frame), pd.DataFrame)
+
+
+def test_a_fit_finds_what_a_check_finds(frame: pd.DataFrame) -> None:
+    frame.loc[0, "segment"] = f"{frame.loc[0, 'segment']} "
+    frame.loc[1, "customer"] = frame.loc[2, "customer"]
+    model = deepsep.fit(frame, label="segment", id="customer", method="tsvm", report=False)
+    codes = {finding["code"] for finding in model.findings}
+    assert {"rare-class", "alike-classes", "duplicate-ids"} <= codes
+    checked = {finding["code"] for finding in deepsep.table.check_table(frame, "segment", id="customer")["findings"]}
+    assert codes <= checked

@@ -7,7 +7,7 @@ from typing import Any
 from joblib import cpu_count
 
 from deepsep.core.worker_processes import silent_workers
-from deepsep.model.training_table import Training
+from deepsep.model.training_table import ROW_COLUMN, Training
 from deepsep.report.findings import check_fit
 from deepsep.report.held_out import FOLDS
 from deepsep.report.summary import summarize
@@ -30,7 +30,9 @@ def evaluate_training(model: Any, data: Training, **settings: Any) -> dict[str, 
 
 def find_problems(model: Any, columns: Any, data: Training) -> list[dict[str, Any]]:
     """Return the problems of a training table whose columns are converted; also, if so, that it is a part of one."""
-    findings = check_fit(columns, data.labels, model[-1], data.weight, model[0].left_out_)
+    ids = None if data.ids.name == ROW_COLUMN else data.ids
+    of_table = {"label": data.label, "ids": ids}
+    findings = check_fit(columns, data.labels, model[-1], data.weight, model[0].left_out_, **of_table)
     return findings if data.large is None else [*findings, _part_of(data)]
 
 

@@ -86,8 +86,20 @@ class TableModel(Pipeline):
 
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Fit all steps to a table; ``y`` has None for unlabelled rows."""
+        if y is not None and hasattr(X, "__len__") and hasattr(y, "__len__") and len(X) != len(y):
+            raise DataError(f"X has {len(X)} rows and y has {len(y)} entries; they must match.")
         self._training = self._predictions = self._summary = self._findings = self.origin_ = None
         super().fit(X, y, **params)
+        return self
+
+    def set_output(self, *, transform: Literal["default", "pandas"] | None = None) -> Self:
+        """Set what ``transform`` returns: arrays, or DataFrames of pandas."""
+        if transform not in (None, "default", "pandas"):
+            raise ParameterError(
+                "{transform}: the steps of a model pass DataFrames of pandas on. Pass 'default' or 'pandas'.",
+                transform=Setting("transform", transform),
+            )
+        super().set_output(transform=transform)
         return self
 
     def fit_training(self, data: Training, context: Context | None = None) -> Self:

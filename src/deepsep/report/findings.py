@@ -37,9 +37,10 @@ def check_fit(
     estimator: Any,
     weight: Array | None = None,
     left_out: Mapping[str, str] | None = None,
+    **of_table: Any,
 ) -> list[dict[str, Any]]:
     """Return the findings for converted columns, with labelled rows weighted to the estimator's ``priors``."""
-    return check_population(columns, labels, given_shares(estimator, labels.classes), weight, left_out)
+    return check_population(columns, labels, given_shares(estimator, labels.classes), weight, left_out, **of_table)
 
 
 def check_population(
@@ -48,13 +49,14 @@ def check_population(
     shares: Array | None,
     weight: Array | None = None,
     left_out: Mapping[str, str] | None = None,
+    **of_table: Any,
 ) -> list[dict[str, Any]]:
     """Return the findings for converted columns, with labelled rows weighted to known shares of the classes."""
     if shares is not None:
         at = labels.labeled
         weight = np.ones(len(at)) if weight is None else np.array(weight, float)
         weight[at] = to_population(labels.codes[at], weight[at], shares)
-    return check_columns(columns, labels, left_out=left_out, weight=weight)
+    return check_columns(columns, labels, left_out=left_out, weight=weight, **of_table)
 
 
 def too_different(findings: list[dict[str, Any]], max_distance: float = 0.25) -> bool:

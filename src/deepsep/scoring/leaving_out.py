@@ -23,6 +23,9 @@ from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 
+MAX_SLOW_PREDICTIONS = 5_000_000  # by a committee, or by an in-context network
+MAX_QUIET_SECONDS = 60  # from which the time is said beforehand
+
 
 class LeavingOut:
     """Leaves out one column at a time, and sees how much less likely the label of a row becomes.
@@ -141,10 +144,8 @@ class LeavingOut:
         rows_at_most : int
             The same, or an upper bound.
         """
-        max_quiet_seconds = 60  # seconds from which the time is said beforehand
-        max_slow_predictions = 5_000_000  # predictions that a committee, or an in-context network, is asked for at most
         estimator = estimator_of(model)
-        most = max_slow_predictions // self.passes
+        most = MAX_SLOW_PREDICTIONS // self.passes
         if isinstance(estimator, Committee | InContext) and rows_at_most > most:
             cure = (
                 " {fast} takes the student, which is much faster."
@@ -160,7 +161,7 @@ class LeavingOut:
         began = time.perf_counter()
         estimator.predict_proba(rows_of(self._points, np.arange(BLOCK_ROWS) % self.passes))
         each = (time.perf_counter() - began) * self.passes / BLOCK_ROWS  # seconds for a row
-        if rows_at_most > int(max_quiet_seconds / each):
+        if rows_at_most > int(MAX_QUIET_SECONDS / each):
             minutes = max(round((1_000 if rows is None else rows) * each / 60), 1)
             how_many = "the rows" if rows is None else f"{rows:,} rows"
             warn(

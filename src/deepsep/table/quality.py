@@ -108,7 +108,13 @@ def rows_to_check(labels: Labels, max_rows: int = MAX_ROWS) -> np.ndarray[Any, A
 
 
 def check_columns(
-    columns: pd.DataFrame, labels: Labels, *, left_out: Mapping[str, str] | None = None, weight: Any = None
+    columns: pd.DataFrame,
+    labels: Labels,
+    *,
+    left_out: Mapping[str, str] | None = None,
+    weight: Any = None,
+    label: str | None = None,
+    ids: pd.Series[Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Return what would make a model or its accuracy misleading: the part of :func:`check_table` that a fit runs.
 
@@ -123,14 +129,23 @@ def check_columns(
         The columns that were left out, with the reason.
     weight : array (n,), optional
         Weights of the rows. Labelled rows that represent all rows by their weights do not differ from these.
+    label : str, optional
+        Name of the column of labels. None: nothing is said about the classes.
+    ids : Series, optional
+        Identifiers of the rows.
 
     Returns
     -------
     list of dict
-        Warnings as in ``check_table(...)["findings"]``: columns that are given for labelled rows only, columns that
+        Warnings as in ``check_table(...)["findings"]``: classes that are rare or spelled in several ways, repeated
+        identifiers, columns that are given for labelled rows only, columns that
         give the label away, differences between labelled and unlabelled rows, and dates that are read as text.
     """
     findings = Findings()
+    if label is not None:
+        _check_classes(labels, label, findings)
+    if ids is not None:
+        _check_ids(ids, findings)
     _check_one_sided([{"name": name, "left_out": why} for name, why in (left_out or {}).items()], findings)
     rows = rows_to_check(labels)
     if len(rows) < len(columns):
@@ -170,7 +185,6 @@ class Findings(list[dict[str, Any]]):
 
 
 def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels | None:
-    rare_class_labels = 5  # labels below which a class is rare
     try:
         find_column(table.columns, label, "label column")
     except DataError as error:
@@ -187,7 +201,6 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
             text = f"the labels cannot be used: {str(error).splitlines()[0]}"
             findings.add("error", "labels", text, "Use text or integers as labels.", label)
             return None
-    counts = np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes))
     names = [str(name) for name in labels.classes]
     n = int(labels.labeled.sum())
     if len(names) < 2:
@@ -197,7 +210,19 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
     if len(names) == n >= MIN_IDENTIFIERS:
         text = f"all {n} labels differ: {label!r} looks like an identifier, not like classes."
         findings.add("warning", "label-identifier", text, "Name the column of classes.", label)
-    elif (counts < rare_class_labels).any():
+    _check_classes(labels, label, findings)
+    if labels.labeled.all():
+        text = "every row has a label. A fit works, but there are no other rows to learn from or to predict."
+        findings.add("note", "all-labelled", text, "Add the unlabelled rows to the table.", label)
+    return labels
+
+
+def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
+    """Add what is wrong with the classes: few labels, names that differ in case or spaces, names for no label."""
+    rare_class_labels = 5  # labels below which a class is rare
+    counts = np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes))
+    names = [str(name) for name in labels.classes]
+    if (counts < rare_class_labels).any() and not len(names) == int(labels.labeled.sum()) >= MIN_IDENTIFIERS:
         rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < rare_class_labels]
         text = f"{len(rare)} of {len(names)} classes have fewer than {rare_class_labels} labelled rows: {_some(rare)}."
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
@@ -208,10 +233,6 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
         if name.strip().lower() in DISGUISED_MARKS:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
             findings.add("warning", "missing-class", text, "If it means unlabelled, leave these cells empty.", label)
-    if labels.labeled.all():
-        text = "every row has a label. A fit works, but there are no other rows to learn from or to predict."
-        findings.add("note", "all-labelled", text, "Add the unlabelled rows to the table.", label)
-    return labels
 
 
 def _count(table: pd.DataFrame, label: str) -> dict[str, Any]:
