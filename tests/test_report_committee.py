@@ -308,7 +308,8 @@ def test_improbable_labels_are_listed(fitted, summary):
     assert sorted(int(line["id"]) for line in summary["suspicious"]) == sorted(held_out.rows[wrong].tolist())
     values = [line["trust"] for line in summary["suspicious"]]
     assert values == sorted(values)
-    page = render(summary)
+    line = {"id": "7", "given": "a", "predicted": "b", "probability_given": 0.1, "probability_predicted": 0.8}
+    page = render(summary | {"suspicious": [line | {"trust": 0.2}] * 3})
     assert "Labels to check" in page
-    assert f"give {wrong.sum()} held-out labels a probability" in page
+    assert "give 3 held-out labels a probability" in page
     assert "No held-out label is improbable" in render(summary | {"suspicious": []})

@@ -278,7 +278,7 @@ def test_transform_returns_arrays_or_pandas(frame: pd.DataFrame) -> None:
 
 
 def test_a_fit_finds_what_a_check_finds(frame: pd.DataFrame) -> None:
-    frame.loc[0, "segment"] = f"{frame.loc[0, 'segment']} "
+    frame.loc[0, "segment"] = frame.loc[0, "segment"].upper()
     frame.loc[1, "customer"] = frame.loc[2, "customer"]
     model = deepsep.fit(frame, label="segment", id="customer", method="tsvm", report=False)
     codes = {finding["code"] for finding in model.findings}
