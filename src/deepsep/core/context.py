@@ -21,9 +21,12 @@ class Context:
         In place of a committee's own folds, such as those of a comparison.
     is_part : bool, default=False
         Whether the fit is one of several of a larger piece of work, which Ctrl-C must end.
+    for_new_rows : bool, default=False
+        Whether only other rows will be predicted, as after a fit in a fold: the training rows then are not.
     """
 
     on_step: Callable[[int, float], object] | None = None
     on_work: Callable[[float, float, str], object] | None = None
     folds: Any = None
     is_part: bool = False
+    for_new_rows: bool = False

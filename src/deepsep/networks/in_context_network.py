@@ -395,7 +395,7 @@ class InContextNetwork(nn.Module):
         tokens = torch.cat([self.summaries.to(cells.dtype).expand(len(cells), -1, -1), cells], 1)
         length = _log_length(tokens.shape[1], cells.device, usual=32)
         parts = []
-        for part in tokens.split(_MOST_ROWS_AT_ONCE.get(tokens.device.type, _OTHERWISE)):
+        for part in torch.split(tokens, _MOST_ROWS_AT_ONCE.get(tokens.device.type, _OTHERWISE)):
             for block in self.row_blocks:
                 # Only the summaries are read in the end, so the last block need not compute the rest.
                 n_out = self.sizes.summaries if block is self.row_blocks[-1] else part.shape[1]

@@ -17,8 +17,8 @@ FEW_KEYS = 128  # up to so many, matrix products are faster than the fused atten
 def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, gelu: bool = False) -> Tensor:
     """Return ``x @ weight.T + bias``, and its GELU if asked for."""
     if _by_one_dnn(x):
-        last = ("gelu", [], "tanh") if gelu else ("none", [], "")
-        return torch.ops.mkldnn._linear_pointwise(x.contiguous(), weight, bias, *last)  # type: ignore[no-any-return]
+        then, how = ("gelu", "tanh") if gelu else ("none", "")
+        return torch.ops.mkldnn._linear_pointwise(x.contiguous(), weight, bias, then, [], how)  # type: ignore[no-any-return]
     y = F.linear(x, weight, bias)
     return F.gelu(y, approximate="tanh") if gelu else y
 
@@ -47,4 +47,4 @@ def _by_one_dnn(x: Tensor) -> bool:
     return torch.is_inference_mode_enabled() and x.device.type == "cpu" and x.dtype == torch.float32 and _HAS_ONE_DNN
 
 
-_HAS_ONE_DNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+_HAS_ONE_DNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")  # type: ignore[no-untyped-call]
