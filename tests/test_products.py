@@ -32,8 +32,9 @@ def test_attention_is_that_of_its_definition(inference, batch, n, m):
     values = values[:, :, 1:]
     scores = queries.double() @ keys.double().transpose(2, 3) / width**0.5
     with torch.inference_mode(inference):
-        found = attend(queries, *lay_out(keys, values))
-    torch.testing.assert_close(found.double(), scores.softmax(-1) @ values.double(), rtol=1e-5, atol=1e-5)
+        found = attend(queries / width**0.5, *lay_out(keys, values))
+    expected = (scores.softmax(-1) @ values.double()).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_products_have_gradients_outside_of_inference():

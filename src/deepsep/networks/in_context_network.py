@@ -154,10 +154,11 @@ class Attention(nn.Module):
         """Return what ``asked`` (batch, n, width) reads; ``length`` is the log of the number of keys, centred."""
         batch, n, width = asked.shape
         queries = product(asked, self.query.weight).view(batch, n, self.heads, width // self.heads).transpose(1, 2)
+        scale = (width // self.heads) ** -0.5
         if self.sharpness is not None and length is not None:
-            queries = (queries * (1 + self.sharpness[:, None, None] * length)).to(memory.keys.dtype)
-        read = self.attend(queries, memory.keys, memory.values)
-        return product(read.transpose(1, 2).reshape(batch, n, width), self.out.weight)
+            scale = scale * (1 + self.sharpness[:, None, None] * length)
+        read = self.attend((queries * scale).to(memory.keys.dtype), memory.keys, memory.values)
+        return product(read, self.out.weight)
 
 
 class Hidden(nn.Module):

@@ -24,15 +24,15 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, gelu: bool
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """Return what ``scaled_dot_product_attention`` does of tensors (batch, heads, n, width)."""
+    """Return what queries (batch, heads, n, width), scaled already, read of all keys: (batch, n, heads * width)."""
     alone = len(keys) == 1
     if not _by_one_dnn(queries) or not (alone or keys.shape[2] <= FEW_KEYS):
-        return F.scaled_dot_product_attention(queries, keys, values)
-    queries = queries * queries.shape[3] ** -0.5
-    if not alone:
-        return (queries @ keys.transpose(2, 3)).softmax(-1) @ values
-    heads = zip(queries[0], keys[0], values[0].transpose(1, 2), strict=True)
-    return torch.stack([product(product(q, k).softmax(-1), v) for q, k, v in heads])[None]
+        return F.scaled_dot_product_attention(queries, keys, values, scale=1.0).transpose(1, 2).flatten(2)
+    if alone:
+        heads = zip(queries[0], keys[0], values[0].transpose(1, 2), strict=True)
+        return torch.cat([product(product(q, k).softmax(-1), v) for q, k, v in heads], 1)[None]
+    heads = zip(queries.unbind(1), keys.unbind(1), values.unbind(1), strict=True)
+    return torch.cat([torch.bmm(torch.bmm(q, k.transpose(1, 2)).softmax(-1), v) for q, k, v in heads], 2)
 
 
 def lay_out(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
