@@ -52,7 +52,7 @@ MEMBERS = (
         "in-context",
         "many correlated numbers: spectra, images, sensors",
         0.25,
-        {"view": "components"},
+        {"view": "components", "n_members": 2},
         ("normal", "best"),
     ),
     Member("lightgbm-few-labels", "lightgbm-few-labels", "interactions of columns, given labels enough", 0.05),
