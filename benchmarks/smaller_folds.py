@@ -45,10 +45,11 @@ VARIANTS = {
     "200 trees": ("all", 4, 200, "all", (4, 4)),
     "DeepSep with 1500 unlabelled rows": ("all", 4, 500, "1500", (4, 4)),
     "DeepSep with 750 unlabelled rows": ("all", 4, 500, "750", (4, 4)),
-    "all that is chosen": ("300", 2, 200, "750", (4, 4)),
-    "the same, 2 members of the components outside": ("300", 2, 200, "750", (4, 2)),
-    "the same, 3 members of both outside": ("300", 2, 200, "750", (3, 3)),
-    "the same, 2 members of both outside": ("300", 2, 200, "750", (2, 2)),
+    "chosen: 2 in-context members, 200 trees, DeepSep with 750": ("all", 2, 200, "750", (4, 4)),
+    "the same, 2 members of the components outside": ("all", 2, 200, "750", (4, 2)),
+    "the same, 3 members of both outside": ("all", 2, 200, "750", (3, 3)),
+    "the same, 2 members of both outside": ("all", 2, 200, "750", (2, 2)),
+    "chosen, and 300 unlabelled rows for the in-context members": ("300", 2, 200, "750", (4, 4)),
 }
 
 

@@ -62,8 +62,8 @@ class Committee(Classifier):
     fold after a fit to all others, labelled and unlabelled. These predictions decide the members' weights and a
     temperature: those with which the geometric mean of their probabilities has the lowest log loss. Both are shrunk
     towards what was best on other tables, so that few labels cannot decide much. All members are then fitted to all
-    rows. In the folds, where a few rows are predicted, some are smaller: forests have 200 trees, DeepSep learns from
-    750 unlabelled rows, and in-context networks have two members and read 300 unlabelled rows.
+    rows. In the folds, where few rows are predicted, some are smaller: forests have 200 trees, DeepSep learns from 750
+    unlabelled rows, and in-context networks have two members.
 
     The predictions out of fold also tell the accuracy to expect: ``expected_accuracy_``. Only labels that were drawn at
     random, or to fill quotas, can tell it: say with ``labels_drawn`` of :meth:`fit` which are. Labels that fill quotas
