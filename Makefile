@@ -54,9 +54,10 @@ docs: $(VENV)/.installed-docs  ## build the documentation site in site/; warning
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "Open site/index.html. For the search: $(BIN)/python -m http.server --directory site"
 
-format: $(READY)  ## apply ruff's fixes and formatting
+format: $(READY)  ## apply ruff's fixes and formatting, and update the figures in CONTRIBUTING.md
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/python tools/structure.py --write --no-runs
 
 bench: $(VENV)/.installed-bench  ## time the solvers against other programs
 	$(BIN)/python benchmarks/tsvm_speed.py

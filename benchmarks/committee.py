@@ -22,7 +22,7 @@ import pandas as pd
 from committee_members import PLACE, build
 
 from deepsep.classifiers.catalogue import uses_unlabeled
-from deepsep.classifiers.committee.plan import MEMBERS
+from deepsep.classifiers.committee.plan import USUAL_MEMBERS
 from deepsep.core.mixture import Mixture
 from deepsep.core.probability import log_shift_to_shares, shifted
 from deepsep.evaluation.evidence import Evidence, UnseenClasses
@@ -53,7 +53,7 @@ COLUMNS = (
     "plain_low",
     "plain_high",
 )
-EVERY = tuple(seat.name for seat in MEMBERS)
+EVERY = tuple(seat.name for seat in USUAL_MEMBERS)
 FOREST, BOOSTING, LINE = "random-forest", "lightgbm-few-labels", "logistic-regression"
 
 
@@ -110,7 +110,7 @@ class Cell:
     @property
     def members(self):
         """The members that a committee of normal effort has."""
-        return [seat.name for seat in MEMBERS if "normal" in seat.efforts]
+        return [seat.name for seat in USUAL_MEMBERS if "normal" in seat.efforts]
 
     @property
     def true_shares(self):
@@ -144,7 +144,7 @@ class Committee:
         """Return what it says of unlabelled and of labelled rows, their weights, and the error of its confidence."""
         cell, shares = self.cell, None
         everyone, unseen = (np.stack([p[name] for name in self.names]) for p in (cell.all, cell.unseen))
-        weights = {seat.name: seat.weight for seat in MEMBERS} if self.usual else {}
+        weights = {seat.name: seat.weight for seat in USUAL_MEMBERS} if self.usual else {}
         usual = np.array([weights.get(name, 1.0) for name in self.names])
         usual = usual / usual.sum()
         if self.priors:
@@ -195,7 +195,7 @@ def variants():
     by_name = {
         "committee": lambda cell: Committee(cell, cell.members),
         "committee, known shares": lambda cell: Committee(cell, cell.members, priors=True),
-        "fast": lambda cell: Committee(cell, [seat.name for seat in MEMBERS if "fast" in seat.efforts]),
+        "fast": lambda cell: Committee(cell, [seat.name for seat in USUAL_MEMBERS if "fast" in seat.efforts]),
         "plain average": lambda cell: Committee(cell, cell.members, usual=False, evidence=False),
         "usual weights alone": lambda cell: Committee(cell, cell.members, evidence=False),
         "from equal weights": lambda cell: Committee(cell, cell.members, usual=False),

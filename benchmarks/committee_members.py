@@ -27,7 +27,7 @@ from joblib import Parallel, delayed
 from tables import load, split, table_names
 
 from deepsep import method
-from deepsep.classifiers.committee.plan import MEMBERS
+from deepsep.classifiers.committee.plan import USUAL_MEMBERS
 from deepsep.core.labels import Labels, as_labels
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import deal_folds
@@ -67,7 +67,7 @@ def draw(codes, cell):
 
 def build(member):
     """Return a member that a committee has, or a method of that name."""
-    seats = {seat.name: seat for seat in MEMBERS}
+    seats = {seat.name: seat for seat in USUAL_MEMBERS}
     return method(seats[member].method, **seats[member].settings) if member in seats else method(member)
 
 
@@ -129,7 +129,7 @@ def has_rows(folder, table, labels):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("folder")
-    parser.add_argument("--members", default=",".join(seat.name for seat in MEMBERS))
+    parser.add_argument("--members", default=",".join(seat.name for seat in USUAL_MEMBERS))
     parser.add_argument("--tables", help="default: all")
     parser.add_argument("--labels", default=",".join(map(str, LABELS)))
     parser.add_argument("--seeds", type=int, default=5)

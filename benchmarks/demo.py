@@ -28,9 +28,9 @@ from scipy import stats
 
 from deepsep import Committee, method
 from deepsep.datasets import load_table
-from deepsep.demo_example import LABELS, PRODUCTS
+from deepsep.demo_example import N_LABELS, N_PRODUCTS
 from deepsep.evaluation.metrics import scores
-from deepsep.table import for_table
+from deepsep.model import for_table
 
 FILE = Path(__file__).parent / "results" / "demo_draws.csv"
 FIELDS = ("table", "draw", "method", "accuracy", "ece", "log_loss", "expected", "seconds")
@@ -46,9 +46,9 @@ METHODS = (MOST_FREQUENT, *SUPERVISED, "deepsep", "committee")
 def draw_rows(table, draw):
     """Return the features, the labels that are known, and the truth."""
     bunch = load_table(table)
-    rows = np.random.default_rng(draw).permutation(len(bunch.data))[:PRODUCTS]
+    rows = np.random.default_rng(draw).permutation(len(bunch.data))[:N_PRODUCTS]
     truth = bunch.target.iloc[rows].reset_index(drop=True)
-    return bunch.data.iloc[rows].reset_index(drop=True), truth.where(truth.index < LABELS), truth
+    return bunch.data.iloc[rows].reset_index(drop=True), truth.where(truth.index < N_LABELS), truth
 
 
 def run_cell(table, draw, name):
@@ -56,7 +56,7 @@ def run_cell(table, draw, name):
     warnings.simplefilter("ignore")
     X, y, truth = draw_rows(table, draw)
     if name == MOST_FREQUENT:
-        right = truth[LABELS:] == y.mode()[0]
+        right = truth[N_LABELS:] == y.mode()[0]
         return [{"table": table, "draw": draw, "method": name, "accuracy": f"{right.mean():.4f}"}]
     chosen = Committee(effort=EFFORT[table], n_jobs=1) if name == "committee" else method(name)
     start = time.perf_counter()
@@ -64,7 +64,7 @@ def run_cell(table, draw, name):
     seconds = time.perf_counter() - start
     fitted = model[-1]
     codes = pd.Categorical(truth, categories=fitted.classes_).codes.astype(np.intp)
-    hidden = slice(LABELS, None)
+    hidden = slice(N_LABELS, None)
     found = {name: fitted.label_distributions_} if name == "committee" else {name: model.predict_proba(X)}
     expected = ""
     if name == "committee":

@@ -27,8 +27,8 @@ import numpy as np
 import pandas as pd
 
 from deepsep import for_table, method, save
-from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts
+from deepsep.drift.differences import find_drift
 from deepsep.drift.profile import profile_table
 from deepsep.scoring import compare_with_training, remember_training, score_file
 from deepsep.table.columns import UsefulColumns
@@ -75,7 +75,7 @@ def columns(a):
                         profile = usual if then is known else profiled(then)
                         counts = Counts(profile)
                         counts.add_columns(now)
-                        found = compare(profile, counts, ["a", "b"])
+                        found = find_drift(profile, counts, ["a", "b"])
                         drifted = [name for name, column in found["columns"].items() if column["drifted"]]
                         lines.append(
                             {

@@ -3,9 +3,9 @@
     python benchmarks/experiment_pages.py results/nhanes results/splice ...
 
 For each folder given, its rows replace those of the same table in benchmarks/results/study.csv, its summary.md and
-figures go to docs/experiment/, and its ablation.csv to benchmarks/results/study_ablation.csv. Then the tables over all
-of them are made again in docs/results-experiment.md, between the marks `<!-- NAME -->` and `<!-- end -->`. Without a
-folder, only these are made again, from the committed files.
+figures go to docs/results/experiment/, and its ablation.csv to benchmarks/results/study_ablation.csv. Then the tables
+over all of them are made again in docs/results/experiment.md, between the marks `<!-- NAME -->` and `<!-- end -->`.
+Without a folder, only these are made again, from the committed files.
 """
 
 import re
@@ -16,10 +16,18 @@ from pathlib import Path
 import pandas as pd
 
 from deepsep.study import results
-from deepsep.study.study_models import ALL_ROWS, DEFAULTS_NAME, ENSEMBLE, FEW_ROWS, INITIAL, LAST, LINE
+from deepsep.study.study_models import (
+    ALL_ROWS,
+    DEFAULTS_NAME,
+    ENSEMBLE_NN,
+    FEW_ROWS,
+    INITIAL_NN,
+    LAST_NN,
+    LINEAR_SVM,
+)
 
 ROOT = Path(__file__).parents[1]
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "results"
 ROWS, ABLATION = (ROOT / "benchmarks" / "results" / f"{name}.csv" for name in ("study", "study_ablation"))
 FIGURES = ("figure4.svg", "figure5.svg")
 TABLES = ("nhanes", "hotel", "spotify", "satimage", "splice")
@@ -85,12 +93,12 @@ def ahead(tests, better, worse):
     )
 
 
-def relative(rows, worse=LAST):
+def relative(rows, worse=LAST_NN):
     """Gain of the ensemble over one model in % of its accuracy: the mean over sizes and shuffles."""
     gains = []
     for name in TABLES:
         wide = rows[rows["table"] == name].pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy")
-        gains.append(f"{name} {(100 * (wide[ENSEMBLE] / wide[worse] - 1)).mean():+.2f} %")
+        gains.append(f"{name} {(100 * (wide[ENSEMBLE_NN] / wide[worse] - 1)).mean():+.2f} %")
     return "; ".join(gains)
 
 
@@ -119,28 +127,29 @@ def changed(cell):
 def insert(page, name, text):
     mark = re.search(rf"<!-- {name} -->\n.*?<!-- end -->", page, re.S)
     if mark is None:
-        raise SystemExit(f"docs/results-experiment.md has no mark <!-- {name} -->")
+        raise SystemExit(f"docs/results/experiment.md has no mark <!-- {name} -->")
     return page[: mark.start()] + f"<!-- {name} -->\n\n{text}\n\n<!-- end -->" + page[mark.end() :]
 
 
 def remake(page):
     """Return the page with its tables made again from the committed files."""
     rows = pd.read_csv(ROWS)
-    pairs = (*results.CLAIMS, (WITHOUT + ENSEMBLE, WITHOUT + INITIAL))
+    pairs = (*results.CLAIMED_PAIRS, (WITHOUT + ENSEMBLE_NN, WITHOUT + INITIAL_NN))
     tests = {name: results.claims(rows[rows["table"] == name], pairs) for name in TABLES}
     few_labels, teacher = "LightGBM (few labels)", "Mean Teacher"
-    without = f"{ENSEMBLE} minus {INITIAL}, both without autoencoder"
+    without = f"{ENSEMBLE_NN} minus {INITIAL_NN}, both without autoencoder"
     parts = {
-        "refinement": f"{claim(tests, ENSEMBLE, INITIAL)}\n\n{claim(tests, *pairs[-1], without)}",
-        "last network": f"{claim(tests, ENSEMBLE, LAST)}\n\nIn % of its accuracy, over all sizes: {relative(rows)}.",
+        "refinement": f"{claim(tests, ENSEMBLE_NN, INITIAL_NN)}\n\n{claim(tests, *pairs[-1], without)}",
+        "last network": f"{claim(tests, ENSEMBLE_NN, LAST_NN)}\n\nIn % of its accuracy, over all sizes: "
+        f"{relative(rows)}.",
         "tsvm": "\n\n".join(
-            f"{claim(tests, ENSEMBLE, worse)}\n\n{ahead(tests, ENSEMBLE, worse)}"
-            for worse in (FEW_ROWS, ALL_ROWS, LINE)
+            f"{claim(tests, ENSEMBLE_NN, worse)}\n\n{ahead(tests, ENSEMBLE_NN, worse)}"
+            for worse in (FEW_ROWS, ALL_ROWS, LINEAR_SVM)
         ),
-        "line": "\n\n".join(claim(tests, better, LINE) for better in (FEW_ROWS, ALL_ROWS)),
-        "lightgbm": f"{claim(tests, ENSEMBLE, 'LightGBM')}\n\n{claim(tests, ENSEMBLE, few_labels)}",
-        "mean teacher": claim(tests, ENSEMBLE, teacher),
-        "defaults": "\n\n".join(claim(tests, DEFAULTS_NAME, worse) for worse in (ENSEMBLE, teacher, few_labels)),
+        "line": "\n\n".join(claim(tests, better, LINEAR_SVM) for better in (FEW_ROWS, ALL_ROWS)),
+        "lightgbm": f"{claim(tests, ENSEMBLE_NN, 'LightGBM')}\n\n{claim(tests, ENSEMBLE_NN, few_labels)}",
+        "mean teacher": claim(tests, ENSEMBLE_NN, teacher),
+        "defaults": "\n\n".join(claim(tests, DEFAULTS_NAME, worse) for worse in (ENSEMBLE_NN, teacher, few_labels)),
         "ablation": "\n\n".join(ablation(pd.read_csv(ABLATION), sizes) for sizes in ((35, 50), (125, 500))),
     }
     for name, text in parts.items():
@@ -153,5 +162,5 @@ if __name__ == "__main__":
         copy_page(folder)
         merge(ROWS, folder, "table.csv")
         merge(ABLATION, folder, "ablation.csv")
-    page = DOCS / "results-experiment.md"
+    page = DOCS / "experiment.md"
     page.write_text(remake(page.read_text(encoding="utf-8")), encoding="utf-8")

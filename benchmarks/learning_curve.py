@@ -2,7 +2,7 @@
 
     python benchmarks/learning_curve.py run FOLDER --first-seed 100 --seeds 2 --how random --jobs 14    # to calibrate
     python benchmarks/learning_curve.py run FOLDER --first-seed 0 --seeds 2 --how random --jobs 14      # to measure
-    python benchmarks/learning_curve.py calibrate       # how likely the truth is, by SUBSET and LUCK of the library
+    python benchmarks/learning_curve.py calibrate       # how likely the truth is, by two errors of the library
     python benchmarks/learning_curve.py summary
 
 FOLDER holds Parquet files with a `label` column; `tables.py` says how they are split. A cell is one table, number of
@@ -34,9 +34,8 @@ from tables import load, split, table_names
 
 from deepsep import Committee, method
 from deepsep.core.labels import as_labels
-from deepsep.evaluation import learning_curve as library
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
-from deepsep.evaluation.learning_curve import MORE, Subsets, fit_subsets, learning_curve
+from deepsep.evaluation.learning_curve import MORE_LABELS, Subsets, fit_subsets, learning_curve
 
 RESULTS = Path(__file__).parent / "results"
 LABELS = (35, 125, 500)
@@ -63,11 +62,11 @@ class Cell:
 def draw(codes, cell):
     """Return (labelled rows, further labelled rows, unlabelled rows, all others)."""
     if cell.how == "quota":
-        first, both = (split(codes, labels, cell.seed, 0)[0] for labels in (cell.labels, cell.labels + MORE))
+        first, both = (split(codes, labels, cell.seed, 0)[0] for labels in (cell.labels, cell.labels + MORE_LABELS))
         further = np.setdiff1d(both, first)
     else:
         rows = np.random.default_rng(cell.seed).permutation(len(codes))
-        first, further = rows[: cell.labels], rows[cell.labels : cell.labels + MORE]
+        first, further = rows[: cell.labels], rows[cell.labels : cell.labels + MORE_LABELS]
     rest = np.setdiff1d(np.arange(len(codes)), np.concatenate([first, further]))
     rest = np.random.default_rng([cell.seed, 1]).permutation(rest)
     return first, further, rest[:N_UNLABELED], rest[N_UNLABELED:]
@@ -151,7 +150,7 @@ def run_or_say(folder, cell, kept):
 
 def has_rows(folder, table, labels):
     """Whether enough rows are left to learn from and to measure on."""
-    return len(load(table, folder)[1]) - labels - MORE - N_UNLABELED >= FEWEST_UNLABELED
+    return len(load(table, folder)[1]) - labels - MORE_LABELS - N_UNLABELED >= FEWEST_UNLABELED
 
 
 def run(a):
@@ -170,12 +169,12 @@ def run(a):
         print(problem or f"{i}/{len(todo)}", file=sys.stderr, flush=True)
 
 
-def promised(kept, stand_in):
+def promised(kept, stand_in, luck=0.15, **errors):
     """Return the gain that the learning curve promises, from what is kept of a cell."""
     subsets = Subsets(kept[f"{stand_in}.labels"], kept[f"{stand_in}.right"])
     today = ExpectedAccuracy(*kept["expected"].tolist())
-    curve = learning_curve(subsets, kept["weight"], int(kept["n"]), today, repeats=int(kept["repeats"]))
-    return curve.gain(int(kept["more"]))
+    curve = learning_curve(subsets, kept["weight"], int(kept["n"]), today, repeats=int(kept["repeats"]), **errors)
+    return curve.gain(int(kept["more"]), luck=luck)
 
 
 def read(folder):
@@ -190,13 +189,13 @@ def calibrate(a):
     """Print how likely the true gains are, and how often the band holds, by the spread of the library."""
     kept = [kept for cell, kept in read(a.kept) if cell.seed >= FIRST_TO_CALIBRATE and "expected" in kept]
     true = np.array([each["after"] - each["before"] for each in kept])
-    for library.SUBSET in (0.02, 0.035, 0.05, 0.07, 0.1):
-        for library.LUCK in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
-            gains = [promised(each, a.stand_in) for each in kept]
+    for subset_error in (0.02, 0.035, 0.05, 0.07, 0.1):
+        for luck in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4):
+            gains = [promised(each, a.stand_in, luck, subset_error=subset_error) for each in kept]
             value, error = np.transpose(gains)
             likely = stats.t.logpdf(true, 4, value, error).mean()
             holds = np.mean([gain.low <= own <= gain.high for gain, own in zip(gains, true, strict=True)])
-            print(f"SUBSET {library.SUBSET:5} LUCK {library.LUCK:4}: {likely:.3f}, holds in {100 * holds:.0f} %")
+            print(f"subset_error {subset_error:5} luck {luck:4}: {likely:.3f}, holds in {100 * holds:.0f} %")
 
 
 def summary(a):

@@ -8,8 +8,8 @@
 A problem has two classes, three labelled rows of each (or one), and 30 unlabelled rows (34), which every method labels.
 The labels have a price: the lowest J, the objective of the TSVM with a fixed mean score, of any boundary that is asked
 to agree with them, which is an SVM and solved as such. So all methods are measured by the same objective, whatever each
-of them minimises. The exact TSVM has the lowest price of all labels, with a proof. Problems that are in the file are
-not run again.
+of them minimises. The exact TSVM has the lowest price of all labels, with a proof. What is in the file is not run
+again.
 """
 
 import os
@@ -30,7 +30,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from tables import load
 
 from deepsep import TSVM
-from deepsep.classifiers import S4VM, ExactTSVM, GradientTSVM, SwitchingTSVM
+from deepsep.classifiers import S4VM, ContinuationTSVM, ExactTSVM, GradientTSVM, SwitchingTSVM
 from deepsep.solvers.problem import Problem
 from deepsep.solvers.spaces import open_space
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
@@ -43,6 +43,7 @@ UNLABELED = 30
 LABELED = 3  # of each class
 GAMMA = 2.0
 MOST_NODES = 30_000
+COLOURS = ("0.55", "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "black")
 PROVEN = 2e-5  # relative distance to the lower bound
 METHODS = {
     "SVM": partial(TSVM, C_star=0.0, balance=False),
@@ -50,6 +51,7 @@ METHODS = {
     "single loop": partial(TSVM, algorithm="single-loop"),
     "label switching": SwitchingTSVM,
     "∇TSVM": GradientTSVM,
+    "continuation": ContinuationTSVM,
     "S4VM": partial(S4VM, random_state=0),
     "exact": partial(ExactTSVM, max_nodes=MOST_NODES, tol=1e-5),
 }
@@ -102,8 +104,8 @@ def price(X, y, signs, C, kernel):
     return float(rows.solve(y[known], signs[None], start, tol=1e-8, max_sweeps=1000).objective[0])
 
 
-def measure(family, draw, C, seed):
-    """Yield one line for each method."""
+def measure(family, draw, C, seed, methods):
+    """Yield one line for each of these methods."""
     X, truth = draw(np.random.default_rng(seed))
     rng = np.random.default_rng(1000 + seed)
     n = 1 if "one label" in family else LABELED
@@ -115,11 +117,11 @@ def measure(family, draw, C, seed):
     kernel = partial(rbf_kernel, gamma=GAMMA) if rbf else None
     shape = {"kernel": "rbf", "gamma": GAMMA} if rbf else {}
     labels = np.where(unlabeled, None, np.where(y > 0, "plus", "minus"))
-    for name, make in METHODS.items():
+    for name in methods:
         begun = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = make(C=C, probability=None, **shape).fit(X, labels)
+            model = METHODS[name](C=C, probability=None, **shape).fit(X, labels)
         seconds = time.process_time() - begun
         signs = np.where(model.transduction_ == "plus", 1.0, -1.0)[unlabeled]
         yield {
@@ -137,17 +139,16 @@ def measure(family, draw, C, seed):
 
 def run(folder, seeds, place):
     done = pd.read_csv(place) if place.exists() else pd.DataFrame(columns=["family", "C", "seed", "method"])
-    done = set(done.loc[done["method"] == "exact", ["family", "C", "seed"]].itertuples(index=False, name=None))
+    done = set(done[["family", "C", "seed", "method"]].itertuples(index=False, name=None))
     for seed in range(seeds):
         for family, draw in families(folder).items():
             for C in COSTS if "one label" not in family else COSTS[1:]:  # with C = 1 the search does not end
-                if (family, C, seed) in done:
+                missing = [name for name in METHODS if (family, C, seed, name) not in done]
+                if not missing:
                     continue
-                lines = pd.DataFrame(list(measure(family, draw, C, seed)))
+                lines = pd.DataFrame(list(measure(family, draw, C, seed, missing)))
                 lines.to_csv(place, mode="a", header=not place.exists(), index=False)
-                last = lines.iloc[-1]
-                what = f"{last['nodes']} nodes, gap {last['gap']}"
-                print(f"{family}, C = {C:g}, {seed}: {what}", file=sys.stderr, flush=True)
+                print(f"{family}, C = {C:g}, {seed}: {', '.join(missing)}", file=sys.stderr, flush=True)
 
 
 def read(place):
@@ -180,7 +181,7 @@ def figure(frame, place):
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    colours = dict(zip(METHODS, ["0.55", "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7", "black"], strict=True))
+    colours = dict(zip(METHODS, COLOURS, strict=True))
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
     for name in list(METHODS)[:-2]:  # S4VM does not look for a minimum
         excess = np.sort(frame.loc[frame["method"] == name, "excess"])

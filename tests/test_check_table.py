@@ -13,7 +13,7 @@ from deepsep import TSVM, for_table
 from deepsep.core.labels import read_labels
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning
 from deepsep.table import check_table, join_labels
-from deepsep.table.evidence import drift
+from deepsep.table.leaks import drift
 
 
 def people(n=400, labeled=100, seed=0):

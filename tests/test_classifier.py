@@ -331,7 +331,7 @@ def test_sparse_rows_beyond_single_precision_become_dense_in_double(size):
 
 
 def test_sparse_rows_that_would_fill_the_memory_are_refused(monkeypatch):
-    monkeypatch.setattr(training_rows, "MOST_DENSE", 100_000_000)
+    monkeypatch.setattr(training_rows, "MAX_DENSE_BYTES", 100_000_000)
     wide = sparse.csr_array(([1.0], ([0], [0])), shape=(60, 10**6))
     with pytest.raises(DataError, match=r"60 rows and 1,000,000 columns would take 0\.2 GB.*0\.1 GB.*TruncatedSVD"):
         Recorder().fit(wide, Y0)

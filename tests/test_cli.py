@@ -93,7 +93,7 @@ def test_an_unexpected_error_asks_for_a_report_and_shows_its_traceback_on_demand
         raise RuntimeError("what now")
 
     monkeypatch.setattr("deepsep.table.reading.read_table", fail)
-    monkeypatch.setattr("deepsep.cli.training.read_table", fail)
+    monkeypatch.setattr("deepsep.model.training_table.read_table", fail)
     arguments = ("fit", people, "--label", "segment", "-o", people.parent / "model")
     result = run(*arguments)
     assert result.exit_code == 1

@@ -307,7 +307,10 @@ def test_broken_files_are_refused(tmp_path: Path, name: str, content: bytes, wor
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        *((("--encoding", name), "no encoding of text") for name in ("hex", "zlib", "rot13", "punycode", "undefined")),
+        *(
+            (("--encoding", name), "not an encoding of text")
+            for name in ("hex", "zlib", "rot13", "punycode", "undefined")
+        ),
         (("--encoding", "utf-16"), "is not utf-16"),
         (("--delimiter", "§"), "one character of ASCII"),
         (("--delimiter", '"'), "one character of ASCII"),

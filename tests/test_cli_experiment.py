@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,10 +19,10 @@ from command_line import run
 
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli import app
-from deepsep.cli.experiment import METHODS, SIZES
+from deepsep.cli.experiment import DEFAULT_METHODS, DEFAULT_SIZES
 from deepsep.datasets import list_tables
-from deepsep.study import splits, study_models
-from deepsep.study.results import COLUMNS
+from deepsep.study import prepare, study_models
+from deepsep.study.results import RESULT_COLUMNS
 
 SHORT = ("rounds=1", "initial_epochs=2", "propensity_epochs=1", "label_epochs=1")
 QUICK = ("--validation", "12", "--no-tune", "--jobs", "1", *(f"--set=deepsep.{setting}" for setting in SHORT))
@@ -64,7 +65,7 @@ def test_an_experiment_prints_table_1_and_leaves_every_file(table, tmp_path):
     assert "DeepSep-Ensemble minus Initial NN" in done.stdout
 
     frame = pd.read_csv(folder / "table.csv")
-    assert tuple(frame.columns) == COLUMNS
+    assert list(frame.columns) == RESULT_COLUMNS
     assert len(frame) == 2 * 2 * 5
     assert frame.equals(frame.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True))
     assert set(frame["table"]) == {"people"}
@@ -145,7 +146,7 @@ def test_what_is_done_is_kept_when_some_fits_fail(table, tmp_path):
     assert done.exit_code == 2
     assert "4 of 8 cells failed" in done.stderr
     assert set(pd.read_csv(tmp_path / "r" / "table.csv")["method"]) == set(
-        study_models.ORDER[5:6] + study_models.ORDER[7:10]
+        study_models.MODEL_ORDER[5:6] + study_models.MODEL_ORDER[7:10]
     )
 
 
@@ -163,11 +164,12 @@ def test_without_optuna_nothing_is_tuned_unless_asked_for(table, tmp_path, monke
 
 
 def test_defaults_are_those_of_the_paper():
-    assert tuple(map(int, SIZES.split(","))) == splits.SIZES
-    assert tuple(METHODS.split(",")) == study_models.METHODS
+    defaults = {name: parameter.default for name, parameter in signature(prepare).parameters.items()}
+    assert tuple(map(int, DEFAULT_SIZES.split(","))) == defaults["labels"]
+    assert tuple(DEFAULT_METHODS.split(",")) == study_models.DEFAULT_METHODS
     options = {option.name: option.default for option in _command("experiment").params}
-    assert (options["shuffles"], options["validation"]) == (splits.SHUFFLES, splits.VALIDATION)
-    assert options["test_per_class"] == splits.TEST_PER_CLASS
+    for name in ("shuffles", "validation", "test_per_class"):
+        assert options[name] == defaults[name]
     assert not options["no_tune"]
 
 
@@ -251,7 +253,7 @@ def test_compare_says_which_method_and_whether_unlabeled_rows_helped(partly, tmp
 
 
 def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path, monkeypatch):
-    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     file, other = tmp_path / "c.json", tmp_path / "other.csv"
     frame = pd.read_csv(partly)
@@ -289,7 +291,7 @@ def test_fit_shows_the_comparison_in_its_report_or_says_why_not(partly, tmp_path
 
 def test_a_comparison_fits_whether_or_not_the_identifier_was_named(partly, tmp_path, monkeypatch):
     """The comparison leaves an identifier out by itself, so that --id makes no difference to it."""
-    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     frame = pd.read_csv(partly)
     frame["customer"] = [f"c{i:05d}" for i in range(len(frame))]
@@ -310,7 +312,7 @@ def test_compare_of_the_default_method_suggests_a_fit_that_does_the_same(partly,
     """The committee with its settings and shares: the same command line fits it, and the report has the comparison."""
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
-    monkeypatch.setattr("deepsep.report.committee_held_out.TREES", 5)
+    monkeypatch.setattr("deepsep.report.committee_held_out.FOREST_TREES", 5)
     file, shares = tmp_path / "c.json", tmp_path / "shares.csv"
     shares.write_text("class,share\na,0.5\nb,0.3\nc,0.2\n", encoding="utf-8")
     members = "members=['tsvm', 'logistic-regression']"
@@ -375,4 +377,4 @@ def test_help_names_every_default():
     text = run("experiment", "--help").stdout
     assert all(name in text for name in list_tables())
     assert "956" in text
-    assert all(study_models.method_of(name) in CATALOGUE for name in METHODS.split(","))
+    assert all(study_models.method_of(name) in CATALOGUE for name in DEFAULT_METHODS.split(","))

@@ -128,7 +128,7 @@ def test_settings_reach_the_method(people: Path) -> None:
         (("--method", "knn", "--priors", "p.csv"), "knn takes no priors"),
         (("--method", "label-spreading", "--weight", "weight"), "takes no weights"),
         (("--on", "customer"), "--on belongs to --labels"),
-        (("--labels", "other.csv"), "needs --on"),
+        (("--labels", "other.csv"), "other.csv does not exist"),
         (("--method", "tsvm", "--set", "probability=none"), "Leave this setting out"),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_failure_in_the_report_leaves_nothing(people: Path, monkeypatch: pytes
     def fail(*arguments: object, **settings: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("deepsep.report.summarize", fail)
+    monkeypatch.setattr("deepsep.model.evaluating.summarize", fail)
     result = run("fit", people, "--label", "segment", "-o", people.parent / "model", "--method", "tsvm")
     assert result.exit_code == 1
     assert "No space left on device" in result.stderr
@@ -336,9 +336,9 @@ def test_everything_is_read_checked_converted_and_written_once(people: Path, mon
     labels = counted(monkeypatch, "deepsep.core.labels.read_labels")
     columns = counted(monkeypatch, "deepsep.table.columns.convert")
     checks = counted(monkeypatch, "deepsep.files.manifest.check_model_folder")
-    tables = counted(monkeypatch, "deepsep.cli.training.read_table")
-    models = counted(monkeypatch, "deepsep.cli.outputs.model_files")
-    written = counted(monkeypatch, "deepsep.cli.outputs.install")
+    tables = counted(monkeypatch, "deepsep.model.training_table.read_table")
+    models = counted(monkeypatch, "deepsep.model.model_folder.model_files")
+    written = counted(monkeypatch, "deepsep.model.model_folder.install")
     options = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--priors", shares)
     assert run("fit", people, *options, "--no-report", "-o", folder).exit_code == 0
     assert sorted(column.name for column in columns) == ["age", "plan", "weight"]
@@ -347,8 +347,8 @@ def test_everything_is_read_checked_converted_and_written_once(people: Path, mon
 
 def test_a_report_reads_the_labels_of_the_table_no_second_time(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
-    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
-    monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
+    monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
+    monkeypatch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 20)
     labels = counted(monkeypatch, "deepsep.core.labels.read_labels")
     options = ("--label", "segment", "--id", "customer", "--method", "tsvm")
     assert run("fit", people, *options, "-o", people.parent / "model").exit_code == 0

@@ -14,8 +14,8 @@ METHOD = ("--label", "segment", "--method", "logistic-regression")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
-    monkeypatch.setattr("deepsep.report.held_out.TREES", 5)
-    monkeypatch.setattr("deepsep.evaluation.intervals.RESAMPLES", 20)
+    monkeypatch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
+    monkeypatch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 20)
 
 
 def hundred_rows(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -55,7 +55,7 @@ def test_a_column_for_labeled_rows_only_is_left_out_and_nothing_false_is_promise
     assert result.exit_code == 0, result.output
     first = " ".join(result.stdout.split("Fitted")[0].split())
     assert first.startswith("warning: column 'answer' is given for labelled rows only, and left out:")
-    assert "--keep" in first
+    assert "a column to keep" in first
     summary = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     assert summary["findings"][0]["columns"] == ["answer"]
     predictions = pd.read_parquet(folder / "predictions.parquet")

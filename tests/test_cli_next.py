@@ -135,9 +135,9 @@ def test_a_committee_lists_suspicious_labels(people: Path) -> None:
     result = run("fit", people, "--id", "customer", "--label", "segment", *members, "--no-report", "-o", folder)
     assert result.exit_code == 0, result.output
     doubtful = read_table(folder / "suspicious.csv")
-    assert list(doubtful)[:3] == ["customer", "given", "believed"]
+    assert list(doubtful)[:3] == ["customer", "given", "predicted"]
     wanted = deepsep.suspicious_labels(deepsep.load(folder), ids=pd.read_csv(people)["customer"])
-    wanted = wanted[wanted["given"] != wanted["believed"]]
+    wanted = wanted[wanted["given"] != wanted["predicted"]]
     assert doubtful["customer"].tolist() == wanted["customer"].tolist()
     assert str(folder / "suspicious.csv") in result.stdout
 

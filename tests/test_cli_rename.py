@@ -158,7 +158,7 @@ def test_sets_and_suspicious_labels_are_renamed(people: Path) -> None:
     np.testing.assert_array_equal(after["confidence"], before["confidence"])
     again = pd.read_csv(folder / "suspicious.csv")
     assert again["given"].tolist() == doubtful["given"].map(whole).tolist()
-    assert again["believed"].tolist() == doubtful["believed"].map(whole).tolist()
+    assert again["predicted"].tolist() == doubtful["predicted"].map(whole).tolist()
 
 
 def test_names_in_excel_may_be_numbers_and_na(model: Path) -> None:

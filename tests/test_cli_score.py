@@ -10,7 +10,7 @@ from command_line import run
 from openpyxl import load_workbook
 
 import deepsep
-import deepsep.scoring.student
+import deepsep.scoring.who_scores
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
@@ -90,7 +90,7 @@ def test_the_student_scores_if_asked_or_if_rows_are_many(people: Path, committee
 
     assert by() == by("--exact") == "committee"
     assert by("--fast") == "student"
-    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 199)
+    monkeypatch.setattr(deepsep.scoring.who_scores, "MANY_ROWS", 199)
     assert by() == "student"
     assert by("--exact") == "committee"
     for options, said, other in (

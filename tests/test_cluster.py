@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from deepsep import for_table, method, save
 from deepsep.cli import app
 from deepsep.cluster.connection import connected
-from deepsep.cluster.workers import MOST_DEATHS, Workers
+from deepsep.cluster.ray_workers import MAX_WORKER_DEATHS, Workers
 from deepsep.errors import DeepSepError, ParameterError
 from deepsep.scoring import score_file
 
@@ -79,7 +79,7 @@ def test_a_job_whose_worker_dies_is_done_again(ray, tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(ParameterError, match="no 0"):
         workers.map(lambda actor, job: actor.fail.remote(job), [0])
-    for life in range(MOST_DEATHS + 1):
+    for life in range(MAX_WORKER_DEATHS + 1):
         (tmp_path / str(life)).touch()
     with pytest.raises(DeepSepError, match="died one after the other"):
         workers.map(lambda actor, job: actor.die.remote(job), [0])

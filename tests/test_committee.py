@@ -13,7 +13,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from deepsep import TSVM, Committee, load, method
 from deepsep.classifiers import Supervised
 from deepsep.classifiers.committee.fits import candidates_for, list_tasks, smaller, twin_of
-from deepsep.classifiers.committee.plan import MEMBERS
+from deepsep.classifiers.committee.plan import USUAL_MEMBERS
 from deepsep.core.context import Context
 from deepsep.core.labels import read_labels
 from deepsep.core.mixture import Mixture, fit_mixture, mix_unseen, mixtures_without_folds
@@ -201,7 +201,7 @@ def test_the_plan_names_what_will_be_fitted():
     assert list(plan.members) == ["random-forest", "extra-trees", "deepsep", "lightgbm-few-labels"]
     assert (plan.n_folds, plan.n_fits) == (3, 4 + 3 * 4)
     assert plan.left_out["in-context"] == "from effort normal on"
-    assert set(plan.members) | set(plan.left_out) == {seat.name for seat in MEMBERS}
+    assert set(plan.members) | set(plan.left_out) == {seat.name for seat in USUAL_MEMBERS}
     assert Committee(effort="fast", twins=True).plan(60, labels).n_fits == 4 + 3 * 5
     assert committee(["knn"]).plan(60, labels).members == {"knn": "the vote of the nearest labelled rows"}
 

@@ -12,7 +12,7 @@ from deepsep import Committee, for_table, method
 from deepsep.errors import DataError
 from deepsep.networks import NetworkAverage, NumpyNetwork, OneHotAverage
 from deepsep.scoring import score_file, score_frame
-from deepsep.scoring.student import with_student
+from deepsep.scoring.who_scores import with_student
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.compiled import CompiledEncoding, InterpolatedScores
 from deepsep.table.normal_scores import NormalScores

@@ -20,11 +20,10 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, Committee, for_table
-from deepsep.cli import fit_pipeline
 from deepsep.databases.addresses import Address
-from deepsep.databases.opening import open_reader, open_writer
+from deepsep.databases.open_database import open_reader, open_writer
 from deepsep.errors import DatabaseError, DataError, DriftWarning, LabelWarning, ParameterError
-from deepsep.scoring import query_scores, remember_training, score_file, score_query, score_to_table
+from deepsep.scoring import query_scores, remember_training, score_file, score_query, score_to_table, training_profile
 from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.table import Query, read_table
 
@@ -224,8 +223,8 @@ LARGE = ("--label", "segment", "--id", "customer", "--method", "tsvm", "--no-rep
 @pytest.fixture
 def few(monkeypatch) -> None:
     """Make 3,000 rows a large table: 300 unlabelled ones are enough."""
-    for place in ("deepsep.table.sampling", "deepsep.cli.training"):
-        monkeypatch.setattr(f"{place}.ENOUGH", 300)
+    for place in ("deepsep.table.sampling", "deepsep.model.training_table"):
+        monkeypatch.setattr(f"{place}.MAX_USEFUL_UNLABELED", 300)
 
 
 @pytest.mark.parametrize("drawn", ["where segment is not null or {some}", "order by random() limit 2000"])
@@ -242,7 +241,7 @@ def test_a_query_that_draws_rows_is_refused_where_it_must_be_run_again(base: Bas
 def test_rows_that_come_during_a_fit_are_predicted_and_labeled_ones_are_not(
     base: Base, table, tmp_path, few, monkeypatch
 ) -> None:
-    remember = fit_pipeline.remember_columns
+    remember = training_profile.remember_columns
 
     def meanwhile(*arguments) -> None:
         columns = "customer, age, plan, visits"
@@ -253,7 +252,7 @@ def test_rows_that_come_during_a_fit_are_predicted_and_labeled_ones_are_not(
         )
         remember(*arguments)
 
-    monkeypatch.setattr(fit_pipeline, "remember_columns", meanwhile)
+    monkeypatch.setattr(training_profile, "remember_columns", meanwhile)
     result = run("fit", "--from", base.address, "--query", PEOPLE, *LARGE, "-o", tmp_path / "model", "--to", "guesses")
     assert result.exit_code == 0, result.output
     keys = sorted(table.loc[table["segment"].isna(), "customer"])
@@ -275,7 +274,7 @@ def test_a_fit_whose_predictions_are_cut_off_names_the_command_that_writes_the_r
         written.append(len(rows))
         write(self, rows)
 
-    monkeypatch.setattr(query_scores, "BATCH", 400)
+    monkeypatch.setattr(query_scores, "BATCH_ROWS", 400)
     monkeypatch.setattr(ScoresTable, "write", cut)
     where = ("--from", base.address, "--query", "select * from people where visits > 0")
     asked = ("--abstain", "0.6")
@@ -405,7 +404,7 @@ def test_a_second_call_goes_on_where_the_first_stopped(base: Base, model, expect
     last = int(expected["customer"][999])
     assert str(failure.value) == (
         f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
-        "Once that is mended, the same command goes on from there."
+        "Fix this and run the same command again; it resumes where it stopped."
     )
     same(base.scores(), expected[:1_000])
     done = score_query(model, base.query(), "scores", id="customer", batch_rows=600)
@@ -492,7 +491,7 @@ import os, signal, sys
 import deepsep.scoring.local as local
 from deepsep.scoring import score_file
 from deepsep.table import Query
-local.PIECE = -1.0
+local.PIECE_SECONDS = -1.0
 score_file(sys.argv[1], Query(sys.argv[2], "select * from people"), sys.argv[3], id="customer", batch_rows=500,
            progress=lambda rows, share: rows >= 1_500 and os.kill(os.getpid(), signal.SIGKILL))
 """
@@ -568,12 +567,12 @@ def test_a_value_of_another_type_in_the_middle_is_named_by_its_key(base: Base, m
     query = base.query(f"select customer, {values} as age, plan, visits from people")
     with pytest.raises(DataError) as failure:
         score_query(model, query, "scores", id="customer", batch_rows=batch)
-    assert f"'forty' here)\nFirst in the row with the key {key}. Mend such rows, or leave them out. " in str(
+    assert f"'forty' here)\nFirst in the row with the key {key}. Correct such rows, or leave them out. " in str(
         failure.value
     )
     if batch == 500:
         assert str(failure.value).endswith(
-            "1,500 in whole batches. Once that is mended, the same command goes on from there."
+            "1,500 in whole batches. Fix this and run the same command again; it resumes where it stopped."
         )
         score_query(model, base.query(), "scores", id="customer")
         same(base.scores(), expected)
@@ -603,7 +602,7 @@ def test_a_key_that_is_repeated_is_found_before_anything_is_written(base: Base, 
         ("select customer, age, plan from people", "missing"),
         (
             "select customer, plan as age, plan, visits from people",
-            r"changed type: 'age'.*\nFirst in the row with the key 1\. Mend .* Nothing was written",
+            r"changed type: 'age'.*\nFirst in the row with the key 1\. Correct .* Nothing was written",
         ),
         ("select age as who, plan, age, visits from people", "'customer' not found"),
         ("select customer * 1.5e0 as customer, age, plan, visits from people", "the key 'customer' is of the type"),
@@ -647,7 +646,7 @@ def test_a_function_that_writes(base: Base, model, tmp_path) -> None:
 
 @pytest.mark.parametrize("base", ["duckdb"], indirect=True)
 def test_a_reader_stays_a_reader(base: Base) -> None:
-    with open_reader(base.address, beside_writer=True) as connection:
+    with open_reader(base.address, with_writer=True) as connection:
         connection.commit()
         with pytest.raises(DataError, match="read-only mode"):
             connection.execute("delete from people")
@@ -762,7 +761,7 @@ def test_keywords_of_libpq_are_refused_and_not_shown(place, option, model, peopl
     rows = (option, place, "--query", "select 1") if option == "--from" else (people, option, place)
     result = run("score", model, *rows, "--id", "id", "--to", "scores")
     assert result.exit_code == 2
-    assert f"{option} takes no keywords such as host=. Name postgresql://user@host/database" in result.stderr
+    assert f"{option} does not take keywords such as host=. Name postgresql://user@host/database" in result.stderr
     assert "PGPASSWORD in the environment, or write the password to ~/.pgpass" in result.stderr
     assert not any(word in result.output for word in ("hunter", "shop", "anna"))
 
@@ -775,7 +774,7 @@ def test_another_system_is_named_with_its_option(option, model, people) -> None:
     result = run("score", model, *rows, "--id", "id", "--to", "scores")
     assert result.exit_code == 2
     assert f"{option} 'mysql://db/" in result.stderr
-    assert "deepsep reads no databases of 'mysql'" in result.stderr
+    assert "deepsep does not read databases of 'mysql'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -899,7 +898,7 @@ sys.stdin.read()
 @pytest.mark.infra
 @pytest.mark.parametrize("base", ["sqlite"], indirect=True)
 def test_a_file_that_another_program_writes_to(base: Base, model, expected, monkeypatch) -> None:
-    monkeypatch.setattr("deepsep.databases.sqlite.PATIENCE", 0)
+    monkeypatch.setattr("deepsep.databases.sqlite.LOCK_SECONDS", 0)
     command = [sys.executable, "-c", HOLD, base.address]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "locked\n"
@@ -1033,7 +1032,7 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
     last = int(table["customer"][999])
     assert str(failure.value) == (
         f"Stop. The table scores has all rows up to the key {last}: 1,000 in whole batches. "
-        "Once that is mended, the same command goes on from there."
+        "Fix this and run the same command again; it resumes where it stopped."
     )
     done = score_to_table(model, file, "scores", **where | {"batch_rows": 600})
     assert (done["already"], done["rows"]) == (1_000, ROWS - 1_000)
@@ -1043,7 +1042,7 @@ def test_a_file_goes_on_where_it_stopped(base: Base, model, table, expected, tmp
 
 
 def test_a_query_begins_and_a_file_goes_on(base: Base, model, table, expected, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("deepsep.scoring.scores_tables.ASKED", 700)
+    monkeypatch.setattr("deepsep.scoring.scores_tables.KEYS_PER_QUERY", 700)
     score_query(model, base.query(f"{PEOPLE} where customer < 3000"), "scores", id="customer")
     done = score_to_table(model, write(table, tmp_path / "people.csv"), "scores", database=base.address, id="customer")
     assert done["already"] + done["rows"] == ROWS

@@ -49,13 +49,13 @@ def nhanes():
 
 
 def test_foods_are_what_was_recorded():
-    content = resources.files("deepsep.datasets").joinpath("data", foods_module.FILE).read_bytes()
-    assert hashlib.sha256(content).hexdigest() == foods_module.SHA256
+    content = resources.files("deepsep.datasets").joinpath("data", "foods.parquet").read_bytes()
+    assert hashlib.sha256(content).hexdigest() == foods_module.FOODS_SHA256
     assert len(content) < 200_000
 
 
 def test_damaged_foods_are_noticed(monkeypatch):
-    monkeypatch.setattr(foods_module, "SHA256", "0" * 64)
+    monkeypatch.setattr(foods_module, "FOODS_SHA256", "0" * 64)
     with pytest.raises(DataError, match=r"foods\.parquet .* is damaged"):
         load_foods()
 
@@ -110,13 +110,13 @@ def test_build_script_reads_foods_of_the_aisles_and_drops_equal_labels():
 
 def test_shipped_files_have_the_recorded_hashes_and_are_small():
     folder = resources.files("deepsep.datasets").joinpath("data")
-    contents = {name: folder.joinpath(name).read_bytes() for name in nhanes_module.FILES}
-    assert {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()} == nhanes_module.FILES
+    contents = {name: folder.joinpath(name).read_bytes() for name in nhanes_module.FILE_HASHES}
+    assert {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()} == nhanes_module.FILE_HASHES
     assert sum(map(len, contents.values())) < 1_000_000
 
 
 def test_a_damaged_file_is_noticed(monkeypatch):
-    monkeypatch.setitem(nhanes_module.FILES, "profile.parquet", "0" * 64)
+    monkeypatch.setitem(nhanes_module.FILE_HASHES, "profile.parquet", "0" * 64)
     with pytest.raises(DataError, match=r"profile\.parquet .* is damaged"):
         load_nhanes()
 
@@ -317,7 +317,7 @@ def test_the_cache_is_where_the_platform_keeps_such_things(monkeypatch, tmp_path
 
 
 def test_every_file_has_a_pinned_version_and_hash():
-    packages = {table.package for table in public.TABLES.values() if table.package is not None} | {ssl_book.PACKAGE}
+    packages = {table.package for table in public.PUBLIC_TABLES.values()} - {None} | {ssl_book.SSL_BOOK_PACKAGE}
     for one in packages:
         assert len(bytes.fromhex(one.sha256)) == 32
         assert one.file == f"{one.name.replace('-', '_')}-{one.version}-py3-none-any.whl"
@@ -386,7 +386,7 @@ def test_a_table_that_is_not_known():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, table in public.TABLES.items() if table.package])
+@pytest.mark.parametrize("name", [name for name, table in public.PUBLIC_TABLES.items() if table.package])
 def test_real_tables(name):
     """Downloads, unless they are in the cache; where there is no index, there is nothing to test."""
     try:
@@ -403,7 +403,7 @@ def test_real_tables(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(ssl_book.SETS))
+@pytest.mark.parametrize("name", list(ssl_book.SSL_BOOK_SETS))
 def test_real_sets_of_the_ssl_book(name):
     try:
         book = load_ssl_book(name, labels=100)

@@ -9,7 +9,7 @@ import pytest
 from command_line import run
 
 import deepsep
-import deepsep.scoring.student
+import deepsep.scoring.who_scores
 from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
@@ -127,7 +127,7 @@ def test_costs_of_classes_that_are_numbers(tmp_path: Path):
     [
         ("true,blue,gold,red\nblue,0,1,1\ngold,1,0,1\n", "the class 'red' is missing"),
         ("true,blue,gold\nblue,0,1\ngold,1,0\nred,1,1\n", "the class 'red' is missing"),
-        ("true,blue,gold,pink\nblue,0,1,1\ngold,1,0,1\nred,1,1,1\n", "'pink' is no class"),
+        ("true,blue,gold,pink\nblue,0,1,1\ngold,1,0,1\nred,1,1,1\n", "'pink' is not a class"),
         ("true,blue,gold,red\nblue,0,dear,1\ngold,1,0,1\nred,1,1,0\n", "'dear'; write a number"),
         ("true,blue,gold,red\nblue,0,,1\ngold,1,0,1\nred,1,1,0\n", "is nothing; write a number"),
         ("true,called,cost\nblue,gold,1\nblue,gold,2\n", "twice"),
@@ -213,7 +213,7 @@ def test_a_file_in_which_no_row_gets_a_label(model, rows: Path):
 
 
 def test_only_the_committee_makes_sets(model, rows: Path, monkeypatch):
-    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 10)
+    monkeypatch.setattr(deepsep.scoring.who_scores, "MANY_ROWS", 10)
     target = rows.with_name("scored.csv")
     assert score_file(model, rows, target)["scored_by"] == "student"
     assert score_file(model, rows, target, sets=0.9)["scored_by"] == "committee"

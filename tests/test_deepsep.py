@@ -472,7 +472,7 @@ def test_a_real_ctrl_c_in_the_middle_of_training():
     X, y, _ = segments()
     threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT)).start()
     start = time.monotonic()
-    with pytest.warns(InterruptWarning, match="initial network as far as"):
+    with pytest.warns(InterruptWarning, match="partly trained initial network"):
         model = DeepSep(initial_epochs=1_000_000, random_state=0).fit(X, y)
     assert time.monotonic() - start < 30
     assert np.isfinite(model.predict_proba(X)).all()
@@ -582,7 +582,7 @@ def test_refinement_helps_on_digits(settings):
     """Over ten splits at 50 labels: the moving average is steadier than the networks, and beats the initial one.
 
     With the published settings only the first holds here: labels drawn at random are not of equal shares, and balancing
-    takes their shares for those of all rows (see docs/results-deepsep.md).
+    takes their shares for those of all rows (see docs/results/deepsep.md).
     """
     make = DeepSep.as_published if settings == "published" else DeepSep
     X, digit = load_digits(return_X_y=True)

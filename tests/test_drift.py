@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from deepsep import TSVM, for_table, load, method, save
-from deepsep.drift.comparison import bins_differ, chance_of_extremes, compare, shares_differ
 from deepsep.drift.counts import Counts, one_in
+from deepsep.drift.differences import bins_differ, chance_of_extremes, find_drift, shares_differ
 from deepsep.drift.profile import bin_of, count_bins, dump_profile, profile_column, profile_table, read_profile
 from deepsep.errors import DataError, DriftWarning, ModelFileError, ParameterError
 from deepsep.scoring import compare_with_training, remember_training, score_file
@@ -53,7 +53,7 @@ def counted(profile, frame, batch=None):
 
 
 def compared(profile, frame):
-    return compare(profile, counted(profile, frame), ["low", "high"])
+    return find_drift(profile, counted(profile, frame), ["low", "high"])
 
 
 # -- profiles --------------------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_answers_are_compared_too():
 def test_another_model_that_scores_is_given_room():
     profile = profiled(people(), unlabeled=np.ones(2_000, bool))
     counts = counted(profile, people(1_000, seed=1).sort_values("income")[-700:])
-    strict, lenient = (compare(profile, counts, ["low", "high"], agreement=share) for share in (None, 0.8))
+    strict, lenient = (find_drift(profile, counts, ["low", "high"], agreement=share) for share in (None, 0.8))
     assert "classes" in strict["answers"]["drifted"]
     assert "confidence" in strict["answers"]
     assert lenient["answers"] == {"shares": strict["answers"]["shares"], "drifted": []}
@@ -410,7 +410,7 @@ def test_counts_survive_as_plain_values():
     counts = Counts(profile)
     counts.add_columns(frame.assign(x=frame["x"] * 100, c=frame["c"].mask(frame.index < 9, "new")))
     again = Counts(profile).from_plain(json.loads(json.dumps(counts.to_plain())))
-    assert compare(profile, again, []) == compare(profile, counts, [])
+    assert find_drift(profile, again, []) == find_drift(profile, counts, [])
 
 
 def test_columns_in_other_forms_are_counted_alike():
@@ -422,4 +422,4 @@ def test_columns_in_other_forms_are_counted_alike():
     codes, levels = pd.factorize(frame["c"])
     levels = ([*levels, None, "nowhere"], np.where(codes < 0, len(levels), codes))
     other.add_columns({"x": frame["x"].to_numpy(), "c": levels}, 5, 300)
-    assert compare(profile, one, []) == compare(profile, other, [])
+    assert find_drift(profile, one, []) == find_drift(profile, other, [])

@@ -81,10 +81,10 @@ def test_what_excel_cannot_hold_becomes_text_or_nothing(value: Any, held: Any) -
 def test_long_texts_are_cut_to_what_a_cell_holds(text: str) -> None:
     cut = cells.cell_value(text)
     units = len(cut.encode("utf-16-le")) // 2
-    assert cells.CHARACTERS - 1 <= units <= cells.CHARACTERS
+    assert 32_767 - 1 <= units <= 32_767
     assert cut.endswith("…")
     assert text.startswith(cut[:-1])
-    assert cells.cell_value("a" * cells.CHARACTERS) == "a" * cells.CHARACTERS
+    assert cells.cell_value("a" * 32_767) == "a" * 32_767
 
 
 def test_predictions_are_percentages_under_a_header_that_stays(people: Path, model: Path) -> None:
@@ -103,7 +103,7 @@ def test_predictions_are_percentages_under_a_header_that_stays(people: Path, mod
 def test_too_many_rows_are_said_before_they_are_scored(
     people: Path, model: Path, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cells, "ROWS", 150)
+    monkeypatch.setattr(cells, "MAX_SHEET_ROWS", 150)
     monkeypatch.setattr(deepsep.scoring.local, "score_rows", None)  # nothing is scored
     table = people.with_name(source)
     if source.endswith("parquet"):

@@ -5,7 +5,7 @@ import pytest
 
 from deepsep.evaluation.evidence import Evidence, UnseenClasses
 from deepsep.evaluation.expected_accuracy import (
-    SHRINKAGE,
+    GAP_SHRINKAGE,
     expected_accuracy,
     jackknife_error,
     unseen_classes,
@@ -38,7 +38,7 @@ def test_many_rows_held_out_correct_boastful_probabilities():
     rng = np.random.default_rng(1)
     p, held_out = np.full((1000, 2), [0.95, 0.05]), np.full((50_000, 2), [0.95, 0.05])
     codes = (rng.random(50_000) > 0.7).astype(int)
-    assert expect(p, held_out, codes).value == pytest.approx(0.95 + SHRINKAGE * ((codes == 0).mean() - 0.95))
+    assert expect(p, held_out, codes).value == pytest.approx(0.95 + GAP_SHRINKAGE * ((codes == 0).mean() - 0.95))
 
 
 def test_the_interval_shrinks_with_the_root_of_the_rows_and_not_with_repeats():
@@ -75,7 +75,7 @@ def test_an_error_of_the_confidence_adds_to_the_variance():
     codes = draw_codes(held_out, rng)
     without, with_it = (expect(p, held_out, codes, confidence_error=error) for error in (0.0, 0.03))
     assert with_it.value == without.value
-    assert with_it.error**2 - without.error**2 == pytest.approx((1 - SHRINKAGE) ** 2 * 0.03**2)
+    assert with_it.error**2 - without.error**2 == pytest.approx((1 - GAP_SHRINKAGE) ** 2 * 0.03**2)
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error_however_often_it_is_dealt():

@@ -58,7 +58,7 @@ def test_the_page_of_the_study_agrees_with_its_rows(monkeypatch):
     """The tables over all tables are those that the committed rows give."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     pages = importlib.import_module("experiment_pages")
-    page = (ROOT / "docs" / "results-experiment.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "results" / "experiment.md").read_text(encoding="utf-8")
     assert pages.remake(page) == page
     assert re.search(r"TSVM \(raw features, all rows\) is ahead of DeepSep-Ensemble in \d+ of \d+ cells", page)
 

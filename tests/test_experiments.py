@@ -24,9 +24,16 @@ from deepsep.evaluation.metrics import calibration_error, scores
 from deepsep.study import compare, published, results
 from deepsep.study.cells import Cell, is_done, read_report
 from deepsep.study.running import attempt, prepare, run
-from deepsep.study.splits import Plan, plan, shared_test_rows, split_rows
-from deepsep.study.study_models import ALL_ROWS, ENSEMBLE, FIRST_EMBEDDING, INITIAL, LAST, build
-from deepsep.study.verdict import verdict
+from deepsep.study.splits import RowPlan, plan, shared_test_rows, split_rows
+from deepsep.study.study_models import (
+    ALL_ROWS,
+    ENSEMBLE_NN,
+    FIRST_EMBEDDING,
+    INITIAL_NN,
+    LAST_NN,
+    build_study_model,
+)
+from deepsep.study.verdict import comparison_verdict
 
 # -- protocol ------------------------------------------------------------------------------------------------
 
@@ -115,19 +122,19 @@ def test_published_averages_are_the_printed_ones():
     averages = results.published_averages([35, 50, 250, 2500])
     assert averages.loc["DeepSep-NN"].tolist() == [42.47, 44.17, 53.50, 58.83]
     assert averages.loc["TSVM"].tolist() == [39.42, 41.39, 48.98, 51.90]
-    for name, printed in published.AVERAGES.items():  # of rounded shuffles they can be 0.01 off
-        np.testing.assert_allclose(np.mean(published.TABLE[name], axis=0), printed, atol=0.0101)
+    for name, printed in published.PAPER_AVERAGES.items():  # of rounded shuffles they can be 0.01 off
+        np.testing.assert_allclose(np.mean(published.PAPER_TABLE[name], axis=0), printed, atol=0.0101)
     # All 210 accuracies are those of 2,295 test rows.
-    rows = np.array(list(published.TABLE.values())) / 100 * 2295
+    rows = np.array(list(published.PAPER_TABLE.values())) / 100 * 2295
     assert np.abs(rows - rows.round()).max() < 0.5 * 1e-4 * 2295 + 1e-9
 
 
 def published_results():
     rows = [
         {"table": "paper", "shuffle": s + 1, "labels": size, "method": name, "accuracy": value / 100}
-        for name, shuffles in published.TABLE.items()
+        for name, shuffles in published.PAPER_TABLE.items()
         for s, values in enumerate(shuffles)
-        for size, value in zip(published.SIZES, values, strict=True)
+        for size, value in zip(published.PAPER_SIZES, values, strict=True)
     ]
     return pd.DataFrame(rows)
 
@@ -135,18 +142,18 @@ def published_results():
 def test_claims_on_the_published_table():
     """The paper's own numbers: refinement holds at 125 to 500 labels, LightGBM is beaten at 35 alone."""
     tested = results.claims(published_results())
-    refined = tested[tested["claim"] == f"{ENSEMBLE} over {INITIAL}"].set_index("labels")
+    refined = tested[tested["claim"] == f"{ENSEMBLE_NN} over {INITIAL_NN}"].set_index("labels")
     assert refined["difference"].round(1).loc[[125, 250, 500]].tolist() == [3.7, 3.6, 3.4]
     assert (refined["p"].loc[[125, 250, 500]] <= 0.0065).all()
     assert refined.index[refined["p_holm"] < 0.05].tolist() == [125, 250, 500]
-    boosted = tested[tested["claim"] == f"{ENSEMBLE} over LightGBM"].set_index("labels")
+    boosted = tested[tested["claim"] == f"{ENSEMBLE_NN} over LightGBM"].set_index("labels")
     assert boosted.index[boosted["p_holm"] < 0.05].tolist() == [35]
     renamed = published_results().replace({"method": {"TSVM": ALL_ROWS}})
-    claim = f"{ENSEMBLE} over {ALL_ROWS}"
-    assert "better at 500, 1250, 2500 labels" in results.sentence(results.claims(renamed), claim)
-    words = results.sentence(tested, f"{ENSEMBLE} over {INITIAL}")
+    claim = f"{ENSEMBLE_NN} over {ALL_ROWS}"
+    assert "better at 500, 1250, 2500 labels" in results.claim_sentence(results.claims(renamed), claim)
+    words = results.claim_sentence(tested, f"{ENSEMBLE_NN} over {INITIAL_NN}")
     assert "better at 125, 250, 500 labels" in words
-    gains = np.array(published.TABLE[ENSEMBLE])[:, 2] - np.array(published.TABLE[INITIAL])[:, 2]
+    gains = np.array(published.PAPER_TABLE[ENSEMBLE_NN])[:, 2] - np.array(published.PAPER_TABLE[INITIAL_NN])[:, 2]
     assert refined.loc[125, "p"] == pytest.approx(stats.ttest_rel(gains, np.zeros(5)).pvalue)
 
 
@@ -179,8 +186,8 @@ def test_both_tests_stand_beside_each_other():
     assert results.claims(frame)["p_corrected"].isna().all()  # how many test rows its shuffles share is not known
     tested = results.claims(frame.assign(shared_test_rows=0.2))
     assert (tested["p_corrected"] > tested["p"]).all()
-    row = tested[(tested["claim"] == f"{ENSEMBLE} over {INITIAL}") & (tested["labels"] == 125)].iloc[0]
-    gains = np.array(published.TABLE[ENSEMBLE])[:, 2] - np.array(published.TABLE[INITIAL])[:, 2]
+    row = tested[(tested["claim"] == f"{ENSEMBLE_NN} over {INITIAL_NN}") & (tested["labels"] == 125)].iloc[0]
+    gains = np.array(published.PAPER_TABLE[ENSEMBLE_NN])[:, 2] - np.array(published.PAPER_TABLE[INITIAL_NN])[:, 2]
     assert row["p_corrected"] == pytest.approx(results.corrected_resampled_t(gains, 0.2), rel=1e-6)
     assert row["p_corrected_holm"] >= row["p_corrected"]
 
@@ -199,7 +206,7 @@ def test_table_1_has_one_block_per_shuffle_and_averages_last():
     assert table.index[0] == (1, "LightGBM")
     assert table.index[-1] == ("Average", "DeepSep-Ensemble")
     assert table.loc[("Average", "Mean Teacher"), 35] == pytest.approx(40.98, abs=0.006)
-    for text in (results.as_text(table), results.as_markdown(table), results.as_latex(table)):
+    for text in (results.table_1_text(table), results.as_markdown(table), results.as_latex(table)):
         assert text.count("DeepSep-Ensemble") == 6
         assert "48.71" in text
     assert results.as_latex(table).count("\\hline") == 8
@@ -248,9 +255,11 @@ def test_a_run_resumes_and_is_the_same_whatever_the_workers(tmp_path):
     assert len(small_experiment(tmp_path / "one", labels=(6,)).pending) == 4  # other test rows
     by_round = results.rounds(one.cells, one.cells_folder)
     assert by_round["round"].max() == 2
-    last = by_round[by_round["round"] == 2].merge(collected[collected["method"] == LAST], on=["shuffle", "labels"])
+    last = by_round[by_round["round"] == 2].merge(collected[collected["method"] == LAST_NN], on=["shuffle", "labels"])
     np.testing.assert_array_equal(last["network"], last["accuracy"])
-    last = by_round[by_round["round"] == 2].merge(collected[collected["method"] == ENSEMBLE], on=["shuffle", "labels"])
+    last = by_round[by_round["round"] == 2].merge(
+        collected[collected["method"] == ENSEMBLE_NN], on=["shuffle", "labels"]
+    )
     np.testing.assert_allclose(last["average"], last["accuracy"], atol=0.005)
 
 
@@ -286,7 +295,7 @@ def test_an_unfinished_cell_is_not_done(tmp_path):
     (tmp_path / cell.key).mkdir()
     (tmp_path / cell.key / "report.json").write_text("{")
     assert not is_done(cell, tmp_path)
-    assert cell.plan == Plan((0,), 0, 0, ())
+    assert cell.plan == RowPlan((0,), 0, 0, ())
 
 
 def test_ablation_adds_variants_where_the_paper_looks(tmp_path):
@@ -308,14 +317,14 @@ def test_the_first_tsvm_has_the_settings_of_deepsep(tmp_path):
         run(one)
         rows = results.collect(one.cells, one.cells_folder).set_index("method")
         logs[C_star] = rows["log_loss"]
-    assert logs[None][INITIAL] == logs["pool"][INITIAL]
+    assert logs[None][INITIAL_NN] == logs["pool"][INITIAL_NN]
     assert logs[None][FIRST_EMBEDDING] != logs["pool"][FIRST_EMBEDDING]
 
 
 def test_the_tsvms_of_the_study_are_solved_by_cccp():
-    assert build("tsvm").algorithm == build("deepsep").algorithm == "cccp"
-    assert build("tsvm", algorithm="single-loop").algorithm == "single-loop"
-    assert build("deepsep-defaults").get_params() == method("deepsep").get_params()
+    assert build_study_model("tsvm").algorithm == build_study_model("deepsep").algorithm == "cccp"
+    assert build_study_model("tsvm", algorithm="single-loop").algorithm == "single-loop"
+    assert build_study_model("deepsep-defaults").get_params() == method("deepsep").get_params()
 
 
 def test_the_linear_svm_is_that_of_libsvm():
@@ -324,20 +333,20 @@ def test_the_linear_svm_is_that_of_libsvm():
     codes = rng.integers(0, 3, 90)
     X = rng.normal(size=(90, 4)) + codes[:, None] * [1.0, -0.5, 0, 0]
     y = np.where(np.arange(90) < 45, codes, -1)
-    model = build("linear-svm").fit(X, y)
+    model = build_study_model("linear-svm").fit(X, y)
     for k in range(3):
         twin = SVC(kernel="linear", C=0.1, tol=1e-10).fit(X[:45], codes[:45] == k)
         np.testing.assert_allclose(model.coef_[k], twin.coef_[0], atol=1e-5)
-    moved = build("linear-svm").fit(np.where(y[:, None] < 0, X + 3, X), y)
+    moved = build_study_model("linear-svm").fit(np.where(y[:, None] < 0, X + 3, X), y)
     np.testing.assert_allclose(model.coef_, moved.coef_, atol=1e-9)  # wherever the unlabelled rows lie
 
 
 def test_the_tsvms_of_the_study_differ_in_their_unlabeled_rows():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(400, 3)), np.where(np.arange(400) < 40, np.arange(400) % 2, -1)
-    few, every = (build(name, random_state=0).fit(X, y) for name in ("tsvm-250", "tsvm"))
+    few, every = (build_study_model(name, random_state=0).fit(X, y) for name in ("tsvm-250", "tsvm"))
     assert (few.n_unlabeled_, every.n_unlabeled_) == (250, 360)
-    assert build("deepsep").n_unlabeled == 250
+    assert build_study_model("deepsep").n_unlabeled == 250
     same = few.get_params() | {"n_unlabeled": None}
     assert same == every.get_params()
 
@@ -597,13 +606,13 @@ def test_verdict_separates_noise_from_difference():
     gap = {"difference": 0.03, "interval": [0.01, 0.05]}
     asked = {"method": "a", "without": gap, "labels_alone": "b", "against_labels_alone": gap}
     far = {"methods": [entry("a", 0.8, 0.0, semi=True), entry("b", 0.77, -0.03)], "unlabelled": asked}
-    words = " ".join(verdict(far)).replace("\N{NO-BREAK SPACE}", " ")
+    words = " ".join(comparison_verdict(far)).replace("\N{NO-BREAK SPACE}", " ")
     assert "Use a: 80 %" in words
     assert "b comes next, and the difference is more than noise: −3.0 points" in words
     assert "The unlabelled rows helped: a with them against without, +3.0 points" in words
     assert "a, beats the best that does not, b" in words
     near = {"methods": [entry("a", 0.8, 0.0), entry("b", 0.79, -0.01, seconds=0.1)], "unlabelled": None}
-    words = " ".join(verdict(near))
+    words = " ".join(comparison_verdict(near))
     assert "may be noise" in words
     assert "0.1 s per fit instead of 1.0" in words
 

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from deepsep import TSVM, for_table, method
 from deepsep.errors import DataError, LabelWarning
 from deepsep.evaluation.importance import permute
-from deepsep.report.explanation import as_text, explain
+from deepsep.report.explanation import explain, explanation_text
 from deepsep.report.tree import imitate
 
 
@@ -105,7 +105,7 @@ def test_text_says_that_figures_are_in_sample() -> None:
     model = for_table(TSVM(C=1)).fit(table, y)
     explanation = explain(model, table, y, held_out=False)
     assert not explanation["importance"]["held_out"]
-    text = as_text(explanation)
+    text = explanation_text(explanation)
     assert "that the model was trained on" in text.splitlines()[0]
     assert "payer (" in text
     assert "driven by plan" in text

@@ -111,7 +111,7 @@ def test_cross_val_predict_is_refused_and_the_cure_named(model):
 def test_wrappers_that_take_the_mark_for_a_class_are_refused(wrap):
     X, y = easy()
     codes = np.array([{"left": 0, "right": 1, None: -1}[v] for v in y])
-    with pytest.raises(LabelError, match=r"takes the mark of unlabelled rows for a class.*out_of_fold"):
+    with pytest.raises(LabelError, match=r"treats the mark of unlabelled rows as a class.*out_of_fold"):
         wrap(TSVM()).fit(X, codes)
     at = codes >= 0
     with pytest.warns(LabelWarning, match="no unlabelled rows"):

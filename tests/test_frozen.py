@@ -133,6 +133,16 @@ def test_grids_are_as_fine_as_single_precision():
     np.testing.assert_allclose(net.predict_proba(X), z / z.sum(axis=1, keepdims=True), atol=5e-7)
 
 
+@pytest.mark.parametrize("hidden", [(16,), (16, 8), (16, 8, 4)])
+def test_the_head_of_an_embedding_is_the_prediction(hidden):
+    net, X = trained(hidden=hidden), np.random.default_rng(0).normal(size=(50, 9))
+    state, h = net.state(), net.embed(X)
+    assert h.dtype == np.float32
+    assert h.shape == (50, hidden[-1])
+    z = np.exp(h @ state["head.weight"].T + state["head.bias"])
+    np.testing.assert_allclose(net.predict_proba(X), z / z.sum(axis=1, keepdims=True), atol=1e-6)
+
+
 def test_rows_far_away_saturate():
     net = trained()
     X = np.random.default_rng(0).normal(size=(6, 9)) * 10.0 ** np.array([[30], [38], [-30], [-44], [0], [8]])

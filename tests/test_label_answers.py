@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepsep.apps.label.answers import Answer, Answers
+from deepsep.apps.label.answer_file import Answer, Answers
 from deepsep.errors import DataError
 from deepsep.table import add_labels, join_labels, read_table
 

@@ -195,7 +195,7 @@ def test_what_cannot_be_saved_is_said(server: Server, session: Session, monkeypa
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("deepsep.apps.label.answers.replace_file", full)
+        patch.setattr("deepsep.apps.label.answer_file.replace_file", full)
         status, content = ask(server, f"/{server.token}/answer", ANSWER)
     assert status == 500
     assert "No space left on device. The answer was not saved." in content["error"]

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from label_page import new_session, small_table
 
-from deepsep.apps.label.answers import Answers
-from deepsep.apps.label.background import FAILURES, Background
+from deepsep.apps.label.answer_file import Answers
+from deepsep.apps.label.background import MAX_FAILURES, Background
 from deepsep.apps.label.refit import Job, Refit, refit
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring import rows_to_label
@@ -113,7 +113,7 @@ def test_a_refit_is_told_how_the_labels_of_the_table_were_drawn(tmp_path: Path) 
 
 
 def test_of_a_large_table_some_rows_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deepsep.apps.label.session.MOST", 50)
+    monkeypatch.setattr("deepsep.apps.label.session.MAX_CONSIDERED_ROWS", 50)
     X, ids, truth = small_table(300)
     refits = AtOnce(lambda job: [int(np.flatnonzero(job.free)[-1])])
     session = new_session(tmp_path / "a.csv", X, ids, refits=refits)
@@ -131,10 +131,26 @@ def test_not_sure_is_not_asked_again_and_skipped_rows_come_last(tmp_path: Path) 
     session.skip(skipped)
     rows = label_all(session, truth, 9)
     assert rows[-1] == skipped
+    assert session.answers.given[ids[skipped]].drawn == "random"
     assert unsure not in rows
     again = new_session(tmp_path / "a.csv", X, ids)
     assert again.state()["unsure"] == 1
     assert again.state()["card"] is None
+
+
+def test_a_chosen_row_that_was_skipped_comes_back_as_a_chosen_one(tmp_path: Path) -> None:
+    X, ids, truth = small_table(24)
+    session = new_session(tmp_path / "a.csv", X, ids, refits=AtOnce())
+    label_all(session, truth, 21)  # the row after the 20th is drawn, the next one is chosen by the model
+    chosen = session.state()["card"]["row"]
+    found = session.show(next(row for row in range(24) if row != chosen and ids[row] not in session.answers.given))
+    session.skip(found["card"]["row"])  # a row that somebody searched for is no random one either
+    session.skip(chosen)
+    session.undo()
+    session.skip(chosen)
+    rows = label_all(session, truth, 3)[1:]
+    assert sorted(rows) == sorted([chosen, found["card"]["row"]])
+    assert [session.answers.given[ids[row]].drawn for row in rows] == ["chosen", "chosen"]
 
 
 @settings(max_examples=30)
@@ -241,9 +257,9 @@ def test_a_refit_chooses_free_rows_as_next_does() -> None:
     value, low, high = result.accuracy
     assert 0 <= low <= value <= high <= 1
     from deepsep import Committee, for_table
-    from deepsep.apps.label.refit import MEMBERS
+    from deepsep.apps.label.refit import REFIT_MEMBERS
 
-    committee = Committee(members=list(MEMBERS), effort="fast", student=False, n_jobs=1, random_state=0)
+    committee = Committee(members=REFIT_MEMBERS, effort="fast", student=False, n_jobs=1, random_state=0)
     model = for_table(committee).fit(job.X, np.array(job.labels, object), committee__labels_drawn=job.labels_drawn)
     wanted = rows_to_label(model, job.X, 6, label="segment", known=np.flatnonzero(~job.free), random_every=None)
     assert wanted["row"].tolist() == result.rows
@@ -288,7 +304,7 @@ def test_a_refit_in_the_background_gives_the_same_and_survives_failures() -> Non
         assert background.start(job)
         assert wait_for(background) == wanted
         assert background.error == ""
-        for _ in range(FAILURES):
+        for _ in range(MAX_FAILURES):
             assert background.start(job._replace(labels=[None] * 60))
             assert wait_for(background) is None
         assert not background.start(job)

@@ -11,10 +11,10 @@ from scipy.stats import chi2
 
 from deepsep import Committee, for_table, method, out_of_fold, suspicious_labels
 from deepsep.errors import DataError, DeepSepWarning, ParameterError
-from deepsep.evaluation.next_rows import choose_rows, uncertainty
-from deepsep.evaluation.suspicious import contradicted, trust
+from deepsep.evaluation.next_rows import choose_next_rows, uncertainty
+from deepsep.evaluation.suspicious import doubtful_labels, trust
 from deepsep.scoring import rows_to_label
-from deepsep.scoring.to_label import GUESS, write_rows_to_label
+from deepsep.scoring.to_label import GUESS_COLUMNS, write_rows_to_label
 from deepsep.table import add_labels, read_table
 
 
@@ -36,28 +36,28 @@ def test_uncertainty_is_one_for_a_tie_and_nothing_for_certainty() -> None:
 @pytest.mark.parametrize("n", [1, 7, 25, 199, 200, 500])
 def test_rows_are_distinct_and_the_most_uncertain_comes_first(n: int, per_class: bool) -> None:
     p, X = random_rows()
-    chosen = choose_rows(p, X, n, per_class=per_class)
+    chosen = choose_next_rows(p, X, n, per_class=per_class)
     assert len(chosen) == len(set(chosen.tolist())) == min(n, 200)
     assert (np.diff(uncertainty(p)[chosen]) <= 0).all()
-    np.testing.assert_array_equal(chosen, choose_rows(p, X, n, per_class=per_class))
+    np.testing.assert_array_equal(chosen, choose_next_rows(p, X, n, per_class=per_class))
 
 
 def test_the_choice_depends_on_no_scale_and_no_order_of_classes() -> None:
     p, X = random_rows()
-    chosen = choose_rows(p, X, 10)
-    np.testing.assert_array_equal(chosen, choose_rows(p[:, ::-1], X, 10))
-    np.testing.assert_array_equal(chosen, choose_rows(p, X * [1, 10, 100, 1000] + 5, 10))
+    chosen = choose_next_rows(p, X, 10)
+    np.testing.assert_array_equal(chosen, choose_next_rows(p[:, ::-1], X, 10))
+    np.testing.assert_array_equal(chosen, choose_next_rows(p, X * [1, 10, 100, 1000] + 5, 10))
 
 
 def test_quotas_are_equal_as_far_as_there_are_rows() -> None:
     p, X = np.eye(3)[[0] * 50 + [1] * 40 + [2] * 2] * 0.7 + 0.1, np.random.default_rng(0).normal(size=(92, 3))
-    chosen = p[choose_rows(p, X, 20, per_class=True)].argmax(axis=1)
+    chosen = p[choose_next_rows(p, X, 20, per_class=True)].argmax(axis=1)
     assert np.bincount(chosen).tolist() == [9, 9, 2]
 
 
 def test_copies_of_a_row_are_chosen_when_there_is_nothing_else() -> None:
     p, _ = random_rows(30)
-    chosen = choose_rows(p, np.ones((30, 2)), 5)
+    chosen = choose_next_rows(p, np.ones((30, 2)), 5)
     np.testing.assert_array_equal(np.sort(chosen), np.sort(np.argsort(-uncertainty(p))[:5]))
 
 
@@ -88,7 +88,7 @@ def fitted(table: pd.DataFrame) -> Any:
 def test_rows_to_label_have_no_label_and_show_what_the_model_believes(table: pd.DataFrame, fitted: Any) -> None:
     known = table.loc[table["kind"].isna(), "code"].tolist()[:40]
     rows = rows_to_label(fitted, table, 10, id="code", known=known)
-    assert list(rows) == ["code", *GUESS, "kind", "labels_drawn", "size", "town", "note"]
+    assert list(rows) == ["code", *GUESS_COLUMNS, "kind", "labels_drawn", "size", "town", "note"]
     assert rows["kind"].isna().all()
     assert not set(rows["code"]) & (set(known) | set(table.loc[table["kind"].notna(), "code"]))
     at = table.set_index("code").loc[rows["code"]]
@@ -202,7 +202,8 @@ def test_wrong_labels_are_the_most_suspicious_ones() -> None:
     assert sorted(frame["row"][:2]) == wrong
     assert sorted(frame["row"]) == np.flatnonzero(y != None).tolist()  # noqa: E711
     assert frame["trust"].is_monotonic_increasing
-    assert contradicted(frame)["row"].tolist() == frame.loc[frame["given"] != frame["believed"], "row"].tolist()
+    doubtful = doubtful_labels(frame, n_classes=4)["row"].tolist()
+    assert doubtful == frame.loc[frame["probability_given"] <= 0.125, "row"].tolist()
     given = result.probabilities[np.arange(len(result.rows)), result.codes]
     mean = pd.Series(given).groupby(result.rows).mean()  # over the repeats
     np.testing.assert_allclose(frame.set_index("row")["probability_given"].sort_index(), mean)
@@ -215,7 +216,7 @@ def test_a_committee_knows_its_suspicious_labels_and_their_identifiers() -> None
     ids = pd.Series([f"p{i}" for i in range(120)], name="person")
     frame = suspicious_labels(committee, ids=ids)
     assert sorted(frame["person"][:2]) == [f"p{i}" for i in wrong]
-    assert frame["given"][0] != frame["believed"][0]
+    assert frame["given"][0] != frame["predicted"][0]
     with pytest.raises(DataError, match="ids for 3 rows"):
         suspicious_labels(committee, ids=ids[:3])
     assert next(iter(suspicious_labels(committee, ids=ids.rename("trust")))) == "id"

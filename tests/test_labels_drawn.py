@@ -9,7 +9,7 @@ import pytest
 from command_line import run
 
 import deepsep
-from deepsep.apps.label.answers import Answer, Answers
+from deepsep.apps.label.answer_file import Answer, Answers
 from deepsep.errors import DataError, ParameterError
 from deepsep.table import add_labels, join_labels, read_table
 from deepsep.table.drawn import read_drawn, word_or_column

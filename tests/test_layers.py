@@ -15,7 +15,19 @@ SRC = Path(__file__).parents[1] / "src"
 RANKS = (
     *("errors", "_lazy", "_version"),
     *("core", "solvers", "networks", "drift", "files", "evaluation", "classifiers", "zoo", "survey", "models"),
-    *("cluster", "databases", "table", "scoring", "report", "datasets", "study", "apps", "demo_example", "cli"),
+    *(
+        "cluster",
+        "databases",
+        "table",
+        "scoring",
+        "report",
+        "model",
+        "datasets",
+        "study",
+        "apps",
+        "demo_example",
+        "cli",
+    ),
     "__main__",
 )
 # Packages that others do without: the catalogue names the methods of the zoo, and only commands import apps.
@@ -33,7 +45,7 @@ ABOVE = {  # fewer than their rank would allow
     "networks": ("errors", "_lazy"),
 }
 # Own modules are imported at the top of a file, except where the command line starts: its help must not wait for them.
-LOADS_LATE = ("cli", "__main__")
+LOADS_LATE = ("model", "cli", "__main__")
 
 
 def package_of(name: str) -> str:

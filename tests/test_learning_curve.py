@@ -7,11 +7,10 @@ from deepsep import Committee, load, method, save
 from deepsep.core.labels import as_labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import LabelWarning, ModelFileError
-from deepsep.evaluation import learning_curve as module
 from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.learning_curve import LearningCurve, Subsets, fit_subsets, learning_curve
-from deepsep.report.more_labels import more_labels
+from deepsep.report.label_gain import more_labels
 
 SIZES = np.array([40.0, 60.0, 80.0, 100.0])
 TODAY = ExpectedAccuracy(0.8, 0.0)
@@ -51,8 +50,8 @@ def test_the_gain_is_a_mean_over_all_laws(spread):
     error = 0.3 * law(SIZES, 0.2, 0.6) + np.array([0.01, -0.01, 0.0, 0.01])
     log_c = np.linspace(np.log(0.02), np.log(3), 121)
     f, scale = np.linspace(0, 1, 81)[1:-1], np.linspace(0.001, 1, 1000)
-    a, b = module.FLOOR
-    log_prior = -(((log_c - np.log(module.EXPONENT)) / module.EXPONENT_SPREAD) ** 2)[:, None] / 2
+    a, b = 1.0, 0.8
+    log_prior = -(((log_c - np.log(0.75)) / 0.3) ** 2)[:, None] / 2
     log_prior = log_prior + (a - 1) * np.log(f) + (b - 1) * np.log(1 - f)
     c = np.exp(log_c)[:, None]
     total = np.full((len(log_c), len(f)), -np.inf)

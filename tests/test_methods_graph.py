@@ -35,7 +35,7 @@ from deepsep.zoo.graphs.graph import (
     one_hot,
     reached,
 )
-from deepsep.zoo.graphs.information import by_turns, pulled, regions
+from deepsep.zoo.graphs.information import alternate, pulled, regions
 from deepsep.zoo.graphs.mincut import cheapest_cut, class_cuts
 from deepsep.zoo.graphs.random_walk import em, transitions, walked
 
@@ -428,7 +428,7 @@ def test_turns_end_at_the_minimum_of_a_general_solver(strength):
     rng = np.random.default_rng(0)
     A = regions(affinities(rng.normal(size=(24, 2)), 4))
     codes = np.r_[0, 1, 2, 0, np.full(20, -1)]
-    P, path = by_turns(A, codes, 3, strength, max_iter=20_000, tol=0.0)
+    P, path = alternate(A, codes, 3, strength, max_iter=20_000, tol=0.0)
     assert (np.diff(path) <= 1e-9).all()
 
     def objective(P):

@@ -13,7 +13,6 @@ from sklearn.svm import SVC
 from deepsep import load, save
 from deepsep.classifiers import ClusterKernel, LaplacianSVM, SpectralTransform
 from deepsep.core.probability import platt_probabilities
-from deepsep.zoo.graphs import graph_kernels
 from deepsep.zoo.graphs.graph import normalised
 from deepsep.zoo.graphs.graph_kernels import Machines, leading_eigenvectors, one_vs_rest
 from deepsep.zoo.graphs.laplacian_svm import roughness
@@ -58,12 +57,11 @@ def test_a_machine_ends_where_rounding_hides_the_tolerance():
     np.testing.assert_allclose(objective(x @ coef[:, 1], intercept[1]), least.fun, rtol=1e-5)
 
 
-def test_a_machine_that_is_far_from_its_minimum_is_said_to_be(monkeypatch):
-    monkeypatch.setattr(graph_kernels, "MOST_STEPS", 3)
+def test_a_machine_that_is_far_from_its_minimum_is_said_to_be():
     X, y, _ = blobs(150, 30)
     K, codes, C = rbf_kernel(X[y >= 0], gamma=0.5), y[y >= 0], 10.0
     with pytest.warns(ConvergenceWarning) as said:
-        coef, intercept = one_vs_rest(K, codes, C)
+        coef, intercept = one_vs_rest(K, codes, C, max_steps=3)
     expected = []
     for k in range(3):
         alpha, sign = np.abs(coef[:, k]), np.where(codes == k, 1, -1)
@@ -74,13 +72,12 @@ def test_a_machine_that_is_far_from_its_minimum_is_said_to_be(monkeypatch):
     assert all(text in str(each.message) for text, each in zip(expected, said, strict=True))
 
 
-def test_a_machine_that_stops_at_its_minimum_is_not_complained_about(monkeypatch, recwarn):
+def test_a_machine_that_stops_at_its_minimum_is_not_complained_about(recwarn):
     X, y, _ = blobs(150, 30)
     K, codes = rbf_kernel(X[y >= 0], gamma=0.5), y[y >= 0]
     steps = max(SVC(kernel="precomputed", C=10.0, tol=1e-4).fit(K, codes == k).n_iter_[0] for k in range(3))
     whole, _ = one_vs_rest(K, codes, 10.0)
-    monkeypatch.setattr(graph_kernels, "MOST_STEPS", int(steps))  # too few for the tolerance, enough for the machine
-    part, _ = one_vs_rest(K, codes, 10.0)
+    part, _ = one_vs_rest(K, codes, 10.0, max_steps=int(steps))  # too few for the tolerance, enough for the machine
     assert [str(each.message) for each in recwarn] == []
     assert 0 < np.abs(part - whole).max() < 0.1
 

@@ -1,5 +1,7 @@
 """Methods that train the paper's network, and entropy minimisation for logistic regression, against mathematics."""
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 import torch
@@ -19,12 +21,14 @@ from deepsep.classifiers import (
     PseudoLabel,
     SVMNetwork,
     TemporalEnsembling,
+    TransformationStability,
     VirtualAdversarial,
 )
 from deepsep.errors import ParameterError
 from deepsep.networks.mixed_batches import Batch
 from deepsep.zoo.consistency.consistency import PastOutputs, ramp
 from deepsep.zoo.consistency.entropy_logistic import objective
+from deepsep.zoo.consistency.stability import disagreement, exactly_one
 from deepsep.zoo.consistency.virtual_adversarial import divergence, unit, worst_direction
 from deepsep.zoo.kernels.svm_network import fit_slope, squared_hinge
 
@@ -126,10 +130,11 @@ def test_without_its_term_it_is_the_supervised_network_to_the_bit(data, kind, of
     assert any(not np.array_equal(on.states[-1][name], model.states[-1][name]) for name in model.states[-1])
 
 
-def test_pi_model_without_consistency_is_the_supervised_network(data):
-    # Every row is in the batch twice, so moments are the same only up to rounding.
+@pytest.mark.parametrize(("kind", "off"), [(PiModel, {}), (TransformationStability, {"exclusivity": 0.0})])
+def test_several_passes_without_consistency_are_the_supervised_network(data, kind, off):
+    # Every row is in the batch several times, so moments are the same only up to rounding.
     X, y = data
-    model = watched(PiModel, **{**STILL, "steps": 5}, consistency=0.0, noise=0.0).fit(X, y)
+    model = watched(kind, **{**STILL, "steps": 5}, consistency=0.0, noise=0.0, **off).fit(X, y)
     last = train_twin(model, X, y)[-1]
     for name in ("encoder.0.weight", "encoder.4.weight", "head.weight"):
         np.testing.assert_allclose(model.states[-1][name], last[name], atol=1e-3)
@@ -177,7 +182,11 @@ def reached_by(loss):
 
 
 @pytest.mark.parametrize(
-    "kind", [MeanTeacher, PiModel, TemporalEnsembling, PseudoLabel, EntropyNetwork, SVMNetwork, VirtualAdversarial]
+    "kind",
+    [
+        *(MeanTeacher, PiModel, TemporalEnsembling, TransformationStability),
+        *(PseudoLabel, EntropyNetwork, SVMNetwork, VirtualAdversarial),
+    ],
 )
 def test_gradients_reach_the_trained_network_alone(data, kind):
     X, y = data
@@ -260,6 +269,68 @@ def test_pi_model_passes_differ_by_noise_and_dropout_only(data):
         ]
         a, b = (fit.losses[0].item() for fit in fits)
         assert (a == pytest.approx(b, abs=1e-6)) is agree
+
+
+# -- transformation/stability and mutual exclusivity -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("c", [2, 3, 5])
+def test_exactly_one_is_the_sum_over_all_outcomes_of_independent_events(c):
+    scores = torch.from_numpy(2 * np.random.default_rng(c).normal(size=(7, c)))
+    for p, found in zip(torch.softmax(scores, -1).numpy(), exactly_one(scores), strict=True):
+        outcomes = (happens for happens in product([False, True], repeat=c) if sum(happens) == 1)
+        total = sum(np.where(happens, p, 1 - p).prod() for happens in outcomes)
+        assert float(found) == pytest.approx(total, rel=1e-12)
+
+
+def test_exactly_one_where_nothing_and_where_a_class_is_sure():
+    for c in (2, 3, 10):
+        assert float(exactly_one(torch.zeros(c).double())) == pytest.approx((1 - 1 / c) ** (c - 1))
+    sure = torch.tensor([[200.0, 0.0, -30.0]], requires_grad=True)  # where 1 - p is 0 in single precision
+    value = exactly_one(sure).sum()
+    value.backward()
+    assert value.item() == pytest.approx(1)
+    assert torch.isfinite(sure.grad).all()
+    p = torch.softmax(torch.tensor([1.3, 0.0]).double(), -1)
+    assert float(exactly_one(p.log())) == pytest.approx(float((p**2).sum()))  # of two classes
+
+
+def test_the_slope_of_mutual_exclusivity_drives_to_the_most_probable_class():
+    scores = torch.tensor([0.3, 0.1, -0.2], dtype=torch.float64, requires_grad=True)
+    for _ in range(200):
+        (slope,) = torch.autograd.grad(exactly_one(scores), scores)
+        scores = (scores + 5 * slope).detach().requires_grad_()
+    assert torch.softmax(scores, -1)[0] > 0.95
+    assert torch.autograd.gradcheck(exactly_one, scores)
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_disagreement_is_the_mean_over_pairs_of_passes(n):
+    p = np.random.default_rng(0).dirichlet(np.ones(3), size=(n, 6))
+    pairs = [((p[j] - p[k]) ** 2).mean() for j, k in combinations(range(n), 2)]
+    assert float(disagreement(torch.from_numpy(p))) == pytest.approx(np.mean(pairs))
+
+
+def test_with_two_passes_and_no_exclusivity_it_is_the_pi_model(data):
+    settings = {**QUICK, "steps": 3, "consistency": 20.0, "ramp_up": 0.0}
+    pi, mine = (
+        watched(kind, **settings, **more).fit(*data)
+        for kind, more in ((PiModel, {}), (TransformationStability, {"passes": 2, "exclusivity": 0.0}))
+    )
+    np.testing.assert_allclose(*([loss.item() for loss in fit.losses] for fit in (pi, mine)), rtol=1e-4)
+
+
+def test_transformation_stability_loss_by_hand(data):
+    X, y = data
+    settings = {**STILL, "steps": 1, "noise": 0.0, "ramp_up": 0.0, "exclusivity": 0.7, "consistency": 1e3, "passes": 3}
+    model = watched(TransformationStability, **settings).fit(X, y)
+    (batch,), twin = model.batches, twin_of(model.start)
+    with torch.no_grad():  # passes without noise agree, and moments of batch norm are those of one
+        p = torch.softmax(twin["head"](twin["encoder"](scaled(X)[batch.both])), -1)
+    own = p[torch.arange(len(batch.labeled)), torch.from_numpy(y)[batch.labeled]]
+    exclusive = sum(p[:, k] * (1 - p[:, m]) * (1 - p[:, n]) for k, m, n in ((0, 1, 2), (1, 0, 2), (2, 0, 1)))
+    by_hand = -own.log().mean() - 0.7 * exclusive.mean()
+    assert model.losses[0].item() == pytest.approx(float(by_hand), abs=1e-4)
 
 
 # -- virtual adversarial training ------------------------------------------------------------------------------

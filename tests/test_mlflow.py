@@ -11,7 +11,7 @@ from deepsep import TSVM, Committee, for_table, save
 from deepsep.apps.mlflow import load_model, log_model, save_model
 from deepsep.errors import DataError, ModelFileError, ParameterError
 from deepsep.scoring import remember_training, score_frame
-from deepsep.scoring.student import with_student
+from deepsep.scoring.who_scores import with_student
 
 mlflow = pytest.importorskip("mlflow", reason="run make again, which installs mlflow-skinny")
 

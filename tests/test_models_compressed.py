@@ -16,7 +16,7 @@ from deepsep.models import load, save
 
 
 def test_a_small_file_does_not_unpack_to_a_large_one(monkeypatch):
-    monkeypatch.setattr(packed, "SMALL", 1 << 20)
+    monkeypatch.setattr(packed, "ALLOWED_BYTES", 1 << 20)
     bomb = gzip.compress(bytes(1 << 25), mtime=0)
     assert len(bomb) < 40_000
     with pytest.raises(ModelFileError, match=r"part.gz has [\d,]+ bytes and would unpack to more than [\d,]+"):
@@ -30,13 +30,13 @@ def test_a_small_file_does_not_unpack_to_a_large_one(monkeypatch):
 
 @pytest.mark.parametrize("data", [b"", b"forest" * 1000, bytes(1 << 22)], ids=["empty", "text", "zeros"])
 def test_what_is_compressed_can_be_unpacked(data, monkeypatch):
-    monkeypatch.setattr(packed, "SMALL", 1 << 20)
+    monkeypatch.setattr(packed, "ALLOWED_BYTES", 1 << 20)
     assert packed.decompress("part.gz", packed.compress(data)) == data
 
 
 @pytest.mark.parametrize("name", ["random-forest", "semiboost"])
 def test_a_model_that_would_fill_the_memory_is_refused(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(packed, "SMALL", 1 << 20)
+    monkeypatch.setattr(packed, "ALLOWED_BYTES", 1 << 20)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     save(method(name).fit(X, [0, 1] * 10 + [-1] * 20), tmp_path / "model")

@@ -318,7 +318,7 @@ def test_a_hostile_profile_is_refused(change, saved):
     profile = json.loads((place / "profile.json").read_bytes())
     change(profile)
     write(place, "profile.json", json.dumps(profile).encode())
-    refuse(place, "the profile of the training table is no part of this model")
+    refuse(place, "the profile of the training table does not belong to this model")
 
 
 def test_a_profile_counts_only_if_the_manifest_lists_it(saved):
@@ -537,7 +537,7 @@ def test_weights_that_overflow_never_predict_nan(kind, saved):
 
 @pytest.mark.parametrize("kind", ["lightgbm", "svm", "table"])
 def test_a_part_does_not_fill_the_memory(kind, saved, monkeypatch):
-    monkeypatch.setattr(packed, "SMALL", 1 << 20)
+    monkeypatch.setattr(packed, "ALLOWED_BYTES", 1 << 20)
     place = saved(kind)
     write(place, part_of(place), gzip.compress(bytes(1 << 26), mtime=0))
     refuse(place, "could fill the memory")

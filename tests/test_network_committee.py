@@ -6,7 +6,7 @@ import pytest
 from deepsep import DeepSep, load, save
 from deepsep.errors import InterruptWarning
 from deepsep.networks import NumpyNetwork, TorchNetwork
-from deepsep.networks.committee import Committee, member_states, members_of
+from deepsep.networks.network_committee import NetworkCommittee, member_states, members_of
 
 D, C = 5, 3
 PHASE = {"loss": "kl", "epochs": 3, "lr": 1e-2, "batch_size": 16}
@@ -25,7 +25,7 @@ def networks(n, seed=0):
 
 def test_members_are_trained_as_they_would_be_alone(rows):
     X, targets = rows
-    committee, alone = Committee(networks(3)), networks(3)
+    committee, alone = NetworkCommittee(networks(3)), networks(3)
     losses = committee.train(X, targets, rng=np.random.default_rng(7), **PHASE)
     rng = np.random.default_rng(7)
     each = [network.train(X, targets, rng=rng, **PHASE) for network in alone]
@@ -40,7 +40,8 @@ def test_members_are_trained_as_they_would_be_alone(rows):
 
 def test_state_comes_back_member_by_member(rows):
     X, targets = rows
-    committee, other = Committee(networks(11)), Committee(networks(11, seed=1))  # "10/" sorts before "2/" as text
+    # As text, "10/" sorts before "2/".
+    committee, other = NetworkCommittee(networks(11)), NetworkCommittee(networks(11, seed=1))
     committee.train(X, targets, rng=np.random.default_rng(0), **PHASE)
     other.load_state(committee.state())
     np.testing.assert_array_equal(other.embed(X), committee.embed(X))

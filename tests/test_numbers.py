@@ -22,6 +22,15 @@ def test_page_agrees_with_its_sources(page: Path) -> None:
     assert check_numbers.check_page(page)[0] == []
 
 
+OTHER_PAGES = sorted(set((ROOT / "docs").rglob("*.md")) - set(check_numbers.PAGES))
+
+
+@pytest.mark.parametrize("page", OTHER_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_other_pages_leave_measured_numbers_to_the_results(page: Path) -> None:
+    markers = [marker[0] for marker in check_numbers.MARKER.finditer(page.read_text(encoding="utf-8"))]
+    assert markers == [], f"{page.name}: state the figure on a page in docs/results/, and link to it"
+
+
 FOREST = '<!-- = methods.accuracy("random-forest", 35) -->'
 TABLE = "<!-- table: tsvm_quoted.table('set', 'LDS (book)', labels=10) -->"
 

@@ -16,7 +16,7 @@ from deepsep.table.batches import TableFile
 from deepsep.table.opened import open_files, open_table
 from deepsep.table.reading_settings import Reading
 from deepsep.table.sampling import has_more_rows, other_rows
-from deepsep.table.source import NUMBER, SomeRows
+from deepsep.table.source import NUMBER_COLUMN, SomeRows
 
 ROOT = Path(__file__).parents[1]
 
@@ -116,13 +116,13 @@ def test_some_rows_are_those_that_are_kept(table: pd.DataFrame, name: str, rows:
     some = SomeRows(file, lambda batch, first: np.asarray(batch["age"]) > 4, first_row=100, key="age")
     batches = [
         batch if isinstance(batch, pd.DataFrame) else batch.to_pandas()
-        for batch, _ in some.tables(rows, ["user", NUMBER], {"age": "number"}, "user")
+        for batch, _ in some.tables(rows, ["user", NUMBER_COLUMN], {"age": "number"}, "user")
     ]
     kept = table[table["age"] > 4]
     whole = pd.concat(batches)
-    assert whole.columns.tolist() == ["user", NUMBER]
+    assert whole.columns.tolist() == ["user", NUMBER_COLUMN]
     assert whole["user"].tolist() == kept["user"].tolist()
-    assert whole[NUMBER].tolist() == (100 + kept.index).tolist()
+    assert whole[NUMBER_COLUMN].tolist() == (100 + kept.index).tolist()
     assert all(map(len, batches))
 
 

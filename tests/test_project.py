@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import deepsep
+from tools import structure
 
 ROOT = Path(__file__).parents[1]
 repository = pytest.mark.skipif(not (ROOT / ".github").exists(), reason="not part of the distribution")
@@ -84,6 +85,21 @@ def test_every_way_to_check_runs_the_same_targets() -> None:
     script = " ".join(re.findall(r"^make (.*)$", read(".ci/run"), re.M)).split()
     assert workflow == set(script) == set(targets()["check"])
     assert workflow <= targets().keys()
+
+
+@repository
+def test_contributing_shows_the_structure_of_the_source() -> None:
+    shown = structure.BLOCK.search(read("CONTRIBUTING.md"))
+    assert shown is not None
+    now = [structure.row_of([fact]) for fact in structure.read_facts(ROOT / "src" / "deepsep")]
+    differ = [row for row in now if row not in shown[0].splitlines()]
+    assert differ == [], "run: python tools/structure.py --write"
+
+
+def test_writing_the_structure_keeps_the_rows_of_runs() -> None:
+    table = "| | now |\n|---|---:|\n| modules | 7 |\n| times it opens its CSV | 4 |"
+    new = ["| | now |", "|---|---:|", "| modules | 8 |"]
+    assert structure.updated(table, new).splitlines() == [*new, "| times it opens its CSV | 4 |"]
 
 
 @repository

@@ -249,13 +249,13 @@ def test_a_committee_refuses_what_would_take_hours(tmp_path: Path, monkeypatch: 
     remember_training(model, frame, y)
     save(model, tmp_path / "model")
     frame.to_csv(tmp_path / "t.csv", index=False)
-    monkeypatch.setattr(deepsep.scoring.leaving_out, "DEAR", 1_000)
+    monkeypatch.setattr(deepsep.scoring.leaving_out, "MAX_SLOW_PREDICTIONS", 1_000)
     command = ("score", tmp_path / "model", tmp_path / "t.csv", "-o", tmp_path / "s.csv", "--reasons", 2)
     result = run(*command)
     assert result.exit_code == 2
     assert "--fast takes the student" in result.stderr
     assert not (tmp_path / "s.csv").exists()
-    monkeypatch.setattr(deepsep.scoring.leaving_out, "LONG", 0)
+    monkeypatch.setattr(deepsep.scoring.leaving_out, "MAX_QUIET_SECONDS", 0)
     result = run(*command, "--fast")
     assert result.exit_code == 0, result.output
     assert "passes over the rows, about 1 minute for each 1,000 of them" in " ".join(result.stderr.split())

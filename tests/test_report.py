@@ -31,7 +31,7 @@ from deepsep.evaluation.intervals import (
 )
 from deepsep.evaluation.metrics import scores
 from deepsep.report import figures, render, render_comparison, summarize, write_report
-from deepsep.report.held_out import evaluate
+from deepsep.report.held_out import evaluate_model
 from deepsep.report.page import draw
 from deepsep.report.profiles import profiles
 from deepsep.report.readable import features_of
@@ -64,10 +64,10 @@ def customers(n: int = 240, labels: int = 48, seed: int = 0) -> tuple[pd.DataFra
 def _small_baselines() -> Iterator[None]:
     """Make the baselines and the map small: here it matters what becomes of them, not how good they are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report.held_out.TREES", 5)
-        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
-        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
+        patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
+        patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
+        patch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 100)
         yield
 
 
@@ -223,7 +223,7 @@ def test_held_out_rows_are_predicted_by_models_that_have_not_seen_them(data: tup
     known = np.flatnonzero(labels.labeled)
     shuffled[known] = np.random.default_rng(0).permutation(shuffled[known])
     table = table.assign(noise=np.arange(len(table), dtype=float))  # tells each row apart
-    evaluation = evaluate(
+    evaluation = evaluate_model(
         for_table(method("random-forest", n_estimators=20)),
         table,
         type(labels)(shuffled, labels.classes),
@@ -242,7 +242,9 @@ def test_calibrated_models_are_measured_as_calibrated_without_further_fits(
 ) -> None:
     table, y = data
     raw, tempered = (
-        evaluate(for_table(DeepSep(**FAST, calibrate=calibrate)), table, read_labels(y), baselines=False, repeats=0)
+        evaluate_model(
+            for_table(DeepSep(**FAST, calibrate=calibrate)), table, read_labels(y), baselines=False, repeats=0
+        )
         for calibrate in (False, True)
     )
     assert not isinstance(raw, str)
@@ -298,7 +300,7 @@ def test_page_says_when_the_model_contains_rows_of_the_table(summary: dict[str, 
 
 def test_map_shows_labeled_rows_that_its_model_was_not_trained_on(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
-    evaluation = evaluate(for_table(DeepSep(**FAST)), table, read_labels(y), folds=2, baselines=False, repeats=0)
+    evaluation = evaluate_model(for_table(DeepSep(**FAST)), table, read_labels(y), folds=2, baselines=False, repeats=0)
     assert not isinstance(evaluation, str)
     rows = evaluation.embedded.rows
     test = deal_folds(read_labels(y), n_splits=2, seed=0, stratified=False).tests[0]  # nothing is said of the labels
@@ -336,8 +338,8 @@ def test_figures_have_axes_with_titles_and_whole_class_names(summary: dict[str, 
     assert ">0</text>" in drawn["importance"]  # the axis starts there
     names = ["night owls who commute by train", "students, part-time workers"]
     lines = [{**line, "class": name} for line, name in zip(summary["shares"]["lines"], names, strict=False)]
-    assert all(f">{name}</text>" in figures.shares(lines) for name in names)
-    matrix = figures.confusion([[3, 1], [0, 4]], names)
+    assert all(f">{name}</text>" in figures.draw_shares(lines) for name in names)
+    matrix = figures.draw_confusion([[3, 1], [0, 4]], names)
     assert all(matrix.count(f"{line}</text>") == 2 for line in ("night owls who", "commute by train", "workers"))
     assert "…" not in matrix
 
@@ -347,14 +349,14 @@ def test_held_out_rows_count_by_their_weights(data: tuple[pd.DataFrame, np.ndarr
     weight = np.random.default_rng(0).uniform(0.2, 4, len(y))
     model = for_table(method("logistic-regression"))
     summary = summarize(model.fit(table, y, supervised__sample_weight=weight), table, y, sample_weight=weight)
-    by_hand = evaluate(model, table, read_labels(y), sample_weight=weight, baselines=False, repeats=0)
+    by_hand = evaluate_model(model, table, read_labels(y), sample_weight=weight, baselines=False, repeats=0)
     assert not isinstance(by_hand, str)
     own, w = summary["accuracy"]["methods"][0], weight[by_hand.rows]
     right = by_hand.p["model"].argmax(axis=1) == by_hand.codes
     assert own["accuracy"]["value"] == pytest.approx(np.average(right, weights=w))
     assert summary["accuracy"]["effective"] == pytest.approx(w.sum() ** 2 / (w**2).sum())
     assert summary["curve"]["methods"][0]["accuracy"][-1] == pytest.approx(own["accuracy"]["value"])
-    assert "of the unlabelled rows, counted by their weights, the right class" in " ".join(summary["verdict"])
+    assert "of the unlabelled rows, by weight, the right class" in " ".join(summary["verdict"])
     page = render(summary)
     assert "Rows are weighted." in page
     assert "Rows are weighted." not in render(
@@ -368,7 +370,7 @@ def test_confusion_has_true_classes_in_rows() -> None:
     y = np.repeat(["a", "b"], 60).astype(object)
     y[rng.permutation(120)[40:]] = None
     model = TSVM().fit(X, y)
-    evaluation = evaluate(model, X, read_labels(y), baselines=False, repeats=0)
+    evaluation = evaluate_model(model, X, read_labels(y), baselines=False, repeats=0)
     expected = confusion_matrix(evaluation.codes, evaluation.p["model"].argmax(axis=1))
     assert summarize(model, X, y, explained=False)["confusion"] == expected.tolist()
 
@@ -385,7 +387,7 @@ def test_same_seed_same_summary(data: tuple[pd.DataFrame, np.ndarray]) -> None:
 def test_parallel_folds_change_nothing(data: tuple[pd.DataFrame, np.ndarray]) -> None:
     table, y = data
     labels = read_labels(y)
-    one, two = (evaluate(for_table(TSVM()), table, labels, n_jobs=n, repeats=1, baselines=False) for n in (1, 2))
+    one, two = (evaluate_model(for_table(TSVM()), table, labels, n_jobs=n, repeats=1, baselines=False) for n in (1, 2))
     for name in one.p:
         np.testing.assert_array_equal(one.p[name], two.p[name])
     np.testing.assert_array_equal(one.permuted.loss, two.permuted.loss)
@@ -523,7 +525,7 @@ def test_what_is_no_comparison_is_refused(data: tuple[pd.DataFrame, np.ndarray],
 def test_method_that_is_clearly_better_comes_right_after_the_verdict(
     with_comparison: dict[str, Any], compared: dict[str, Any]
 ) -> None:
-    from deepsep.report.ranking import beside_report
+    from deepsep.report.ranking import related_to_report
     from deepsep.report.sentences import verdict
 
     def sentences(names: list[str], gap: list[float]) -> list[str]:
@@ -531,7 +533,7 @@ def test_method_that_is_clearly_better_comes_right_after_the_verdict(
             {**entry, "name": name, "against_best": {"difference": -0.2 * (i > 0), "interval": gap}}
             for i, (name, entry) in enumerate(zip(names, compared["methods"], strict=True))
         ]
-        comparison = beside_report({**compared, "methods": entries}, with_comparison)
+        comparison = related_to_report({**compared, "methods": entries}, with_comparison)
         return verdict({**with_comparison, "comparison": comparison})
 
     clear, noise = [-0.3, -0.1], [-0.45, 0.05]
@@ -555,15 +557,15 @@ def test_method_that_is_clearly_better_comes_right_after_the_verdict(
 def test_comparison_of_other_settings_and_weights_says_so(
     with_comparison: dict[str, Any], compared: dict[str, Any]
 ) -> None:
-    from deepsep.report.ranking import beside_report
+    from deepsep.report.ranking import related_to_report
 
     asked = {**with_comparison["asked"], "settings": {"C": 3.0, "calibrate": True}}
     weighted = {**with_comparison["accuracy"], "effective": 30.0, "weighted": True}
-    text = " ".join(beside_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
+    text = " ".join(related_to_report(compared, {**with_comparison, "asked": asked, "accuracy": weighted})["beside"])
     assert "The comparison counts labelled rows once each, and this report does not." in text
     assert "The comparison has tsvm with the default, this report with C = 3.0, calibrate = True." in text
     entries = [{**entry, "settings": {"C": 3.0, "calibrate": False}} for entry in compared["methods"]]
-    text = " ".join(beside_report({**compared, "methods": entries}, {**with_comparison, "asked": asked})["beside"])
+    text = " ".join(related_to_report({**compared, "methods": entries}, {**with_comparison, "asked": asked})["beside"])
     assert "The comparison has tsvm with calibrate = False, this report with calibrate = True." in text
 
 
@@ -726,7 +728,7 @@ def test_large_tables_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     from deepsep.report import held_out, summary
 
     monkeypatch.setattr(held_out, "MAX_UNLABELED", 50)
-    monkeypatch.setattr(summary, "MOST_PREDICTED", 80)
+    monkeypatch.setattr(summary, "MAX_PREDICTED_ROWS", 80)
     table, y = customers()
     result = summarize(for_table(TSVM()).fit(table, y), table, y, explained=False, folds=2)
     assert result["notes"] == [
@@ -784,7 +786,7 @@ def test_encoders_that_mix_columns_are_asked_about_the_table() -> None:
     y[60:] = None
     model = make_pipeline(PCA(), TSVM()).fit(X, y)
     assert source_columns(model[:-1], ["x0", "x1", "x2"]) is None
-    evaluation = evaluate(model, X, read_labels(y), folds=2, baselines=False, repeats=2)
+    evaluation = evaluate_model(model, X, read_labels(y), folds=2, baselines=False, repeats=2)
     assert not isinstance(evaluation, str)
     assert evaluation.permuted is not None
     assert evaluation.permuted.loss.mean(axis=1).argmax() == 0

@@ -27,7 +27,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     y = np.repeat(np.array(NAMES, object), 80)
     y[rng.permutation(160)[30:]] = None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report.held_out.TREES", 5)
+        patch.setattr("deepsep.report.held_out.FOREST_TREES", 5)
         ids = [f"person {i}" for i in range(160)]
         compared = compare(X, y, methods=["tsvm", "logistic-regression"], folds=2, repeats=1)
         asked = {"ids": ids, "command": "deepsep fit people.csv", "comparison": compared, "folds": 2}

@@ -15,10 +15,10 @@ from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import expected_accuracy
 from deepsep.report import explain, render, summarize
 from deepsep.report.committee_held_out import is_fitted_to
-from deepsep.report.explanation import as_text
-from deepsep.report.held_out import evaluate
+from deepsep.report.explanation import explanation_text
+from deepsep.report.held_out import evaluate_model
 from deepsep.report.map import embed_members
-from deepsep.report.outcome import by_share, judge, surest, what_helps
+from deepsep.report.outcome import by_share, judge, surest_part, what_helps
 
 MEMBERS = ["tsvm", "logistic-regression"]
 
@@ -26,10 +26,10 @@ MEMBERS = ["tsvm", "logistic-regression"]
 @pytest.fixture(scope="module", autouse=True)
 def _small():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report.committee_held_out.TREES", 20)
-        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
-        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.report.committee_held_out.FOREST_TREES", 20)
+        patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
+        patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
+        patch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 100)
         yield
 
 
@@ -79,7 +79,7 @@ def test_the_accuracy_is_that_of_the_predictions_out_of_fold(fitted, summary):
 def test_guessing_is_what_the_other_folds_say(fitted, weighted):
     model, table, y = fitted
     labels, weight = read_labels(y), np.linspace(0.2, 3, len(y)) if weighted else None
-    evaluation = evaluate(model, table, labels, sample_weight=weight, repeats=0)
+    evaluation = evaluate_model(model, table, labels, sample_weight=weight, repeats=0)
     start = 0
     for test in model[-1].out_of_fold_.folds.tests:
         train = np.setdiff1d(np.flatnonzero(labels.labeled), test)
@@ -96,7 +96,7 @@ def test_repeats_of_a_row_count_once():
     model = for_table(Committee(members=["knn"], effort="best", n_jobs=1, random_state=0)).fit(table, y)
     held_out = model[-1].out_of_fold_
     assert held_out.folds.n_repeats == 3
-    evaluation = evaluate(model, table, read_labels(y), repeats=0)
+    evaluation = evaluate_model(model, table, read_labels(y), repeats=0)
     assert sorted(evaluation.rows) == list(range(24))
     np.testing.assert_array_equal(evaluation.p["model"], held_out.p["committee"][:24])
 
@@ -149,7 +149,7 @@ def test_a_column_matters_to_the_forest_that_stands_for_the_committee(fitted):
     model, table, y = fitted
     explanation = explain(model, table, y, repeats=2)
     assert explanation["importance"]["columns"][0]["column"] == "age"
-    assert "by a random forest in the committee's place, on 60 labelled rows, held out" in as_text(explanation)
+    assert "by a random forest in the committee's place, on 60 labelled rows, held out" in explanation_text(explanation)
 
 
 def test_other_labels_are_not_those_of_the_fit(fitted):
@@ -234,7 +234,7 @@ def test_the_surest_rows_make_at_most_half_the_mistakes():
     confidence = rng.uniform(0.5, 1, 400)
     p = np.column_stack([confidence, 1 - confidence])
     codes = (rng.random(400) > confidence).astype(int)
-    part = surest(by_share(held_out_rows(p, codes), p[:0], calibrated=False))
+    part = surest_part(by_share(held_out_rows(p, codes), p[:0], calibrated=False))
     sure = confidence >= part["confidence"]
     assert part["share"] == sure.mean()
     assert part["accuracy"] == (codes[sure] == 0).mean()
@@ -242,15 +242,15 @@ def test_the_surest_rows_make_at_most_half_the_mistakes():
     more = confidence >= np.quantile(confidence, 0.9 - part["share"])
     assert (codes[more] == 1).mean() > (codes == 1).mean() / 2  # a tenth more rows would make too many
     for other in (np.zeros(400, int), np.arange(400) % 2):  # nothing is left to halve; confidence says nothing
-        assert surest(by_share(held_out_rows(p, other), p, calibrated=False)) is None
-    assert surest([]) is None
+        assert surest_part(by_share(held_out_rows(p, other), p, calibrated=False)) is None
+    assert surest_part([]) is None
 
 
 def test_weights_count_among_the_surest_rows():
     p = np.array([[0.9, 0.1]] * 5 + [[0.6, 0.4]] * 5)
     codes = np.array([0, 0, 0, 0, 1, 0, 1, 1, 1, 1])
     weight = np.array([1, 1, 1, 1, 0.5, 1, 1, 1, 1, 1])
-    part = surest(by_share(held_out_rows(p, codes, weight), p[:0], calibrated=False))
+    part = surest_part(by_share(held_out_rows(p, codes, weight), p[:0], calibrated=False))
     assert part["accuracy"] == pytest.approx(4 / 4.5)
     assert part["unlabelled"] is None
 
@@ -292,22 +292,24 @@ def test_what_helps_depends_on_labels_and_shares():
     interval = [0.6, 0.8]
     assert "quotas" in what_helps("usable", np.array([20, 20]), interval, False, True)[0]
     (labels,) = what_helps("usable", np.array([20, 20]), interval, True, True)
-    assert labels.startswith("More labels would help most: 40 leave the accuracy uncertain by 10 points")
+    assert labels.startswith("More labels would help most: with 40 labels, the accuracy is uncertain by 10 points")
     gain, labels = what_helps("usable", np.array([20, 20]), interval, True, True, "50 more would hardly help.")
     assert gain == "50 more would hardly help."
-    assert labels.startswith("The 40 labels leave the accuracy uncertain by 10 points")
+    assert labels.startswith("With 40 labels, the accuracy is uncertain by 10 points")
     (columns,) = what_helps("weak", np.array([300, 200]), interval, False, False)
     assert "columns" in columns
     assert what_helps("usable", np.array([300, 200]), interval, False, False) == []
 
 
-def test_contradicted_labels_are_listed(fitted, summary):
+def test_improbable_labels_are_listed(fitted, summary):
     held_out = fitted[0][-1].out_of_fold_
-    wrong = held_out.p["committee"].argmax(axis=1) != held_out.codes
+    p = held_out.p["committee"]
+    wrong = p[np.arange(len(p)), held_out.codes] <= 0.5 / p.shape[1]
     assert sorted(int(line["id"]) for line in summary["suspicious"]) == sorted(held_out.rows[wrong].tolist())
     values = [line["trust"] for line in summary["suspicious"]]
     assert values == sorted(values)
-    page = render(summary)
+    line = {"id": "7", "given": "a", "predicted": "b", "probability_given": 0.1, "probability_predicted": 0.8}
+    page = render(summary | {"suspicious": [line | {"trust": 0.2}] * 3})
     assert "Labels to check" in page
-    assert f"another class for {wrong.sum()} held-out labels" in page
-    assert "No label is contradicted" in render(summary | {"suspicious": []})
+    assert "give 3 held-out labels a probability" in page
+    assert "No held-out label is improbable" in render(summary | {"suspicious": []})

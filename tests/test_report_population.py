@@ -17,8 +17,8 @@ from deepsep.errors import DeepSepWarning, ParameterError
 from deepsep.evaluation.importance import permute
 from deepsep.evaluation.population import read_weights, to_population
 from deepsep.report import render, summarize
-from deepsep.report.held_out import Evaluation, evaluate
-from deepsep.report.ranking import beside_report
+from deepsep.report.held_out import Evaluation, evaluate_model
+from deepsep.report.ranking import related_to_report
 from deepsep.table.pipeline import source_columns
 
 SHARES = {"few": 0.1, "many": 0.9}
@@ -28,10 +28,10 @@ FAST: dict[str, Any] = {"initial_epochs": 15, "hidden": (8,), "n_networks": 1, "
 @pytest.fixture(scope="module", autouse=True)
 def _small_map_and_forests() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("deepsep.report.held_out.TREES", 10)
-        patch.setattr("deepsep.report.map.MOST_ROWS", 60)
-        patch.setattr("deepsep.report.map.MOST_LABELED", 20)
-        patch.setattr("deepsep.evaluation.intervals.RESAMPLES", 100)
+        patch.setattr("deepsep.report.held_out.FOREST_TREES", 10)
+        patch.setattr("deepsep.report.map.MAX_MAP_ROWS", 60)
+        patch.setattr("deepsep.report.map.MAX_MAP_LABELED", 20)
+        patch.setattr("deepsep.evaluation.intervals.N_RESAMPLES", 100)
         yield
 
 
@@ -48,7 +48,7 @@ def quota(n: int = 600, labels: int = 30, seed: int = 0) -> tuple[np.ndarray, np
 
 
 def measured(model: Any, X: Any, y: np.ndarray, **asked: Any) -> Evaluation:
-    evaluation = evaluate(model, X, read_labels(y), **{"repeats": 0, "baselines": False, "folds": 3} | asked)
+    evaluation = evaluate_model(model, X, read_labels(y), **{"repeats": 0, "baselines": False, "folds": 3} | asked)
     assert not isinstance(evaluation, str)
     return evaluation
 
@@ -121,7 +121,7 @@ def test_report_expects_the_accuracy_of_the_population() -> None:
     assert methods["majority"]["accuracy"]["value"] == pytest.approx(0.9)  # the most frequent class of the population
     assert methods["random-forest"]["accuracy"]["value"] > 0.85  # knows the shares as well
     assert summary["shares"]["caution"] is None
-    assert "of the unlabelled rows, if the shares given hold, the right class" in " ".join(summary["verdict"])
+    assert "of the unlabelled rows, if the given shares hold, the right class" in " ".join(summary["verdict"])
     page = render(summary)
     assert "Rows are weighted so that the classes have the given shares" in page
     assert "Rows count by their weights" not in page
@@ -160,7 +160,7 @@ def test_comparison_beside_a_report_with_shares_says_what_differs() -> None:
             compared = {"methods": [entry], "weighted": False, "by_shares": there}
             accuracy = {"methods": [score], "effective": 30.0, "weighted": False, "by_shares": here}
             asked = {"method": "deepsep", "settings": {"calibrate": True, **(priors if here else {})}}
-            text[there, here] = " ".join(beside_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
+            text[there, here] = " ".join(related_to_report(compared, {"asked": asked, "accuracy": accuracy})["beside"])
     assert "This report weights labelled rows by given shares; the comparison does not." in text[False, True]
     assert "deepsep with the default, this report with priors = {'a': 0.5, 'b': 0.5}." in text[False, True]
     assert "The comparison weights labelled rows by given shares; this report does not." in text[True, False]

@@ -1,4 +1,4 @@
-"""The recipe for Spark and Dask in examples/, which docs/how-to/cluster.md shows."""
+"""The recipe for Spark and Dask in examples/, which docs/how-to/deployment/cluster.md shows."""
 
 import importlib.util
 from pathlib import Path

@@ -7,7 +7,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import deepsep.scoring.local
-import deepsep.scoring.student
+import deepsep.scoring.who_scores
 from deepsep import TSVM, Committee, DeepSep, for_table, load, save
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring import score_file, score_frame
@@ -359,21 +359,21 @@ def committee():
 @pytest.fixture(scope="module")
 def by_both(committee, table):
     """The scores of the table by the committee, and by its student."""
-    student = deepsep.scoring.student.with_student(committee)
+    student = deepsep.scoring.who_scores.with_student(committee)
     return {"committee": score_frame(committee, table, id="user"), "student": score_frame(student, table, id="user")}
 
 
 def test_the_student_stands_behind_the_same_encoding(committee, table):
-    student = deepsep.scoring.student.with_student(committee)
+    student = deepsep.scoring.who_scores.with_student(committee)
     matrix = committee[:-1].transform(table)
     np.testing.assert_array_equal(student.predict_proba(table), committee[-1].student_.predict_proba(matrix))
-    assert deepsep.scoring.student.with_student(committee[-1]) is committee[-1].student_
+    assert deepsep.scoring.who_scores.with_student(committee[-1]) is committee[-1].student_
 
 
 @pytest.mark.parametrize("source", ["t.csv", "t.csv.gz", "t.parquet", "t.feather", "parts"])
 @pytest.mark.parametrize(("most", "by"), [(2_499, "student"), (2_500, "committee")])
 def test_many_rows_go_to_the_student_as_a_whole(committee, table, by_both, tmp_path, monkeypatch, source, most, by):
-    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", most)
+    monkeypatch.setattr(deepsep.scoring.who_scores, "MANY_ROWS", most)
     place = write(table, tmp_path / source)
     done = score_file(committee, place, tmp_path / "out.parquet", id="user", batch_rows=900)
     scored = pd.read_parquet(tmp_path / "out.parquet")
@@ -386,7 +386,7 @@ def test_many_rows_go_to_the_student_as_a_whole(committee, table, by_both, tmp_p
 
 @pytest.mark.parametrize(("most", "fast", "by"), [(2, False, "committee"), (10_000, True, "student")])
 def test_the_user_may_choose(committee, table, by_both, tmp_path, monkeypatch, most, fast, by):
-    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", most)
+    monkeypatch.setattr(deepsep.scoring.who_scores, "MANY_ROWS", most)
     done = score_file(committee, write(table, tmp_path / "parts"), tmp_path / "out.parquet", id="user", fast=fast)
     assert done["scored_by"] == by
     scored = pd.read_parquet(tmp_path / "out.parquet")
@@ -394,7 +394,7 @@ def test_the_user_may_choose(committee, table, by_both, tmp_path, monkeypatch, m
 
 
 def test_a_student_that_differs_much_scores_only_if_asked(committee, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 2)
+    monkeypatch.setattr(deepsep.scoring.who_scores, "MANY_ROWS", 2)
     monkeypatch.setattr(committee[-1].student_, "accuracy_loss_", 0.03)
     place = write(table, tmp_path / "t.parquet")
     assert score_file(committee, place, tmp_path / "out.parquet")["scored_by"] == "committee"
@@ -402,7 +402,7 @@ def test_a_student_that_differs_much_scores_only_if_asked(committee, table, tmp_
 
 
 def test_without_a_student_the_model_scores_any_number_of_rows(fitted, table, tmp_path, monkeypatch):
-    monkeypatch.setattr(deepsep.scoring.student, "MANY_ROWS", 2)
+    monkeypatch.setattr(deepsep.scoring.who_scores, "MANY_ROWS", 2)
     place = write(table[:50], tmp_path / "t.csv")
     done = score_file(fitted, place, tmp_path / "out.csv")
     assert (done["scored_by"], done["student"]) == ("deepsep", None)

@@ -21,7 +21,7 @@ from fastapi.testclient import TestClient
 from serve import MOST_ROWS, make_app
 
 ROOT = Path(__file__).parents[1]
-DOCKERFILE, PAGE = ROOT / "examples/Dockerfile", ROOT / "docs/how-to/serve.md"
+DOCKERFILE, PAGE = ROOT / "examples/Dockerfile", ROOT / "docs/how-to/deployment/serve.md"
 
 
 def people(n: int = 300) -> pd.DataFrame:

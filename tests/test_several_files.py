@@ -11,8 +11,8 @@ from command_line import run
 
 import deepsep
 from deepsep import TSVM, for_table
-from deepsep.cli import training
 from deepsep.errors import DataError, DeepSepWarning
+from deepsep.model import training_table
 from deepsep.scoring import remember_training, score_file
 from deepsep.table import read_sample, read_table, sampling
 
@@ -213,8 +213,8 @@ def options(folder: Path) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("unlabeled", [(), ("--unlabelled", "60"), ("--unlabelled", "all")])
 def test_a_fit_of_several_files_is_that_of_one(table, unlabeled, tmp_path: Path, monkeypatch) -> None:
-    for module in (sampling, training):
-        monkeypatch.setattr(module, "ENOUGH", 80)
+    for module in (sampling, training_table):
+        monkeypatch.setattr(module, "MAX_USEFUL_UNLABELED", 80)
     files = split(table, tmp_path / "parts", "csv")
     whole = write(table, tmp_path / "whole.csv")
     run("fit", whole, *options(tmp_path / "one"), *unlabeled)

@@ -8,7 +8,7 @@ from scipy.special import softmax
 
 from deepsep import TSVM, Committee, load
 from deepsep.classifiers.committee import student as student_module
-from deepsep.classifiers.committee.student import SMOOTHING, Student
+from deepsep.classifiers.committee.student import LABEL_SMOOTHING, Student
 from deepsep.core.probability import smooth_labels
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DataError, DeepSepError, ParameterError
@@ -52,7 +52,7 @@ def test_a_linear_teacher_is_recovered_on_new_rows():
 
 
 def test_it_is_trained_on_the_committee_then_on_the_labels_too(monkeypatch):
-    monkeypatch.setattr(student_module, "MOST_ROWS", 350)  # of 970 unlabelled rows, 194 of them held out
+    monkeypatch.setattr(student_module, "MAX_STUDENT_ROWS", 350)  # of 970 unlabelled rows, 194 of them held out
     phases = []
 
     class Listens(NumpyNetwork):
@@ -68,7 +68,7 @@ def test_it_is_trained_on_the_committee_then_on_the_labels_too(monkeypatch):
     mean = np.average(p[pool], axis=0, weights=weight[pool])
     given = np.array([weight[:30][codes[:30] == k].sum() for k in range(3)])
     mass = np.concatenate([weight[:30] * (mean / given * given.sum())[codes[:30]], weight[pool]])
-    targets = np.concatenate([smooth_labels(codes[:30], 3, SMOOTHING), p[pool]])
+    targets = np.concatenate([smooth_labels(codes[:30], 3, LABEL_SMOOTHING), p[pool]])
     centre = np.average(X, axis=0, weights=weight)
     scale = np.sqrt(np.average(np.square(X - centre), axis=0, weights=weight))
     scaled = (X[np.concatenate([np.arange(30), pool])] - centre) / scale
@@ -192,7 +192,7 @@ def test_it_reads_rows_as_its_committee_does():
 
 def test_it_is_not_fitted_by_itself():
     X, y, _ = partly()
-    with pytest.raises(ParameterError, match="a committee teaches it"):
+    with pytest.raises(ParameterError, match="only a committee can train it"):
         Student().fit(X, y)
 
 

@@ -111,5 +111,5 @@ def test_saved_model_has_weights_and_answers(answers, counts, tmp_path):
     np.testing.assert_array_equal(again.sizes_, model.sizes_)
     assert (again.answers_of_respondents() != model.answers_of_respondents()).nnz == 0
     save(again.forget_answers(), tmp_path / "model")
-    with pytest.raises(DataError, match="does not hold the answers"):
+    with pytest.raises(DataError, match="does not have the answers"):
         load(tmp_path / "model").answers_of_respondents()

@@ -78,11 +78,10 @@ def assert_same_sums(ours, theirs, rtol=1e-10):
 def chunks(request, monkeypatch):
     """Small problems cut into chunks as large ones are, with rows of no curvature left out."""
     if request.param == "many chunks":
-        for name in ("CHUNK_ELSEWHERE", "SPLIT"):
-            monkeypatch.setattr(torch_arrays, name, 64)
-        monkeypatch.setattr(torch_arrays, "CHUNK", {})
+        monkeypatch.setattr(torch_arrays, "SPLIT_ROWS", 64)
+        monkeypatch.setattr(torch_arrays, "CHUNK_NUMBERS", {"cpu": 64})
     if request.param == "selected":
-        monkeypatch.setattr(torch_arrays, "SELECT", 0)
+        monkeypatch.setattr(torch_arrays, "SELECT_NUMBERS", 0)
 
 
 @DEVICES
@@ -165,7 +164,7 @@ def test_a_whole_tsvm_ends_where_numpy_ends(device, path, free, s):
 @pytest.mark.parametrize("make_rows", [torch_pass, rows_by_size(Rows)], ids=["torch", "by size"])
 def test_single_precision_and_the_two_level_start(device, make_rows, monkeypatch):
     """The gap is certified in double precision; the objective agrees to that gap."""
-    monkeypatch.setattr(torch_arrays, "FEW", 3000)  # the full problem on the device, its start on the host
+    monkeypatch.setattr(torch_arrays, "MAX_HOST_ROWS", 3000)  # the full problem on the device, its start on the host
     problem = make_problem(5, u=9000, dtype=np.float32)
     objectives = []
     for each in (problem, replace(on(device, problem), make_rows=make_rows)):
@@ -182,7 +181,7 @@ def test_rows_by_size(device):
     problem = make_problem(u=50)
     make = rows_by_size(Rows, device=device)
     assert isinstance(replace(on(device, problem), make_rows=make).rows().library, NumpyArrays)
-    many = replace(make_problem(u=torch_arrays.FEW), make_rows=make).rows()
+    many = replace(make_problem(u=torch_arrays.MAX_HOST_ROWS), make_rows=make).rows()
     assert isinstance(many.library, TorchArrays)
     assert many.library.device.type == device
 

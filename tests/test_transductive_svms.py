@@ -1,4 +1,4 @@
-"""Label switching, ∇TSVM, S4VM and the exact minimum against mathematics and independent twins."""
+"""Label switching, ∇TSVM, its continuation, S4VM and the exact minimum against mathematics and independent twins."""
 
 from itertools import product
 
@@ -7,14 +7,23 @@ import pytest
 from oracle import hinge_svm, tsvm_objective
 from rows import moons
 from scipy import sparse
+from scipy.integrate import quad
 from scipy.optimize import approx_fprime, minimize
+from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from deepsep import TSVM
-from deepsep.classifiers import S4VM, ExactTSVM, GradientTSVM, SwitchingTSVM
+from deepsep.classifiers import S4VM, ContinuationTSVM, ExactTSVM, GradientTSVM, SwitchingTSVM
 from deepsep.errors import ParameterError
 from deepsep.solvers.problem import Problem
 from deepsep.solvers.supervised_svm import supervised_svm
+from deepsep.zoo.transductive.continuation import (
+    convex_variance,
+    convolved_objective,
+    convolved_peak,
+    convolved_squared_hinge,
+    squared_norms,
+)
 from deepsep.zoo.transductive.fixed_signs import FixedSigns
 from deepsep.zoo.transductive.label_switching import highest, switch_pairs
 from deepsep.zoo.transductive.safe_labels import diverse_boundaries, safest
@@ -105,7 +114,7 @@ def test_too_many_unlabeled_rows_are_counted():
     assert ExactTSVM(n_unlabeled=10, random_state=0).fit(X, y).n_unlabeled_ == 10
 
 
-@pytest.mark.parametrize("method", [ExactTSVM, GradientTSVM])
+@pytest.mark.parametrize("method", [ExactTSVM, GradientTSVM, ContinuationTSVM])
 def test_a_weight_of_2_is_two_rows(method):
     X, y = as_table(*overlapping(8, seed=3))
     weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
@@ -204,11 +213,12 @@ def test_the_gradient_is_the_slope_of_the_objective(r, is_sparse):
         np.testing.assert_allclose(slope, gradient, atol=1e-10)
 
 
+@pytest.mark.parametrize("method", [GradientTSVM, ContinuationTSVM])
 @pytest.mark.parametrize("balance", [True, False])
-def test_descent_ends_at_a_minimum(balance):
+def test_descent_ends_at_a_minimum(balance, method):
     X_l, y, X_u = overlapping(60, seed=2)
     C, C_star = 1.0, 0.1
-    model = GradientTSVM(C=C, balance=balance, tol=1e-10).fit(*as_table(X_l, y, X_u))
+    model = method(C=C, balance=balance, tol=1e-10).fit(*as_table(X_l, y, X_u))
     problem = problem_of(X_l, y, X_u, C, C_star, 0.0 if balance else None)
     bias = model.intercept_[0] + model.coef_[0] @ X_u.mean(axis=0)
     at = model.coef_[0] if balance else np.append(model.coef_[0], bias)
@@ -225,6 +235,105 @@ def test_a_descent_that_is_cut_short_says_so():
     X, y = as_table(*overlapping(60, seed=2))
     with pytest.warns(ConvergenceWarning, match="GradientTSVM stopped at max_iter=1 with a relative squared gradient"):
         GradientTSVM(max_iter=1).fit(X, y)
+
+
+# -- continuation --------------------------------------------------------------------------------------------
+
+
+def norms_of(problem):
+    return tuple(squared_norms(rows, problem.centre) for rows in (problem.labeled, problem.unlabeled))
+
+
+@pytest.mark.parametrize("variance", [1e-3, 0.3, 20.0])
+@pytest.mark.parametrize("z", [-3.0, -0.2, 0.0, 0.7, 4.0])
+def test_convolved_losses_are_those_of_an_integral(z, variance):
+    deviation = np.sqrt(variance)
+    hinge, slope = (float(part[0]) for part in convolved_squared_hinge(np.array([z]), np.array([variance])))
+    peak, fall = (float(part[0]) for part in convolved_peak(np.array([z]), np.array([variance]), 3.0))
+
+    def mean(loss):
+        parts = [(low, low + deviation) for low in z + deviation * np.arange(-10, 10)]
+        return sum(quad(lambda x: loss(x) * norm.pdf(x, z, deviation), *part)[0] for part in parts)
+
+    assert hinge == pytest.approx(mean(lambda x: max(0, x) ** 2), rel=1e-7, abs=1e-9)
+    assert slope == pytest.approx(mean(lambda x: 2 * max(0, x)), rel=1e-7, abs=1e-9)
+    assert peak == pytest.approx(mean(lambda x: np.exp(-3 * x * x)), rel=1e-7, abs=1e-9)
+    assert fall == pytest.approx(mean(lambda x: -6 * x * np.exp(-3 * x * x)), rel=1e-7, abs=1e-9)
+
+
+def test_convolved_losses_without_noise_are_the_losses():
+    z = np.linspace(-2, 2, 9)
+    hinge = [np.maximum(z, 0) ** 2, 2 * np.maximum(z, 0)]
+    np.testing.assert_allclose(convolved_squared_hinge(z, np.zeros(9)), hinge, atol=1e-40)
+    np.testing.assert_allclose(convolved_peak(z, np.zeros(9), 3.0)[0], np.exp(-3 * z * z))
+
+
+@pytest.mark.parametrize("r", [None, 0.3])
+def test_the_smoothed_objective_is_the_mean_over_noise_in_the_weights(r):
+    problem = problem_of(*overlapping(8, seed=1, m=2), 2.0, 0.5, r)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)  # for a normal variable of variance 1
+    at, variance = np.array([0.6, -0.4, 0.2][: 2 + (r is None)]), 0.25
+    total = 0.0
+    for (i, p), (j, q) in product(zip(nodes, weights, strict=True), repeat=2):
+        moved = at + np.sqrt(variance) * np.array([i, j, 0.0][: len(at)])
+        total += p * q / (2 * np.pi) * smooth_objective(moved, problem, 0)[0]
+    value, gradient = convolved_objective(at, problem, 0, norms_of(problem), variance)
+    assert value + variance == pytest.approx(total, rel=1e-4)  # v / 2 of |w|² / 2 for each of two weights
+    numeric = approx_fprime(at, lambda x: convolved_objective(x, problem, 0, norms_of(problem), variance)[0], 1e-7)
+    np.testing.assert_allclose(gradient, numeric, atol=1e-5)
+
+
+def test_norms_of_sparse_rows_are_those_from_their_centre():
+    rng = np.random.default_rng(0)
+    X, centre = rng.normal(size=(9, 4)) * (rng.random((9, 4)) < 0.5), rng.normal(size=4)
+    np.testing.assert_allclose(squared_norms(sparse.csr_array(X), centre), squared_norms(X - centre, None))
+    np.testing.assert_allclose(squared_norms(X, None), np.linalg.norm(X, axis=1) ** 2)
+
+
+def test_with_enough_smoothing_the_problem_is_convex_and_has_one_minimum():
+    problem = problem_of(*overlapping(30, seed=0), 1.0, 2.0, 0.0)
+    norms, rng = norms_of(problem), np.random.default_rng(0)
+    first = convex_variance(norms[1], problem.cost_unlabeled, 3.0)
+
+    def least_curvature(w, variance):
+        slope = lambda at: convolved_objective(at, problem, 0, norms, variance)[1]  # noqa: E731
+        hessian = np.array([(slope(w + step) - slope(w - step)) / 2e-5 for step in 1e-5 * np.eye(3)])
+        return np.linalg.eigvalsh((hessian + hessian.T) / 2)[0]
+
+    points = [np.zeros(3), *rng.normal(size=(50, 3)) * np.geomspace(0.01, 10, 50)[:, None]]
+    assert min(least_curvature(w, first) for w in points) >= 0
+    assert least_curvature(points[0], 0.0) < -1
+    ends = [
+        minimize(convolved_objective, w, args=(problem, 0, norms, first), jac=True, options={"gtol": 1e-9}).x
+        for w in points[::10]
+    ]
+    np.testing.assert_allclose(ends, np.tile(ends[0], (len(ends), 1)), atol=1e-5)
+    assert convex_variance(norms[1], 1e-6 * problem.cost_unlabeled, 3.0) == 0
+
+
+def test_with_much_smoothing_it_is_a_problem_of_the_labeled_rows():
+    """With w = √v u, the objective over v goes to |u|² / 2 and a mean of (e - y u·x / |x|)² above 0, |x|² C times."""
+    problem = problem_of(*overlapping(30, seed=0), 1.0, 2.0, 0.0)
+    norms, v = norms_of(problem), 1e8
+    found = minimize(convolved_objective, np.zeros(3), args=(problem, 0, norms, v), jac=True, options={"gtol": 1e-3})
+
+    def limit(u):
+        t = -problem.signs[0] * (problem.labeled @ u) / np.sqrt(norms[0])
+        return u @ u / 2 + norms[0] @ ((t * t + 1) * norm.cdf(t) + t * norm.pdf(t))
+
+    np.testing.assert_allclose(found.x / np.sqrt(v), minimize(limit, np.zeros(3)).x, atol=1e-3)
+
+
+def test_continuation_ends_no_higher_than_a_growing_cost_on_average():
+    ends = []
+    for seed in range(12):
+        X, y, _ = moons(200, labeled=2, seed=seed)
+        fits = [method(C=10, kernel="rbf", gamma=2.0).fit(X, y) for method in (GradientTSVM, ContinuationTSVM)]
+        ends.append([fit.objective_path_[0][-1] for fit in fits])
+    growing, smoothed = np.transpose(ends)
+    assert smoothed.mean() < growing.mean()
+    assert np.count_nonzero(smoothed < 0.95 * growing) >= 2
+    assert (smoothed < 1.001 * growing).all()
 
 
 # -- S4VM ----------------------------------------------------------------------------------------------------

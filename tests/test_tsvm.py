@@ -350,7 +350,7 @@ def test_nystroem_is_chosen_openly_and_is_close(monkeypatch):
     y = np.where(np.arange(500) < 20, truth, -1)
     exact = TSVM(kernel="rbf", gamma=2.0, C=1.0).fit(X, y)
     monkeypatch.setattr("deepsep.solvers.spaces.EXACT_ROWS", 400)
-    monkeypatch.setattr("deepsep.solvers.spaces.LANDMARKS", 200)
+    monkeypatch.setattr("deepsep.solvers.spaces.N_LANDMARKS", 200)
     with pytest.warns(ApproximationWarning, match="500 training rows"):
         near = TSVM(kernel="rbf", gamma=2.0, C=1.0, random_state=0).fit(X, y)
     assert near.space_ == "Nyström"

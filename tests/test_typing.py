@@ -346,4 +346,4 @@ def test_other_outputs_and_models_are_refused(segments: Path, model: SurveySegme
     save(load(segments / "model").forget_answers(), tmp_path / "bare")
     result = run("typing", tmp_path / "bare", "-o", tmp_path / "typing.xlsx")
     assert result.exit_code == 2
-    assert "does not hold the answers" in result.stderr
+    assert "does not have the answers" in result.stderr

@@ -175,7 +175,7 @@ def test_a_table_with_very_many_rows_is_sampled(monkeypatch):
     model = for_table(TSVM()).fit(table, labels)
     summary = summarize(model, table, labels, folds=2, explained=False)
     whole = make_workbook(model, table, labels, summary=summary)
-    monkeypatch.setattr(deepsep.apps.workbook.book, "MOST_ROWS", 500)
+    monkeypatch.setattr(deepsep.apps.workbook.book, "MAX_DRAWN_ROWS", 500)
     part = make_workbook(model, table, labels, summary=summary)
     assert part["Profiles"]["C2"].value == 560
     assert "Of 2,000 rows, 560 are profiled" in " ".join(str(cell.value) for cell in part["How to read it"]["B"])
@@ -190,7 +190,7 @@ def test_a_very_wide_table_is_profiled_in_part(monkeypatch):
     table, labels, _ = customers(120)
     model = for_table(TSVM()).fit(table, labels)
     summary = summarize(model, table, labels, folds=2, explained=False)
-    monkeypatch.setattr(deepsep.apps.workbook.book, "MOST_COLUMNS", 2)
+    monkeypatch.setattr(deepsep.apps.workbook.book, "MAX_PROFILE_COLUMNS", 2)
     book = make_workbook(model, table, labels, summary=summary)
     assert [cell.value for cell in book["Tests"]["A"]] == ["Column", "=age", "plan"]
     assert "Of 4 columns, the first 2 are profiled" in " ".join(str(cell.value) for cell in book["How to read it"]["B"])

@@ -1,9 +1,10 @@
 """Hold the numbers on the pages against the results that they come from.
 
     python tools/check_numbers.py            # list the numbers, statements and tables that parted from their sources
-    python tools/check_numbers.py --write    # bring numbers and tables up to date; statements are for people to mend
+    python tools/check_numbers.py --write    # bring numbers and tables up to date; statements are for people to correct
 
-Pages are README.md and docs/. A number names its source in a comment that readers do not see, on the same line:
+Pages are README.md and those in docs/results/; other pages state no measured numbers. A number names its source in a
+comment that readers do not see, on the same line:
 
     a forest gets 53.5 %<!-- = methods.accuracy("random-forest", 35) --> right          the number is this value
     errors of 24, 24 and 17<!-- = methods.errors("deepsep") --> points                  the last three numbers are
@@ -16,7 +17,7 @@ Pages are README.md and docs/. A number names its source in a comment that reade
 `<!-- given -->` and `<!-- end -->` around one that is not measured. Values are shown with the digits that the page has.
 
 A marker speaks for the numbers between the marker before it, or the beginning of its sentence, item, cell or picture,
-and itself. On the pages for users, every number that looks measured (with decimals, or before a unit) needs one.
+and itself. Every number that looks measured (with decimals, or before a unit) needs one, apart from `EXPERIMENT`.
 Expressions are Python over the names in `sources.py`, where every file in benchmarks/results has a reader.
 """
 
@@ -34,8 +35,8 @@ sys.path.append(str(Path(__file__).parent))
 from sources import SOURCES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MEASURED_PAGES = re.compile(r"results-\w+\.md$|experiment/|api\.md$|cli\.md$")  # here only what is marked is checked
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "results").rglob("*.md"))]
+EXPERIMENT = re.compile(r"results/experiment\b")  # pages made by `deepsep experiment`: only what is marked is checked
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 UNIT = r"\**\s?(?:%|(?:per cent|points?|times|s|seconds?|minutes?|[kMG]B|rows (?:per|a) second)\b|×(?!\s*\d))"
@@ -206,7 +207,7 @@ def check(name: str, text: str, *, all_marked: bool = False) -> tuple[list[str],
 
 def check_page(path: Path) -> tuple[list[str], str]:
     name = path.relative_to(ROOT).as_posix()
-    return check(name, path.read_text(encoding="utf-8"), all_marked=not MEASURED_PAGES.search(name))
+    return check(name, path.read_text(encoding="utf-8"), all_marked=not EXPERIMENT.search(name))
 
 
 def main() -> None:

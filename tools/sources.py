@@ -253,6 +253,15 @@ class MoreTransductiveSVMs(MoreMethods):
     BESIDE = ("random-forest", "logistic-regression", "svm", "tsvm")
 
 
+class MethodsOfThePaper(MoreMethods):
+    """Methods that the paper names, next to their closest relatives."""
+
+    BESIDE = (
+        *("random-forest", "logistic-regression", "mean-teacher", "pi-model", "temporal-ensembling"),
+        *("vae-m1", "vae-m2"),
+    )
+
+
 class AdversarialNetworks(MoreMethods):
     """Generative adversarial networks, beside other networks and two forests."""
 
@@ -452,10 +461,10 @@ class Study:
     @staticmethod
     def _table(page: str, corner: str) -> list[list[str]]:
         """Return the first table on a page whose first cell is this."""
-        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "results" / page).read_text(encoding="utf-8")
         table = re.search(rf"^\| {re.escape(corner)} \|.*?(?=\n\n|\Z)", text, re.M | re.S)
         if table is None:
-            raise ValueError(f"docs/{page} has no table {corner!r}")
+            raise ValueError(f"docs/results/{page} has no table {corner!r}")
         return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table[0].splitlines()]
 
     def accuracy(self, table: str, model: str, labels: int) -> float:
@@ -463,7 +472,7 @@ class Study:
         return first_number({row[0]: row for row in rows}[model][head.index(str(labels))])
 
     def _cells(self, better: str, worse: str) -> dict[tuple[str, int], str]:
-        head, _, *rows = self._table("results-experiment.md", f"{better} minus {worse}")
+        head, _, *rows = self._table("experiment.md", f"{better} minus {worse}")
         cells = [(row[0], int(size), cell) for row in rows for size, cell in zip(head[1:], row[1:], strict=True)]
         return {(name, size): cell for name, size, cell in cells if cell != "–"}
 
@@ -491,7 +500,7 @@ class Study:
 
     def average_gains(self) -> dict[str, float]:
         """Return for each table the gain of the moving average over the last network, in % of its accuracy."""
-        text = (ROOT / "docs" / "results-experiment.md").read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "results" / "experiment.md").read_text(encoding="utf-8")
         line = re.search(r"In % of its accuracy, over all sizes: (.*)\.$", text, re.M)
         assert line is not None
         return {name: float(gain) for name, gain in re.findall(r"([\w-]+) ([+-][\d.]+) %", line[1])}
@@ -1295,6 +1304,11 @@ class LocalMinima(Results):
             raise ValueError(f"{self.path.name} has no {method!r} with {where}")
         return frame
 
+    @property
+    def methods(self) -> list[str]:
+        """The methods, the exact one last."""
+        return sorted(dict.fromkeys(self.frame["method"]), key=lambda name: name == "exact")
+
     def count(self) -> int:
         return len(self._of("exact"))
 
@@ -1324,7 +1338,7 @@ class LocalMinima(Results):
 
     def summary(self) -> str:
         rows = []
-        for name in dict.fromkeys(self.frame["method"]):
+        for name in self.methods:
             part = [{"C": C} for C in sorted(self.problems["C"].unique())]
             figures = [" / ".join(f"{self.found(name, **where):.0f}" for where in part)]
             figures += [" / ".join(f"{self.excess(name, **where):.0f}" for where in part)]
@@ -1335,7 +1349,7 @@ class LocalMinima(Results):
 
     def families(self, figure: str) -> str:
         """Return a mean for each kind of problem and method."""
-        names = list(dict.fromkeys(self.frame["method"]))
+        names = self.methods
         rows = [
             [family, str(len(part) // len(names)), *(f"{part[part['method'] == m][figure].mean():.1f}" for m in names)]
             for family, part in self.problems.groupby("family", sort=False)
@@ -1393,6 +1407,7 @@ READERS = {
     "methods": Methods,
     "deepsep_one_network": Methods,
     "methods_more": MoreMethods,
+    "methods_paper": MethodsOfThePaper,
     "methods_gp": MoreMethods,
     "methods_gan": AdversarialNetworks,
     "ssl_book": BookErrors,

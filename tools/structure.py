@@ -4,6 +4,7 @@
     python tools/structure.py before=../old after=.      # two checkouts side by side
     python tools/structure.py --list                     # also every place that was counted
     python tools/structure.py --no-runs                  # read the source only
+    python tools/structure.py --write                    # put the table of this checkout into CONTRIBUTING.md
 
 What is counted:
 
@@ -32,6 +33,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = "deepsep"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "CONTRIBUTING.md"
+BLOCK = re.compile(r"(?<=<!-- structure -->\n\n)(\|.*?)(?=\n\n<!-- end -->)", re.S)
 OUTER = {"zoo", "apps", "study"}  # packages beside the core
 QUESTION = re.compile(r"(What|How|Which|Where)\b")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -70,23 +74,39 @@ def main() -> None:
     parser.add_argument("trees", nargs="*", metavar="[NAME=]CHECKOUT")
     parser.add_argument("--list", action="store_true", help="also list every place that was counted")
     parser.add_argument("--no-runs", action="store_true", help="read the source only; run nothing")
+    parser.add_argument("--write", action="store_true", help="put the table of this checkout into CONTRIBUTING.md")
     options = parser.parse_args()
+    if options.write and options.trees:
+        parser.error("--write is for this checkout: name no other.")
     columns: dict[str, list[Fact]] = {}
-    for argument in options.trees or [f"now={Path(__file__).parents[1]}"]:
+    for argument in options.trees or [f"now={ROOT}"]:
         name, _, path = argument.rpartition("=")
         root = (Path(path) / "src" / PACKAGE).resolve()
         if not root.is_dir():
             raise SystemExit(f"{path} has no src/{PACKAGE}: name a checkout.")
         columns[name or path] = read_facts(root) + ([] if options.no_runs else run_facts(root))
     lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
-    for row in zip(*columns.values(), strict=True):
-        lines.append(f"| {row[0].title} | {' | '.join(f'{fact.count:,}{fact.note}' for fact in row)} |")
+    lines += [row_of(facts) for facts in zip(*columns.values(), strict=True)]
+    if options.write:
+        text = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(BLOCK.sub(lambda block: updated(block[0], lines), text), encoding="utf-8")
     for name, facts in columns.items() if options.list else ():
         for fact in facts:
             lines += (
                 ["", f"## {fact.title} ({name})", "", *(f"- {each}" for each in fact.places)] if fact.places else []
             )
     print("\n".join(lines))
+
+
+def row_of(facts: Sequence[Fact]) -> str:
+    """Return a row of the table: the same fact of every checkout."""
+    return f"| {facts[0].title} | {' | '.join(f'{fact.count:,}{fact.note}' for fact in facts)} |"
+
+
+def updated(table: str, lines: Sequence[str]) -> str:
+    """Return the new lines, and the rows of the table that are not among them: those of runs, with ``--no-runs``."""
+    titles = {line.split(" | ")[0] for line in lines}
+    return "\n".join([*lines, *(row for row in table.splitlines()[2:] if row.split(" | ")[0] not in titles)])
 
 
 def read_facts(root: Path) -> list[Fact]:

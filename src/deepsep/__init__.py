@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from deepsep.evaluation.folds import LabeledFold
     from deepsep.evaluation.out_of_fold import out_of_fold
     from deepsep.evaluation.suspicious import suspicious_labels
-    from deepsep.models import load, save
+    from deepsep.model.fitting import fit
+    from deepsep.model.loading import load
+    from deepsep.model.table_model import TableModel, for_table
+    from deepsep.models import save
     from deepsep.survey import SurveySegments
-    from deepsep.table import for_table
 
 __all__ = [
     "TSVM",
@@ -31,9 +33,11 @@ __all__ = [
     "InContext",
     "LabeledFold",
     "SurveySegments",
+    "TableModel",
     "__version__",
     "datasets",
     "errors",
+    "fit",
     "for_table",
     "load",
     "method",
@@ -49,8 +53,10 @@ _HOME = {
     "InContext": "deepsep.classifiers.in_context.in_context",
     "TSVM": "deepsep.classifiers.tsvm.tsvm",
     "LabeledFold": "deepsep.evaluation.folds",
-    "for_table": "deepsep.table",
-    "load": "deepsep.models",
+    "TableModel": "deepsep.model.table_model",
+    "fit": "deepsep.model.fitting",
+    "for_table": "deepsep.model.table_model",
+    "load": "deepsep.model.loading",
     "method": "deepsep.classifiers.catalogue",
     "methods": "deepsep.classifiers.catalogue",
     "out_of_fold": "deepsep.evaluation.out_of_fold",

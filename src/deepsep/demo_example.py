@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepsep.classifiers.catalogue import find_method, method
-from deepsep.core.label_origins import ORIGINS, RANDOM
 from deepsep.datasets import load_foods
-from deepsep.table import for_table
+from deepsep.model import for_table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ID = "food"
-FOODS, SORTED, NEWCOMERS = "foods.parquet", "sorted.csv", "newcomers.parquet"
-MODEL, SCORED = "model", "scored.parquet"
-PRODUCTS, LABELS, LATER = 2_000, 100, 500  # products, those with a known aisle, and products that arrive later
-SUPERVISED = ("random-forest", "lightgbm-few-labels", "logistic-regression")  # methods that the model is compared with
+ID_COLUMN = "food"
+FOODS_FILE, SORTED_FILE, NEWCOMERS_FILE = "foods.parquet", "sorted.csv", "newcomers.parquet"
+MODEL_FOLDER, SCORED_FILE = "model", "scored.parquet"
+N_PRODUCTS, N_LABELS, N_LATER = 2_000, 100, 500  # products, those with a known aisle, and products that arrive later
+SUPERVISED_METHODS = (
+    "random-forest",
+    "lightgbm-few-labels",
+    "logistic-regression",
+)  # methods that the model is compared with
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,13 @@ def write_files(folder: Path, *, seed: int = 0) -> Story:
     """
     foods = load_foods()
     order = np.random.default_rng(seed).permutation(len(foods.data))
-    here, asked, later = (np.sort(order[a:b]) for a, b in ((0, PRODUCTS), (0, LABELS), (PRODUCTS, PRODUCTS + LATER)))
-    foods.data.iloc[here].reset_index().to_parquet(folder / FOODS, index=False)
-    known = foods.aisle.iloc[asked].reset_index().assign(labels_drawn=ORIGINS[RANDOM])
-    known.to_csv(folder / SORTED, index=False)
-    foods.data.iloc[later].reset_index().to_parquet(folder / NEWCOMERS, index=False)
+    here, asked, later = (
+        np.sort(order[a:b]) for a, b in ((0, N_PRODUCTS), (0, N_LABELS), (N_PRODUCTS, N_PRODUCTS + N_LATER))
+    )
+    foods.data.iloc[here].reset_index().to_parquet(folder / FOODS_FILE, index=False)
+    known = foods.aisle.iloc[asked].reset_index().assign(labels_drawn="random")
+    known.to_csv(folder / SORTED_FILE, index=False)
+    foods.data.iloc[later].reset_index().to_parquet(folder / NEWCOMERS_FILE, index=False)
     return Story(foods.aisle.iloc[here], foods.data.shape[1])
 
 
@@ -66,12 +71,12 @@ def score_supervised(
     hidden = y.isna().to_numpy()
     right = np.asarray(truth)[hidden]
     accuracy = {}
-    for i, record in enumerate(find_method(name) for name in SUPERVISED):
+    for i, record in enumerate(find_method(name) for name in SUPERVISED_METHODS):
         if on_step is not None:
-            on_step(i, len(SUPERVISED), record.title)
+            on_step(i, len(SUPERVISED_METHODS), record.title)
         model = for_table(method(record.name, random_state=seed)).fit(X, y)
         accuracy[record.title] = float((model.predict(X[hidden]) == right).mean())
     if on_step is not None:
-        on_step(len(SUPERVISED), len(SUPERVISED), "done")
+        on_step(len(SUPERVISED_METHODS), len(SUPERVISED_METHODS), "done")
     accuracy["most frequent class"] = float((right == y.mode()[0]).mean())
     return accuracy

@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-MOST_SHOWN = 20  # values of an array that a message lists
-
 
 def shown(value: Any) -> str:
     """Return a value as a user would write it: ``repr``, without the type names that NumPy puts around its numbers."""
+    most_shown = 20  # values of an array that a message lists
     if type(value) in (list, tuple):
         parts = ", ".join(map(shown, value))
         return f"[{parts}]" if isinstance(value, list) else f"({parts}{',' * (len(value) == 1)})"
     if type(value) is dict:
         return f"{{{', '.join(f'{shown(key)}: {shown(part)}' for key, part in value.items())}}}"
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
-        return shown(value.tolist()) if value.size <= MOST_SHOWN else f"an array of shape {value.shape}"
+        return shown(value.tolist()) if value.size <= most_shown else f"an array of shape {value.shape}"
     return repr(value)
 
 
@@ -103,7 +102,7 @@ class ParameterError(DeepSepError, ValueError):
     """A setting has an invalid value, by itself or together with another setting."""
 
 
-class StopTraining(Exception):  # like StopIteration, it is no error
+class StopTraining(Exception):  # like StopIteration, not an error
     """Raised by a ``callback`` of :class:`deepsep.DeepSep` to end the training; the model keeps the complete rounds."""
 
 

@@ -13,11 +13,12 @@ from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.renaming import rename_classes
 from deepsep.classifiers.restoring import needs_code, put_together
+from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.profile import read_profile
 from deepsep.errors import DeepSepError, DeepSepWarning, ModelFileError, ParameterError
 from deepsep.files.array_layout import part_names, restore_arrays
 from deepsep.files.folder import read_checked
-from deepsep.files.manifest import ARRAYS, PARTS, PROFILE, STEPS, check_versions, read_manifest
+from deepsep.files.manifest import ARRAYS_FILE, PARTS_FOLDER, PROFILE_FILE, STEPS_FOLDER, check_versions, read_manifest
 from deepsep.files.plain import unpack
 from deepsep.files.saving import save
 from deepsep.files.steps import load_step
@@ -27,60 +28,32 @@ __all__ = ["load", "rename_classes", "save"]
 
 
 def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
-    """Open a saved model.
-
-    Every hash is checked before anything is built, and nothing in the folder is executed.
-
-    Parameters
-    ----------
-    path : str or path
-        The folder that ``save`` wrote.
-    encoder : callable or torch.nn.Module, optional
-        The encoder of a model with an encoder of your own, since the folder holds only its weights: the module itself,
-        or a function that makes it.
-
-    Returns
-    -------
-    estimator or Pipeline
-        The saved model; its predictions are the same to the last bit. ``provenance_`` says where it comes from: the
-        name of the folder, the method, when and by which version of deepsep it was written, the fingerprint of the
-        training data, and a hash of the whole model.
-
-    Raises
-    ------
-    ModelFileError
-        If the folder is not a model, is damaged or edited, or names types that no model needs.
-    VersionError
-        If it was written in a newer format.
-
-    Warns
-    -----
-    DeepSepWarning
-        If the model was written with another version of deepsep, or of scikit-learn for a pipeline.
-    """
+    """Open a saved model: an estimator, or a scikit-learn pipeline that ends in one; see :func:`deepsep.load`."""
     root = Path(path)
     manifest = read_manifest(root)
     try:
         check_versions(root, manifest)
         _check_encoder(root, manifest["estimator"], encoder)
         names = manifest["pipeline"] and manifest["pipeline"]["names"]
-        step_files = [f"{STEPS}/{i}.gz" for i in range(len(names or []) - 1)]
+        step_files = [f"{STEPS_FOLDER}/{i}.gz" for i in range(len(names or []) - 1)]
         parts = part_names(manifest["arrays"])
-        wanted = [ARRAYS, *step_files, *(f"{PARTS}/{name}" for name in parts)]
-        wanted += [PROFILE] if PROFILE in manifest["files"] else []
+        wanted = [ARRAYS_FILE, *step_files, *(f"{PARTS_FOLDER}/{name}" for name in parts)]
+        wanted += [PROFILE_FILE] if PROFILE_FILE in manifest["files"] else []
         if sorted(manifest["files"]) != sorted(wanted):
             raise ModelFileError(f"{root}: its manifest lists files that a model does not have. Save the model again.")
         files = {name: read_checked(root, name, manifest["files"][name]) for name in wanted}
-        arrays = restore_arrays(read_tensors(files[ARRAYS]), manifest["arrays"])
-        arrays |= {name: files[f"{PARTS}/{name}"] for name in parts}
+        arrays = restore_arrays(read_tensors(files[ARRAYS_FILE]), manifest["arrays"])
+        arrays |= {name: files[f"{PARTS_FOLDER}/{name}"] for name in parts}
         model = put_together(manifest["estimator"], arrays, encoder=encoder, others=(SurveySegments,))
         if names is not None:
             steps = [load_step(f"{root / name}", files[name]) for name in step_files]
             options = {name: unpack(value) for name, value in manifest["pipeline"]["settings"].items()}
             options["memory"] = None  # a folder of pickles, which the next fit would open
             model = Pipeline(list(zip(names, [*steps, model], strict=True)), **options)
-        if PROFILE in files:
-            model.training_profile_ = read_profile(files[PROFILE], _kinds(model), len(model.classes_))
+        if PROFILE_FILE in files:
+            model.training_profile_ = read_profile(files[PROFILE_FILE], _kinds(model), len(model.classes_))
+        if names is not None:
+            model.origin_ = manifest["pipeline"].get("table")
         model.provenance_ = _provenance(root, manifest)
         return model
     except (DeepSepError, DeepSepWarning):  # a warning, if the user turned warnings into errors
@@ -90,7 +63,9 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
             f"{root}: this model needs the package {error.name!r}, or another version of it ({error}). Install it."
         ) from error
     except SafetensorError as error:
-        raise ModelFileError(f"{root / ARRAYS} is not a safetensors file ({error}). Save the model again.") from error
+        raise ModelFileError(
+            f"{root / ARRAYS_FILE} is not a safetensors file ({error}). Save the model again."
+        ) from error
     except Exception as error:  # the hashes match, but the content is inconsistent
         raise ModelFileError(
             f"{root}: the parts of the model do not fit together ({type(error).__name__}: {error}). Save it again."
@@ -99,7 +74,7 @@ def load(path: str | os.PathLike[str], *, encoder: Any = None) -> Any:
 
 def _kinds(model: Any) -> Mapping[str, str]:
     """Return the columns that a pipeline takes from a table, with their types."""
-    return getattr(model[0], "schema_", {}) if isinstance(model, Pipeline) else {}
+    return getattr(model[0], "schema_", {}) if is_pipeline(model) else {}
 
 
 def _provenance(root: Path, manifest: Mapping[str, Any]) -> dict[str, str | None]:

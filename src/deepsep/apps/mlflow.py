@@ -1,6 +1,6 @@
 """Models in MLflow: logged as the folder that :func:`deepsep.save` writes, loaded as a pyfunc or as they were.
 
-What MLflow keeps is the folder, without a pickle of ours, and the name of this module, which opens it.
+MLflow keeps this folder, which has no pickle, and the name of this module, which opens it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ import pandas as pd
 from deepsep._version import __version__
 from deepsep.errors import ModelFileError, missing_package
 from deepsep.files.folder import read_file
-from deepsep.files.manifest import MANIFEST, read_manifest, versions
-from deepsep.models import load, save
+from deepsep.files.manifest import MANIFEST_FILE, read_manifest, versions
+from deepsep.model.loading import load
+from deepsep.models import save
 from deepsep.scoring.frame import schema_of, score_frame
 from deepsep.scoring.leaving_out import values_in_training
-
-FOLDER = "model"
-EXAMPLES = 3  # rows of the input example
 
 
 def save_model(model: Any, path: str | os.PathLike[str], *, input_example: Any = None, **options: Any) -> None:
@@ -37,7 +35,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, input_example: Any =
     path : str or path
         A new folder.
     input_example : DataFrame, optional
-        Rows as they will be sent, from which MLflow infers the types of the columns. None: typical values from the
+        Rows as they will be sent, from which MLflow infers the types of the columns. By default typical values from the
         profile of the training table, if the model has one, and any type that deepsep can read as that of the column.
     **options
         Passed to ``mlflow.pyfunc.save_model``.
@@ -46,7 +44,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, input_example: Any =
         _mlflow("pyfunc").save_model(path, **{**description, **options})
 
 
-def log_model(model: Any, name: str = FOLDER, *, input_example: Any = None, **options: Any) -> Any:
+def log_model(model: Any, name: str = "model", *, input_example: Any = None, **options: Any) -> Any:
     """Log a model to MLflow, in the active run or by itself.
 
     ``mlflow.pyfunc.load_model`` loads it as a pyfunc, whose ``predict`` takes a DataFrame and returns what
@@ -88,8 +86,8 @@ def load_model(model_uri: str) -> Any:
     return load(root / flavor["data"])
 
 
-class Scorer:
-    """What ``mlflow.pyfunc`` asks for predictions.
+class PyfuncModel:
+    """Model with the interface of ``mlflow.pyfunc``.
 
     Parameters
     ----------
@@ -106,20 +104,20 @@ class Scorer:
         return score_frame(self.model, model_input, fast=fast).drop(columns="row")
 
 
-def _load_pyfunc(path: str) -> Scorer:
-    """Open the folder for MLflow, which looks for this name."""
-    return Scorer(load(path))
+def _load_pyfunc(path: str) -> PyfuncModel:
+    """Open the folder for MLflow, which calls this function by its name."""
+    return PyfuncModel(load(path))
 
 
 @contextmanager
 def _described(model: Any, example: Any) -> Iterator[dict[str, Any]]:
-    """Yield what MLflow is told of a model, while its folder exists."""
+    """Yield the arguments for MLflow, while the folder of the model exists."""
     _mlflow("pyfunc")
     with TemporaryDirectory() as place:
         if isinstance(model, str | os.PathLike):
             folder = _copied(Path(model).resolve(), Path(place))
         else:
-            folder = Path(place, FOLDER)
+            folder = Path(place, "model")
             save(model, folder)
         model = load(folder)
         yield {
@@ -133,22 +131,22 @@ def _described(model: Any, example: Any) -> Iterator[dict[str, Any]]:
 
 
 def _copied(saved: Path, place: Path) -> Path:
-    """Return a copy of a saved model without what may lie beside it, such as predictions."""
+    """Return a copy of a saved model without other files in its folder, such as predictions."""
     folder = place / saved.name
-    for name in (MANIFEST, *read_manifest(saved)["files"]):
+    for name in (MANIFEST_FILE, *read_manifest(saved)["files"]):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(read_file(saved, name))
     return folder
 
 
-def _example(model: Any) -> pd.DataFrame | None:
-    """Return rows of typical values, which the profile of the training table has without its rows."""
+def _example(model: Any, n_rows: int = 3) -> pd.DataFrame | None:
+    """Return rows of typical values from the profile of the training table, which does not contain its rows."""
     kinds, values = schema_of(model), values_in_training(model)
     if values is None or not values.keys() >= kinds.keys():
         return None
     few = {name: values[name][0] for name in kinds}
-    return pd.DataFrame({name: [each[i % len(each)] for i in range(EXAMPLES)] for name, each in few.items()})
+    return pd.DataFrame({name: [each[i % len(each)] for i in range(n_rows)] for name, each in few.items()})
 
 
 def _signature(model: Any, example: Any) -> Any:
@@ -158,7 +156,7 @@ def _signature(model: Any, example: Any) -> Any:
     if example is None and not kinds:
         return None
     rows = pd.DataFrame({name: [None] for name in kinds}) if example is None else example
-    signature = models.infer_signature(rows, Scorer(model).predict(rows), {"fast": False})
+    signature = models.infer_signature(rows, PyfuncModel(model).predict(rows), {"fast": False})
     if example is None:
         # MLflow refuses integers where it expects fractions, and text where it expects dates: deepsep reads both.
         types = {name: "string" if kind == "text" else schema.AnyType() for name, kind in kinds.items()}

@@ -1,4 +1,4 @@
-"""The classifiers of partly labelled rows: DeepSep, the methods that the paper names, and supervised ones beside them.
+"""The classifiers of partly labelled rows: DeepSep, the methods that the paper names, and supervised ones.
 
 All keep to one contract: the same marks for unlabelled rows, the same labels, errors and attributes.
 :func:`deepsep.method` builds them by name. Classes load on first use.

@@ -1,4 +1,4 @@
-"""The skeleton of every method: it reads rows, learns, predicts, and can be saved.
+"""The base of every method, which reads rows, learns, predicts and can be saved.
 
 A method is a class with ``_check_parameters``, ``_learn`` and ``_probabilities``, and, so that it can be saved,
 ``_parts`` and ``_restore``. Everything else is here.
@@ -32,40 +32,38 @@ from deepsep.core.sklearn_callers import check_wrappers
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
 from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
-from deepsep.files.saving import COMMON, save
+from deepsep.files.saving import COMMON_ATTRIBUTES, save
 
 Array = NDArray[Any]
-T = TypeVar("T")
-
-MOST_FEATURES = 1 << 24  # of a saved model
+Kind = TypeVar("Kind")
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
-def settings(cls: type[T]) -> type[T]:
-    """Make a constructor that stores the annotated attributes of a class, and its bases', as scikit-learn wants it."""
+def settings(cls: type[Kind]) -> type[Kind]:
+    """Add a constructor that stores the annotated attributes of a class and its bases, as scikit-learn requires."""
     return dataclass(kw_only=True, eq=False, repr=False)(cls)
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
     """A classifier of partly labelled rows.
 
-    Subclasses define what they learn, and from what:
+    Subclasses define:
 
     - ``_check_parameters()`` raises a ParameterError for settings that make no sense;
-    - ``_learn(rows, rng)`` learns, and may return the class distribution of every training row where that is not what
-      ``_probabilities`` gives them (methods that are transductive by nature);
+    - ``_learn(rows, rng)`` learns. Methods that are transductive by nature return the class distribution of every
+      training row, since ``_probabilities`` would give them another one;
     - ``_probabilities(X)`` returns the class distributions of checked rows;
-    - ``_parts()`` returns what a saved model holds, as (plain values, arrays), and ``_restore(state, arrays)`` takes
-      it back.
+    - ``_parts()`` returns what a saved model holds, as (plain values, arrays), and ``_restore(state, arrays)`` reads
+      it.
 
     A method for which weights make no sense is an :class:`UnweightedClassifier`.
     """
 
     method_name: str  # in the catalogue
-    labels_its_rows_apart: ClassVar[bool] = False  # whether new rows are predicted in another way than training rows
+    labels_its_rows_apart: ClassVar[bool] = False  # whether new rows are predicted differently from training rows
     _accept: ClassVar[dict[str, Any]] = {}  # for scikit-learn's validation, such as {"accept_sparse": "csr"}
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
-    _proportions_matter: ClassVar[bool] = False  # whether that must be one power for all columns
+    _proportions_matter: ClassVar[bool] = False  # whether all columns must share one power
 
     random_state: Any
     classes_: Array
@@ -74,7 +72,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True  # where a method does not take sparse rows itself, it gets them dense
+        tags.input_tags.sparse = True  # a method that does not take sparse rows gets them dense
         return tags
 
     # -- fitting ---------------------------------------------------------------------------------------------
@@ -85,13 +83,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
-            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+            Numbers without NaN or infinity; :func:`deepsep.for_table` handles gaps, categories, dates and text.
             Sparse rows become dense single precision, up to 2 GB, except in methods that take them as they are.
         y : array-like of shape (n,)
             Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
             integers. A list, an array, or a column of pandas, polars or pyarrow.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts: a weight of k as k copies of it, 0 as its absence.
+            Weight of each row: k counts as k copies of the row, 0 as its absence.
 
         Returns
         -------
@@ -106,16 +104,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return read_training_rows(self, X, y, sample_weight, labels_drawn, **self._accept)
 
     def fit_rows(self, rows: TrainingRows, context: Context | None = None) -> Self:
-        """Fit to rows that are checked: by :meth:`training_rows`, or by a method of which this fit is a part.
+        """Fit to rows checked by :meth:`training_rows`, or by a method that calls this one.
 
-        Only what depends on the selection of rows is looked at again: constant columns, and columns of extreme size.
+        Only what depends on the selection of rows is checked again: constant columns, and columns of extreme size.
 
         Parameters
         ----------
         rows : TrainingRows
             Rows that the method accepts.
         context : Context, optional
-            Who is told how far the fit is, and what it is a part of.
+            Receiver of the progress, and the fit that this one is part of.
         """
         self._check_settings()
         check_not_constant(rows.matrix, rows.columns)
@@ -168,7 +166,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     @property
     def _all_steps(self) -> int | None:
-        """How many steps a fit takes at most; None: it is over before anyone asks."""
+        """Maximum number of training steps; None if the fit is too fast for a progress bar."""
         return None
 
     # -- what a method is ------------------------------------------------------------------------------------
@@ -177,7 +175,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
     def _check_with_classes(self) -> None:
-        """Check the settings that only make sense beside the classes, which are known now."""
+        """Check the settings that depend on the classes."""
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array | None:
         raise NotImplementedError
@@ -219,9 +217,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n, d)
             Rows.
         y : array-like of shape (n,)
-            Their labels, with the marks of unlabelled rows that ``fit`` knows.
+            Their labels; unlabelled rows are marked as for ``fit``.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts.
+            Weight of each row.
         """
         labeled, labels = given_labels(y)
         if not labeled.any():
@@ -248,7 +246,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return dict(self.get_params(deep=False))
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what a saved model holds beside settings, classes and columns: plain values, and arrays."""
+        """Return what a saved model holds in addition to settings, classes and columns: plain values, and arrays."""
         state, arrays = self._parts()
         codes = codes_of(self.classes_, self.transduction_).astype(np.int32)
         common = ("label_distributions_", "prior_shift_")
@@ -259,10 +257,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     @classmethod
     def _from_parts(cls, params: dict[str, Any], state: dict[str, Any], arrays: dict[str, Any]) -> Self:
-        """Return the fitted model that ``_to_parts`` took apart; ``state`` also has the classes and the columns."""
+        """Return the fitted model from the result of ``_to_parts``; ``state`` also has the classes and the columns."""
         model = cls(**params)
-        model.__dict__.update({name: state.pop(name) for name in COMMON if name in state})
-        if not (isinstance(model.n_features_in_, int) and 0 < model.n_features_in_ <= MOST_FEATURES):
+        model.__dict__.update({name: state.pop(name) for name in COMMON_ATTRIBUTES if name in state})
+        if not (isinstance(model.n_features_in_, int) and 0 < model.n_features_in_ <= 1 << 24):
             raise ModelFileError(f"the model has {model.n_features_in_!r} features. Save it again.")
         c = len(model.classes_)
         codes = checked_codes(arrays, "transduction_", c)
@@ -301,7 +299,7 @@ class UnweightedClassifier(Classifier):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+            Numbers without NaN or infinity; :func:`deepsep.for_table` handles gaps, categories, dates and text.
         y : array-like of shape (n,)
             Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
             integers.

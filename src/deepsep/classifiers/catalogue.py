@@ -1,4 +1,4 @@
-"""The methods: one record each, which help, reports, tuning, saving, the documentation and the demo ask."""
+"""The catalogue of methods: one record each, used by help, reports, tuning, saving, the documentation and the demo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deepsep.errors import ParameterError, missing_package
 
 
 class Range(NamedTuple):
-    """Where tuning looks for the value of a setting."""
+    """Range in which a setting is tuned."""
 
     low: float
     high: float
@@ -23,35 +23,35 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """What is known of a method.
+    """Record of a method.
 
     Attributes
     ----------
     name, title : str
-        What it is called in code and on the command line, and in sentences.
+        Its name in code and on the command line, and in sentences.
     place : str
         Its class, as ``module:class`` of this package.
     what, assumes, cost : str
-        What it does, what must hold for it to do well, and how long it takes.
-    uses_unlabelled : bool
+        Short description, assumption and cost, as help and reports show them.
+    uses_unlabeled : bool
         Whether it learns from unlabelled rows.
     compared : bool
-        Whether ``deepsep compare`` has it in its default list: the committee, and every idea whose fits take seconds,
-        once.
+        Whether ``deepsep compare`` runs it by default: the committee, and one method for each idea whose fits take
+        seconds.
     in_study : bool
-        Whether it is in the table of the paper's study.
+        Whether it is in the paper's study.
     tuning : mapping
-        Setting → the range in which it is tuned.
+        Range of each setting that is tuned.
     classifier : str
-        Of a supervised method: the class that it wraps, as ``module:class``.
+        Class that a supervised method wraps, as ``module:class``.
     settings : mapping
-        Of that class, where they are not its defaults.
+        Settings of that class that differ from its defaults.
     standardize : bool
-        Of a supervised method: whether features are scaled first.
+        Whether a supervised method scales features first.
     extra : str
-        The optional extra of deepsep that installs what it needs.
+        The optional extra of deepsep that installs its dependencies.
     shipped : mapping
-        Settings with which commands build it, where they are not its defaults.
+        Settings that commands use instead of its defaults.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Method:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the package that it needs is there."""
+        """True if the package that it needs is installed."""
         return not self.extra or find_spec(self.classifier.partition(":")[0]) is not None
 
 
@@ -113,7 +113,8 @@ _FEW_LABELS = {
     "subsample_freq": 1,
     "colsample_bytree": 0.5,
 }
-# On standardised features "auto" is what "scale" is, but respects weights; converged, a weight of 2 is two rows.
+# On standardised features "auto" equals "scale", but respects weights. The small tolerance makes a weight of 2 equal
+# to two rows.
 _SVM = {"gamma": "auto", "tol": 1e-9}
 # In Python, calibration is off by default since it costs three more fits. Commands calibrate, because probabilities are
 # part of their output. On NHANES it reduces DeepSep's calibration error from 47 points to between 3 and 5.
@@ -124,7 +125,7 @@ _METHODS = (
         "committee",
         "committee",
         "classifiers.committee.committee:Committee",
-        "forests, LightGBM, in-context networks and DeepSep, weighted by what they say about labels held out",
+        "forests, LightGBM, in-context networks and DeepSep, weighted by their predictions of held-out labels",
         "one of its members suits the table",
         "a minute or two for thousands of rows on two cores; linear",
         compared=True,
@@ -157,7 +158,7 @@ _METHODS = (
         "in-context network",
         "classifiers.in_context.in_context:InContext",
         "a network trained beforehand on synthetic tables, which classifies a new table in one pass",
-        "the table resembles some of the millions that it has seen",
+        "the table resembles some of the millions it was trained on",
         "about a minute for thousands of rows on two cores; linear; nothing is trained",
     ),
     Method(
@@ -166,7 +167,7 @@ _METHODS = (
         "zoo.consistency.consistency:MeanTeacher",
         "a network that agrees with the moving average of itself under noise",
         "a little noise does not change the class",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         compared=True,
         in_study=True,
         tuning={**_NETWORK, "consistency": Range(0.3, 100)},
@@ -177,8 +178,17 @@ _METHODS = (
         "zoo.consistency.consistency:PiModel",
         "a network that agrees with itself under two draws of noise",
         "a little noise does not change the class",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={**_NETWORK, "consistency": Range(0.3, 100)},
+    ),
+    Method(
+        "transformation-stability",
+        "transformation/stability loss",
+        "zoo.consistency.stability:TransformationStability",
+        "a network that agrees with itself under several draws of noise, and on one class only",
+        "a little noise does not change the class, and classes hardly overlap",
+        "seconds, for any number of rows",
+        tuning={**_NETWORK, "consistency": Range(0.3, 100), "exclusivity": Range(0.01, 1)},
     ),
     Method(
         "temporal-ensembling",
@@ -186,32 +196,32 @@ _METHODS = (
         "zoo.consistency.consistency:TemporalEnsembling",
         "a network that agrees with the average of its own earlier answers",
         "a little noise does not change the class",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={**_NETWORK, "consistency": Range(0.3, 100)},
     ),
     Method(
         "pseudo-label",
         "pseudo-labels",
         "zoo.consistency.pseudo_label:PseudoLabel",
-        "a network that takes its own best guesses for labels, more and more",
+        "a network that learns its own predictions as labels, with growing weight",
         "boundaries between classes pass through few rows",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning=_NETWORK,
     ),
     Method(
         "entropy-network",
         "entropy-regularised network",
         "zoo.consistency.entropy_network:EntropyNetwork",
-        "a network that should also be sure about the unlabelled rows",
+        "a network that should also be confident about the unlabelled rows",
         "classes hardly overlap",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={**_NETWORK, "entropy": _ENTROPY},
     ),
     Method(
         "entropy-logistic",
         "entropy-regularised logistic regression",
         "zoo.consistency.entropy_logistic:EntropyLogistic",
-        "logistic regression that should also be sure about the unlabelled rows",
+        "logistic regression that should also be confident about the unlabelled rows",
         "classes hardly overlap, with straight boundaries",
         "seconds; linear",
         tuning={"C": _COST, "entropy": _ENTROPY},
@@ -222,7 +232,7 @@ _METHODS = (
         "zoo.kernels.svm_network:SVMNetwork",
         "a network with an SVM's loss; labelled rows alone",
         "nothing about the unlabelled rows",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         uses_unlabeled=False,
         tuning=_NETWORK,
     ),
@@ -296,7 +306,7 @@ _METHODS = (
         "zoo.generative.variational_autoencoder:VariationalM1",
         "logistic regression on the hidden variables of a variational autoencoder of all rows",
         "what describes the rows also tells the classes apart",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={**_NETWORK, "C": _COST},
     ),
     Method(
@@ -309,21 +319,30 @@ _METHODS = (
         tuning={**_NETWORK, "alpha": Range(1, 100)},
     ),
     Method(
+        "vae-m1m2",
+        "variational M1+M2",
+        "zoo.generative.stacked:VariationalM1M2",
+        "M2 on the hidden variables of M1",
+        "what describes the rows also tells the classes apart",
+        "seconds; grows with the number of classes",
+        tuning={**_NETWORK, "alpha": Range(1, 100)},
+    ),
+    Method(
         "ladder",
         "ladder network",
         "zoo.consistency.ladder:LadderNetwork",
         "a network whose every layer also learns to remove noise",
         "a little noise does not change the class",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={"learning_rate": _NETWORK["learning_rate"]},
     ),
     Method(
         "feature-matching-gan",
         "feature-matching GAN",
         "zoo.adversarial.feature_matching:FeatureMatchingGAN",
-        "a network that also tells rows from made-up ones, whose maker imitates the rows' mean features",
+        "a network that also tells rows from made-up ones, which imitate the mean features of real rows",
         "what sets rows apart from made-up ones also sets the classes apart",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={**_NETWORK, "weight": Range(0.1, 10)},
     ),
     Method(
@@ -332,16 +351,16 @@ _METHODS = (
         "zoo.adversarial.feature_matching:ComplementGAN",
         "the same, with made-up rows where rows are few: boundaries between classes go there",
         "boundaries between classes pass through few rows",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={**_NETWORK, "weight": Range(0.1, 10), "entropy": _ENTROPY},
     ),
     Method(
         "triple-gan",
         "Triple-GAN",
         "zoo.adversarial.triple_gan:TripleGAN",
-        "a classifier and a maker of rows of a class, whose pairs of row and class should pass for labelled ones",
+        "a classifier and a generator of rows, whose pairs of row and class should pass for labelled ones",
         "the class is a main cause of what the rows look like",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={**_NETWORK, "pseudo": Range(0.01, 1)},
     ),
     Method(
@@ -415,7 +434,7 @@ _METHODS = (
         "k nearest neighbours",
         "classifiers.supervised:Supervised",
         "the vote of the nearest labelled rows",
-        "few features, all of them telling",
+        "few features, all of them informative",
         "well below a second",
         uses_unlabeled=False,
         tuning={"n_neighbors": Range(1, 30, whole=True)},
@@ -453,8 +472,8 @@ _METHODS = (
         "self-training",
         "self-training",
         "classifiers.supervised:Supervised",
-        "logistic regression that adds its surest guesses to its labels",
-        "sure guesses are right",
+        "logistic regression that adds its most confident predictions to its labels",
+        "confident predictions are right",
         "a second",
         compared=True,
         classifier="sklearn.semi_supervised:SelfTrainingClassifier",
@@ -465,7 +484,7 @@ _METHODS = (
         "co-training",
         "co-training",
         "zoo.wrappers.co_training:CoTraining",
-        "two classifiers on different columns that label their surest rows for each other",
+        "two classifiers on different columns that label their most confident rows for each other",
         "either half of the columns would do alone, and they err on different rows",
         "seconds to minutes; a fit of two classifiers in every round",
     ),
@@ -481,9 +500,9 @@ _METHODS = (
         "virtual-adversarial",
         "virtual adversarial training",
         "zoo.consistency.virtual_adversarial:VirtualAdversarial",
-        "a network that should not change its answer where it is easiest to change",
+        "a network whose prediction should not change under small changes of a row",
         "boundaries between classes pass through few rows",
-        "seconds, whatever the number of rows",
+        "seconds, for any number of rows",
         tuning={**_NETWORK, "epsilon": Range(0.03, 1.0)},
     ),
     Method(
@@ -517,7 +536,7 @@ _METHODS = (
         "information-regularization",
         "information regularisation",
         "zoo.graphs.information:InformationRegularization",
-        "distributions of all rows for which rows of a neighbourhood tell little about their labels",
+        "class distributions of all rows that vary little within neighbourhoods",
         "neighbours are of one class",
         "seconds; nearest neighbours of all rows; memory linear",
         tuning={"strength": Range(0.01, 10), "n_neighbors": _NEIGHBOURS},
@@ -535,9 +554,9 @@ _METHODS = (
         "deep-kernel",
         "deep kernel",
         "zoo.kernels.deep_kernel:DeepKernel",
-        "a Gaussian process on a network's embedding, which should also be sure about the unlabelled rows",
+        "a Gaussian process on a network's embedding, which should also be confident about the unlabelled rows",
         "unlabelled rows resemble labelled ones",
-        "seconds, whatever the number of unlabelled rows; cubic in up to 1,000 labelled ones",
+        "seconds, for any number of unlabelled rows; cubic in up to 1,000 labelled ones",
         tuning={**_NETWORK, "alpha": Range(0.01, 10)},
     ),
     Method(
@@ -559,10 +578,19 @@ _METHODS = (
         tuning={"C": _COST},
     ),
     Method(
+        "continuation-tsvm",
+        "continuation TSVM",
+        "zoo.transductive.continuation_tsvm:ContinuationTSVM",
+        "∇TSVM, whose objective is smoothed first, and then less and less",
+        "straight boundaries through few rows",
+        "a second for thousands of rows; linear",
+        tuning={"C": _COST},
+    ),
+    Method(
         "s4vm",
         "S4VM",
         "zoo.transductive.s4vm:S4VM",
-        "several boundaries through few rows, and the labels that risk least against the supervised SVM",
+        "several boundaries through few rows, and the labels that risk least compared with the supervised SVM",
         "straight boundaries, one of several through few rows",
         "fifty TSVMs: seconds to minutes for thousands of rows; linear",
         tuning={"C": _COST},
@@ -582,18 +610,18 @@ CATALOGUE: Mapping[str, Method] = {record.name: record for record in _METHODS}
 
 
 def record_of(estimator: Any) -> Method | None:
-    """Return the record of the method that an estimator is; None if it is not one of ours."""
+    """Return the record of an estimator's method; None if it is not in the catalogue."""
     return CATALOGUE.get(getattr(estimator, "method_name", ""))
 
 
 def title_of(estimator: Any) -> str:
-    """Return what an estimator is called in sentences: the method's title, or else the name of its class."""
+    """Return the name of an estimator in sentences: the method's title, or else its class."""
     record = record_of(estimator)
     return type(getattr(estimator, "estimator", estimator)).__name__ if record is None else record.title
 
 
 def uses_unlabeled(estimator: Any) -> bool:
-    """Whether an estimator learns from unlabelled rows; one of which nothing is known is taken to."""
+    """Return whether an estimator learns from unlabelled rows; True for unknown ones."""
     record = record_of(estimator)
     return bool(getattr(estimator, "uses_unlabeled", True)) if record is None else record.uses_unlabeled
 
@@ -608,7 +636,7 @@ def find_method(name: str) -> Method:
 
 
 def methods() -> dict[str, str]:
-    """Return the names of the methods that can be built here, each with what it is, what it assumes and what it costs.
+    """Return the installed methods by name, each with a description, its assumption and its cost.
 
     Returns
     -------
@@ -635,12 +663,12 @@ def method(name: str, **settings: Any) -> Any:
     name : str
         One of :func:`methods`.
     **settings
-        Of the method's class, such as ``random_state``.
+        Settings of the method's class, such as ``random_state``.
 
     Returns
     -------
     scikit-learn classifier
-        With the conventions of :class:`deepsep.DeepSep`.
+        It follows the conventions of :class:`deepsep.DeepSep`.
 
     Raises
     ------
@@ -668,7 +696,7 @@ def method(name: str, **settings: Any) -> Any:
 
 
 def classifier_named(name: str) -> Any:
-    """Return the unfitted classifier that a supervised method wraps, with the settings that it has there."""
+    """Return the unfitted classifier that a supervised method wraps, with the method's settings."""
     record = find_method(name)
     if not record.classifier:
         known = ", ".join(key for key, other in CATALOGUE.items() if other.classifier and not other.uses_unlabeled)
@@ -691,9 +719,9 @@ def shipped_method(name: str, settings: Mapping[str, Any], seed: int) -> Any:
     name : str
         One of :func:`methods`.
     settings : mapping
-        Of the method; a ``random_state`` takes the place of the seed.
+        Settings of the method; a ``random_state`` among them replaces the seed.
     seed : int
-        The seed.
+        The ``random_state``.
     """
     estimator = method(name, **{**find_method(name).shipped, **settings})
     own = estimator.get_params(deep=False)

@@ -1,4 +1,4 @@
-"""Rename the classes of a fitted model; its numbers stay as they are."""
+"""Rename the classes of a fitted model without changing its numbers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.restoring import put_together
+from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError
 from deepsep.files.plain import pack, unpack
 from deepsep.files.saving import take_apart
@@ -19,22 +19,22 @@ Array = NDArray[Any]
 
 
 def rename_classes(model: Any, names: Mapping[Any, str]) -> Any:
-    """Return a fitted model with other names for its classes, also in its members and its student.
+    """Return a copy of a fitted model with renamed classes, also in its members and its student.
 
     Probabilities stay the same to the last bit, and their columns keep their order: ``classes_`` is no longer sorted.
-    All names are text in the new model, which holds what a saved one does.
+    All names are text in the new model, which holds only what a saved model holds.
 
     Parameters
     ----------
     model : estimator of deepsep, or Pipeline that ends in one
         A fitted model; it is not changed.
     names : dict {old name: new name}
-        Old names may be written as text. The others stay.
+        Old names may be given as text. Other classes keep their names.
 
     Raises
     ------
     DataError
-        If a class does not exist, a new name is empty, or two classes would have the same.
+        If a class does not exist, a new name is empty, or two classes would get the same name.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def rename_classes(model: Any, names: Mapping[Any, str]) -> Any:
     >>> rename_classes(model, {"a": "low", "b": "high"}).predict([[0.2], [2.8]]).tolist()
     ['low', 'high']
     """
-    if isinstance(model, Pipeline):
+    if is_pipeline(model):
         twin, (name, last) = copy(model), model.steps[-1]
         twin.steps = [*model.steps[:-1], (name, rename_classes(last, names))]
         return twin
@@ -54,7 +54,7 @@ def rename_classes(model: Any, names: Mapping[Any, str]) -> Any:
 
 
 def new_names(known: Array, names: Mapping[Any, str]) -> dict[Any, str]:
-    """Return the new name of every class, or raise if they make no sense.
+    """Return the new name of every class, or raise if names are unknown, empty or repeated.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def new_names(known: Array, names: Mapping[Any, str]) -> dict[Any, str]:
 
 
 def _rename(value: Any, names: Mapping[Any, str]) -> bool:
-    """Rename the classes of all estimators that were taken apart, and of their parts; return whether there are any."""
+    """Rename the classes in the saved parts of all estimators; return whether there are any."""
     if isinstance(value, list):
         return sum([_rename(part, names) for part in value]) > 0
     if not isinstance(value, dict):

@@ -10,7 +10,7 @@ from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.errors import ModelFileError
 from deepsep.files.foreign import is_described, new_classifier
 from deepsep.files.plain import unpack
-from deepsep.files.saving import COMMON
+from deepsep.files.saving import COMMON_ATTRIBUTES
 
 
 def put_together(
@@ -19,11 +19,11 @@ def put_together(
     """Rebuild an estimator from the result of ``take_apart``, with ``_from_parts(params, state, arrays)`` of its class.
 
     The state passed to it also has ``classes_``, ``n_features_in_``, ``feature_names_in_`` and ``data_fingerprint_``,
-    if the estimator had them, and the settings include the encoder. ``others`` are classes beside the methods.
+    if the estimator had them, and the settings include the encoder. ``others`` are classes that are not methods.
     """
     kind = _class_of(section["kind"], {other.__name__: other for other in others})
     settings = {name: _restore_setting(name, value, encoder) for name, value in section["settings"].items()}
-    state = {name: unpack(section[name]) for name in COMMON if name in section}
+    state = {name: unpack(section[name]) for name in COMMON_ATTRIBUTES if name in section}
     state |= {name: unpack(value) for name, value in section["state"].items()}
     return kind._from_parts(settings, state, arrays)
 
@@ -45,5 +45,5 @@ def _restore_setting(name: str, value: Any, encoder: Any) -> Any:
 
 
 def needs_code(value: Any) -> bool:
-    """Whether a setting is an encoder of the user's own, of which a model holds only the weights."""
+    """Return whether a setting is the user's own encoder, of which a model holds only the weights."""
     return isinstance(value, dict) and "__code__" in value

@@ -1,4 +1,4 @@
-"""Supervised classifiers among the methods: one adapter for all of them."""
+"""Adapter that makes a method of any supervised classifier."""
 
 from __future__ import annotations
 
@@ -24,38 +24,34 @@ from deepsep.evaluation.folds import deal_distinct
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 
-CLASSIFIER = "classifier.gz"  # the part of a saved model that holds the fitted copy
-MOST_COPIES = 10_000_000
-FOLDS = 5
-
 
 @dataclass(eq=False, repr=False)
 class Supervised(Classifier):
     """Any scikit-learn classifier, on the labelled rows alone.
 
-    It takes partly labelled rows as all methods here do, drops the unlabelled ones, and fits a copy of the classifier
-    to the others; predictions are those of the copy, also for the rows that it dropped. One classifier is
-    treated otherwise: :class:`sklearn.semi_supervised.SelfTrainingClassifier` gets the unlabelled rows as well.
+    A copy of the classifier is fitted to the labelled rows, and predicts all rows. One classifier is an exception:
+    :class:`sklearn.semi_supervised.SelfTrainingClassifier` gets the unlabelled rows as well.
 
-    Weights go to the classifier where it takes weights. Where it does not, as k nearest neighbours, a weight of k is k
-    copies of the row, and must be a whole number. A row of weight 0 is absent. More neighbours than labelled rows are
-    all of them.
+    Weights are passed on to a classifier that takes weights. For others, such as k nearest neighbours, a weight of k
+    stands for k copies of the row, and must be a whole number. A row of weight 0 is absent. If there are fewer
+    labelled rows than ``n_neighbors``, all of them are neighbours.
 
-    A classifier that has scores instead of probabilities, as :class:`sklearn.svm.SVC`, gets them from a sigmoid of
-    the scores, one slope and offset for all classes, that is fitted to labelled rows which the classifier had not seen
-    (five folds, in which the only row of a class is never held out; if every class has just one, the sigmoid is
-    fitted to the rows that it was trained on).
+    If the classifier has scores instead of probabilities, as :class:`sklearn.svm.SVC` has, a sigmoid turns scores into
+    probabilities, with one slope and offset for all classes. It is fitted to scores of held-out labelled rows in five
+    folds; the only row of a class is never held out. If every class has just one row, the sigmoid is fitted to the
+    training rows.
 
     Parameters
     ----------
     estimator : classifier
-        Not changed by ``fit``. Each ``random_state`` in it that is None is set from ours. ``set_params``, and so a
-        search, takes its settings by their own names: ``n_estimators`` for ``estimator__n_estimators``.
+        The classifier; ``fit`` does not change it. Each ``random_state`` in it that is None is set from this
+        ``random_state``. ``set_params`` takes its settings by their own names (``n_estimators`` for
+        ``estimator__n_estimators``), so a search can too.
     standardize : bool, default=False
-        Whether features are first scaled to mean 0 and variance 1 over all rows: the one use that is made of unlabelled
-        rows. Sparse features are scaled, not centred.
+        Whether features are first scaled to mean 0 and variance 1 over all rows, labelled or not. Sparse features are
+        scaled but not centred.
     method_name : str, default=""
-        What the method is called in the catalogue, if it is in it: :func:`deepsep.method` sets it.
+        Name of the method in the catalogue, if it is there; :func:`deepsep.method` sets it.
     random_state : int, RandomState or None, default=None
         The same seed gives the same model.
 
@@ -89,9 +85,9 @@ class Supervised(Classifier):
     random_state: Any = None
 
     def set_params(self, **params: Any) -> Self:
-        """Set settings, also those of the classifier by their own names: ``n_estimators=300``.
+        """Change settings, including those of the classifier by their own names.
 
-        That is short for ``estimator__n_estimators=300``, as scikit-learn writes it, and makes searches read plainly.
+        ``n_estimators=300`` is short for scikit-learn's ``estimator__n_estimators=300``.
         """
         own = self.get_params()
         longer = {name: f"estimator__{name}" for name in params if name not in own}
@@ -106,13 +102,13 @@ class Supervised(Classifier):
 
     @property
     def uses_unlabeled(self) -> bool:
-        """Whether the classifier gets the unlabelled rows too."""
+        """True if the classifier also gets the unlabelled rows."""
         return isinstance(self.estimator, SelfTrainingClassifier)
 
     def _check_parameters(self) -> None:
         usable = hasattr(self.estimator, "get_params") and not isinstance(self.estimator, type)
-        speaks = hasattr(self.estimator, "predict_proba") or hasattr(self.estimator, "decision_function")
-        if not (usable and speaks and is_classifier(self.estimator)):
+        predicts = hasattr(self.estimator, "predict_proba") or hasattr(self.estimator, "decision_function")
+        if not (usable and predicts and is_classifier(self.estimator)):
             raise ParameterError(
                 f"Supervised: estimator={self.estimator!r}; pass a classifier with predict_proba or decision_function, "
                 "such as LogisticRegression()."
@@ -130,7 +126,7 @@ class Supervised(Classifier):
             copies = self._copies(weight)
             X, codes, weight = X[copies], codes[copies], np.ones(len(copies))
         passed = weight if takes_weight and (weight != 1).any() else None
-        self.estimator_ = fit_copy(estimator, X, codes, passed)
+        self.estimator_ = fit_labeled(estimator, X, codes, passed)
         self.platt_ = None
         if not hasattr(estimator, "predict_proba"):
             held, scores = _unseen_scores(self.estimator_, X, codes, passed, rng)
@@ -158,13 +154,13 @@ class Supervised(Classifier):
             return X
         return (X - self._scaling.centre) / self._scaling.scale
 
-    def _copies(self, weight: Array) -> Array:
-        if (weight != np.floor(weight)).any() or weight.sum() > MOST_COPIES:
+    def _copies(self, weight: Array, most: int = 10_000_000) -> Array:
+        if (weight != np.floor(weight)).any() or weight.sum() > most:
             odd = weight[np.argmax(weight != np.floor(weight))]
             raise ParameterError(
-                f"{type(self.estimator).__name__} takes no weights, so that a weight can only be a number of copies, "
-                f"and sample_weight has {odd:g}, with a sum of {weight.sum():g}. Pass whole numbers with a sum of at "
-                f"most {MOST_COPIES:,}, or use a classifier that takes weights."
+                f"{type(self.estimator).__name__} takes no weights, so a weight must be a number of copies, but "
+                f"sample_weight has {odd:g}, with a sum of {weight.sum():g}. Pass whole numbers with a sum of at "
+                f"most {most:,}, or use a classifier that takes weights."
             )
         return np.repeat(np.arange(len(weight)), weight.astype(int))
 
@@ -181,7 +177,7 @@ class Supervised(Classifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         scaling = {} if self._scaling is None else vars(self._scaling)
-        return {"platt": self.platt_}, {**scaling, CLASSIFIER: dump_classifiers([self.estimator_])}
+        return {"platt": self.platt_}, {**scaling, "classifier.gz": dump_classifiers([self.estimator_])}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
@@ -189,24 +185,24 @@ class Supervised(Classifier):
         if "scale" in arrays:
             self._scaling = Scaling.from_arrays(arrays, d)
         self.platt_ = None if state["platt"] is None else (float(state["platt"][0]), float(state["platt"][1]))
-        (self.estimator_,) = load_classifiers(CLASSIFIER, arrays.get(CLASSIFIER), d, np.arange(c))
+        (self.estimator_,) = load_classifiers("classifier.gz", arrays.get("classifier.gz"), d, np.arange(c))
 
 
 def seeded(estimator: Any, rng: np.random.Generator) -> Any:
-    """Set every random_state that is None: scikit-learn would take global state for it."""
+    """Set every random_state that is None, for which scikit-learn would use global state."""
     free = [name for name, value in sorted(estimator.get_params().items()) if name.endswith("random_state")]
     return estimator.set_params(
         **{name: int(rng.integers(2**31 - 1)) for name in free if estimator.get_params()[name] is None}
     )
 
 
-def fit_copy(estimator: Any, X: Any, codes: Array, weight: Array | None = None) -> Any:
-    """Fit a classifier to labelled rows; more neighbours than rows are all of them."""
+def fit_labeled(estimator: Any, X: Any, codes: Array, weight: Array | None = None) -> Any:
+    """Fit a classifier to labelled rows, with at most as many neighbours as rows."""
     if estimator.get_params().get("n_neighbors", 0) > len(codes):
         estimator.set_params(n_neighbors=len(codes))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # the skeleton warns
-        warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are our trade
+        warnings.filterwarnings("ignore", message="y contains no unlabeled samples")  # the base class warns
+        warnings.filterwarnings("ignore", message="The number of unique classes")  # few labels are normal here
         try:
             return estimator.fit(X, codes) if weight is None else estimator.fit(X, codes, sample_weight=weight)
         except InvalidParameterError as error:
@@ -221,8 +217,8 @@ def _scores(estimator: Any, X: Any) -> Array:
 def _unseen_scores(
     estimator: Any, X: Any, codes: Array, weight: Array | None, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Return rows, and scores of them by copies that have not seen them."""
-    folds = deal_distinct(X, codes, FOLDS, rng)
+    """Return the rows held out in five folds, and their scores by copies that have not seen them."""
+    folds = deal_distinct(X, codes, 5, rng)
     if not folds.tests:
         return np.empty(0, int), np.empty((0, 0))
     labels = Labels(codes, np.arange(codes.max() + 1))

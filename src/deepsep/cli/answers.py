@@ -23,7 +23,7 @@ def read_answers(out: Console, file: Path, reading: Reading, *, id: str | None) 
     """
     from pandas.api.types import is_numeric_dtype
 
-    from deepsep.table.column_types import MISSING
+    from deepsep.table.column_types import MISSING_WORDS
 
     table = open_files(file, reading)
     frame = read_table(table, id=id)
@@ -31,7 +31,7 @@ def read_answers(out: Console, file: Path, reading: Reading, *, id: str | None) 
     lost: dict[str, int] = {}
     for name, cells in _raw_cells(table).items():
         words = cells.str.strip()
-        words = words[words.isin(MISSING) & (words != "")]
+        words = words[words.isin(MISSING_WORDS) & (words != "")]
         if name == id or not len(words):
             continue
         number = is_numeric_dtype(frame[name]) and not frame[name].isna().all()
@@ -62,7 +62,7 @@ def _raw_cells(table: OpenFiles) -> dict[str, pd.Series[Any]]:
 
 
 def text_cells(file: Path, reading: Reading) -> pd.DataFrame:
-    """Return a small table with every cell as text, "" where it is empty, whatever the words and numbers in it."""
+    """Return a small table with every cell as text, "" where it is empty: words and numbers mean nothing special."""
     import pandas as pd
 
     table = open_files(file, reading)

@@ -57,14 +57,16 @@ def assign(
         from deepsep.cli.answers import read_answers
         from deepsep.cli.opening import open_segments
         from deepsep.errors import DataError
-        from deepsep.scoring.files import FORMATS
+        from deepsep.scoring.files import SCORED_FORMATS
         from deepsep.scoring.remembered import provenance_of
         from deepsep.scoring.writing import write_frame
         from deepsep.survey import assign_segments
         from deepsep.table.locations import find_column
 
-        if output.suffix.lower() not in FORMATS:
-            raise DataError(f"the output {output} must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+        if output.suffix.lower() not in SCORED_FORMATS:
+            raise DataError(
+                f"the output {output} must end in {', '.join(SCORED_FORMATS[:-1])} or {SCORED_FORMATS[-1]}."
+            )
         if output.resolve() == answers.resolve():
             raise DataError(f"answers and output are both {output}. Name another output.")
         fitted = open_segments(model, "assign")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from deepsep.cli.console import MISUSE, console
+from deepsep.cli.console import EXIT_MISUSE, console
 from deepsep.cli.options import (
     Debug,
     Json,
@@ -18,11 +18,9 @@ from deepsep.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from deepsep.cli.training import Training
+    from deepsep.model.training_table import Training
 
-WIDTH = 100
-SHOWN = 20  # classes and columns
-GUESSED = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
+GUESSED_ORIGINS = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
 
 
 @takes_options(without=("weight", "label_weight"))
@@ -41,11 +39,11 @@ def check(
     Example: deepsep check customers.csv --label segment
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli.training import read_training
         from deepsep.errors import LabelError
+        from deepsep.model.training_table import read_training
         from deepsep.table import check_table
 
-        data = read_training(out, training)
+        data = read_training(training.asked, note=out.note)
         named = data.ids if training.id or training.on else None
         frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
         checked = check_table(frame, data.label, id=None if named is None else str(named.name))
@@ -53,31 +51,32 @@ def check(
             checked["labels"]["drawn"] = _drawn(data)
         out.result(_text(checked), checked)
         if not checked["fit_would_work"]:
-            raise typer.Exit(MISUSE)
+            raise typer.Exit(EXIT_MISUSE)
 
 
 def _drawn(data: Training) -> dict[str, Any]:
     """Return how the labels were drawn, given or guessed: how many in each way, and a sentence."""
-    from deepsep.core.label_origins import ORIGINS, read_origins
+    from deepsep.core.label_origins import LABEL_ORIGINS, read_origins
 
     origins = read_origins(data.labels_drawn, data.labels)
-    counts, n = dict(zip(ORIGINS, origins.counts, strict=True)), sum(origins.counts)
+    counts, n = dict(zip(LABEL_ORIGINS, origins.counts, strict=True)), sum(origins.counts)
     if not n:
         return {"given": False, **counts, "sentence": ""}
     words = [None] * len(data.y) if data.labels_drawn is None else data.labels_drawn
     known = [word for word, labeled in zip(words, data.labeled, strict=True) if labeled and word is not None]
-    said = ", ".join(f"{known.count(word):,} {word}" for word in ORIGINS if word in known)
+    said = ", ".join(f"{known.count(word):,} {word}" for word in LABEL_ORIGINS if word in known)
     sentence = f"How the labels were drawn: {said}" if known else "How the labels were drawn is not said"
     if not origins.given:
-        guess = next(word for word in ORIGINS if counts[word] > known.count(word))
+        guess = next(word for word in LABEL_ORIGINS if counts[word] > known.count(word))
         others = f"the other {n - len(known):,}" if known else "they"
-        sentence += f"; {others} are taken for {GUESSED[guess]}: say it with --labels-drawn"
+        sentence += f"; {others} are taken for {GUESSED_ORIGINS[guess]}: say it with --labels-drawn"
     if origins.basis is None:
         sentence += "; no accuracy can be stated without labels of rows drawn at random"
     return {"given": origins.given, **counts, "sentence": f"{sentence}."}
 
 
 def _text(checked: dict[str, Any]) -> str:
+    shown = 20  # classes and columns
     labels, columns = checked["labels"], checked["columns"]
     used = [column for column in columns if not column["left_out"]]
     kinds = ", ".join(
@@ -91,9 +90,9 @@ def _text(checked: dict[str, Any]) -> str:
         f"Labels in {labels['column']!r}:",
     ]
     width = max((len(name) for name in labels["classes"]), default=0)
-    lines += [f"  {name:<{width}}  {count:,}" for name, count in list(labels["classes"].items())[:SHOWN]]
-    if len(labels["classes"]) > SHOWN:
-        lines.append(f"  and {len(labels['classes']) - SHOWN} more")
+    lines += [f"  {name:<{width}}  {count:,}" for name, count in list(labels["classes"].items())[:shown]]
+    if len(labels["classes"]) > shown:
+        lines.append(f"  and {len(labels['classes']) - shown} more")
     if labels.get("drawn", {}).get("sentence"):
         lines += ["", _wrap(labels["drawn"]["sentence"], "")]
     gaps = sorted((column for column in used if column["missing"]), key=lambda column: -column["missing"])
@@ -113,4 +112,5 @@ def finding_lines(finding: dict[str, Any]) -> list[str]:
 
 
 def _wrap(text: str, indent: str = "     ") -> str:
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    width = 100
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,8 +25,6 @@ from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.study import Comparison
-
-KINDS = (".csv", ".json", ".html")
 
 
 @takes_options()
@@ -51,7 +48,7 @@ def compare(
     ] = None,
     priors: Priors = None,
     folds: Annotated[int, typer.Option(help="Parts of the labelled rows, held out in turn.", min=2)] = 5,
-    repeats: Annotated[int, typer.Option(help="How often they are split anew.", min=1)] = 1,
+    repeats: Annotated[int, typer.Option(help="Number of times the rows are split.", min=1)] = 1,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.", show_default=False),
@@ -75,11 +72,12 @@ def compare(
 
     Example: deepsep compare customers.csv --label segment -o comparison.json
     """
+    kinds = (".csv", ".json", ".html")
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         if methods and all_:
             raise ParameterError("--methods or --all: give one of them.")
-        if output is not None and output.suffix.lower() not in KINDS:
-            raise ParameterError(f"-o {output}: the name must end with {', '.join(KINDS[:-1])} or {KINDS[-1]}.")
+        if output is not None and output.suffix.lower() not in kinds:
+            raise ParameterError(f"-o {output}: the name must end with {', '.join(kinds[:-1])} or {kinds[-1]}.")
         if output is not None and not output.parent.is_dir():
             raise DataError(f"the folder {output.parent} does not exist.")
 
@@ -90,14 +88,14 @@ def compare(
         from deepsep.cli.check import finding_lines
         from deepsep.cli.estimator import read_priors, settings_by_method
         from deepsep.cli.progress import duration
-        from deepsep.cli.training import read_training
+        from deepsep.model.training_table import read_training
         from deepsep.study import compare as compare_methods
-        from deepsep.study.comparison import METHODS
+        from deepsep.study.comparison import COMPARED_METHODS
 
-        names = split_names(methods) or list(available() if all_ else METHODS)
+        names = split_names(methods) or list(available() if all_ else COMPARED_METHODS)
         names = [find_method(name).name for name in names]
         chosen = settings_by_method(settings or [], names)
-        data = read_training(out, training)
+        data = read_training(training.asked, note=out.note)
         cores = jobs or cpu_count()
 
         def announce(n_fits: int, seconds: float) -> None:
@@ -134,7 +132,7 @@ def compare(
         if output is not None:
             _write(comparison, output)
             lines.append(f"Written: {output}")
-        same = {"--priors": priors, "--keep": keep, "--seed": seed}
+        same = {"--priors": priors, "--keep": keep, "--seed": seed or None}
         lines += _next(training, comparison, chosen, same, output)
         out.result("\n".join(lines), {**comparison, "file": output})
 
@@ -148,30 +146,22 @@ def _next(
 ) -> list[str]:
     """Return the command that fits the best method to the same table, read in the same way, with the same columns."""
     from deepsep.classifiers.catalogue import setting_names
-    from deepsep.cli.estimator import COMMITTEE
+    from deepsep.cli.printed_commands import fit_command, training_options
+    from deepsep.model.fitting import DEFAULT_METHOD
 
     ranked, lines = comparison.table["method"].tolist(), []
     able = [name for name in ranked if same["--priors"] is None or "priors" in setting_names(name)]
-    best = able[0] if able else COMMITTEE
+    best = able[0] if able else DEFAULT_METHOD
     if best != ranked[0]:
         lines.append(f"{ranked[0]} has no setting for the shares of --priors. The best that has: {best}.")
-    options = asdict(training)
-    table, reading = options.pop("table"), options.pop("reading")
-    options |= {name: value for name, value in reading.items() if name != "dayfirst"}
     given = {
-        **{f"--{name.replace('_', '-')}": value for name, value in options.items()},
+        **training_options(training),
         **same,
-        "--method": best if best != COMMITTEE else None,
+        "--method": best if best != DEFAULT_METHOD else None,
         "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
+        "--set": [f"{name}={value}" for name, value in settings.get(best, {}).items()],
     }
-    words = []
-    for option, value in given.items():
-        each = value if isinstance(value, list) else [value] if value else []
-        words += [word for one in each for word in (option, str(one))]
-    if reading["dayfirst"] is not None:
-        words.append("--dayfirst" if reading["dayfirst"] else "--monthfirst")
-    words += [word for name, value in settings.get(best, {}).items() for word in ("--set", f"{name}={value}")]
-    return [*lines, f"Next: {shlex.join(['deepsep', 'fit', *map(str, table), *words, '-o', 'model'])}"]
+    return [*lines, f"Next: {fit_command(training.table, given, training.reading)}"]
 
 
 def _write(comparison: Comparison, output: Path) -> None:

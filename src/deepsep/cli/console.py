@@ -16,8 +16,7 @@ import typer
 from deepsep.cli.words import in_options
 from deepsep.errors import DatabaseError, DeepSepError, DeepSepWarning, InterruptWarning
 
-FAILURE, MISUSE, DRIFT, PARTS, INTERRUPTED = 1, 2, 3, 4, 130
-DEBUG = "DEEPSEP_DEBUG"
+EXIT_FAILURE, EXIT_MISUSE, EXIT_DRIFT, EXIT_PARTS, EXIT_INTERRUPTED = 1, 2, 3, 4, 130
 
 
 class Console:
@@ -46,10 +45,11 @@ class Console:
         """Whether to show progress bars: on a terminal, unless quiet or JSON."""
         return not (self.quiet or self.as_json) and sys.stderr.isatty()
 
-    def note(self, text: str) -> None:
+    def note(self, message: object) -> None:
         """Print a message about what is going on; a progress bar makes room for it."""
         if self.quiet:
             return
+        text = in_options(message)
         with sys.modules["tqdm"].tqdm.external_write_mode() if "tqdm" in sys.modules else nullcontext():
             typer.echo(text, err=True)
 
@@ -74,10 +74,15 @@ class Console:
         """
         from tqdm import tqdm
 
-        from deepsep.core.history import BAR
+        from deepsep.core.history import BAR_FORMAT
 
         return tqdm(
-            total=total, desc=doing, bar_format=BAR, delay=2, smoothing=smoothing, disable=not self.shows_progress
+            total=total,
+            desc=doing,
+            bar_format=BAR_FORMAT,
+            delay=2,
+            smoothing=smoothing,
+            disable=not self.shows_progress,
         )
 
     def share_bar(self, doing: str) -> Any:
@@ -137,36 +142,37 @@ def console(*, as_json: bool = False, quiet: bool = False, debug: bool = False) 
             yield out
     except (KeyboardInterrupt, InterruptWarning) as error:
         said = str(error) if isinstance(error, KeyboardInterrupt) else ""
-        raise _end(error, said or "Interrupted. Nothing was written.", INTERRUPTED, debug) from None
+        raise _end(error, said or "Interrupted. Nothing was written.", EXIT_INTERRUPTED, debug) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except DatabaseError as error:
-        raise _end(error, in_options(error), FAILURE, debug) from None
+        raise _end(error, in_options(error), EXIT_FAILURE, debug) from None
     except DeepSepError as error:
-        raise _end(error, in_options(error), MISUSE, debug) from None
+        raise _end(error, in_options(error), EXIT_MISUSE, debug) from None
     except BrokenPipeError:  # the reader has closed the pipe, as in "deepsep methods | head"
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(FAILURE) from None
+        raise typer.Exit(EXIT_FAILURE) from None
     except ImportError as error:
-        raise _end(error, str(error), FAILURE, debug) from None
+        raise _end(error, str(error), EXIT_FAILURE, debug) from None
     except MemoryError as error:
         message = "There is not enough memory. Take a sample of the rows, or leave out columns with --drop."
-        raise _end(error, message, FAILURE, debug) from None
+        raise _end(error, message, EXIT_FAILURE, debug) from None
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         message = f"{place}{error.strerror or error}. Check the path, the permissions and the disk."
-        raise _end(error, message, FAILURE, debug) from None
+        raise _end(error, message, EXIT_FAILURE, debug) from None
     except Exception as error:
         message = (
             f"Something unexpected happened ({type(error).__name__}: {error}). This is a bug in deepsep: please report "
             "it with the output of the same command with --debug."
         )
-        raise _end(error, message, FAILURE, debug) from None
+        raise _end(error, message, EXIT_FAILURE, debug) from None
 
 
 def _end(error: BaseException, message: str, code: int, debug: bool) -> typer.Exit:
     """Print the message, and return the exception that ends the command."""
-    if debug or os.environ.get(DEBUG):
+    debug_variable = "DEEPSEP_DEBUG"
+    if debug or os.environ.get(debug_variable):
         traceback.print_exception(error)
     typer.echo(f"Error: {message}", err=True)
     return typer.Exit(code)

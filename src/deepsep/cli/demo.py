@@ -14,10 +14,10 @@ from typing import Annotated, Any
 import typer
 
 from deepsep.cli.console import Console, console
-from deepsep.cli.options import Debug, Json, Quiet, TrainingOptions
+from deepsep.cli.options import Debug, Json, Quiet
 from deepsep.errors import DataError
 
-RESULT = "demo.json"
+RESULT_FILE = "demo.json"
 
 
 def demo(
@@ -35,8 +35,7 @@ def demo(
     minutes, needs no network, and keeps the files so that you can repeat every step by hand.
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli.outputs import read_folder
-        from deepsep.files.folder import install
+        from deepsep.files.folder import install, read_folder
 
         began = time.perf_counter()
         target = _check_folder(output)
@@ -44,7 +43,7 @@ def demo(
             result, text = _run(out, Path(place), output)
             files = read_folder(Path(place))
         result["seconds"] = round(time.perf_counter() - began, 1)
-        files[RESULT] = _dump(result)
+        files[RESULT_FILE] = _dump(result)
         install(files, target, own={name.partition("/")[0] for name in files})
         report = target / "model" / "report.html"
         out.result(f"{text}\n\nThe report: {report}", {**result, "report": report})
@@ -55,52 +54,55 @@ def demo(
 def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
     """Run the example in a folder and return its figures, and the text to print at the end."""
     from deepsep import demo_example as example
-    from deepsep.cli.estimator import build
     from deepsep.cli.fit_pipeline import fit_and_measure
-    from deepsep.cli.outputs import save_model
-    from deepsep.cli.training import read_training
+    from deepsep.model.fitting import build
+    from deepsep.model.model_folder import install_folder
+    from deepsep.model.training_table import TrainingTable, read_training
     from deepsep.scoring import score_file
 
     story = example.write_files(folder)
     out.note(
-        f"1. The table. An online shop sells {example.PRODUCTS:,} foods, and knows what is on their nutrition labels:\n"
-        f"   {story.n_columns} numbers, from energy to potassium (USDA nutrient database, public domain).\n"
-        f"2. The question. Somebody has sorted {example.LABELS} of them, drawn at random, into five aisles:"
+        f"1. The table. An online shop sells {example.N_PRODUCTS:,} foods, and knows what is on their nutrition "
+        f"labels:\n   {story.n_columns} numbers, from energy to potassium (USDA nutrient database, public domain).\n"
+        f"2. The question. Somebody has sorted {example.N_LABELS} of them, drawn at random, into five aisles:"
     )
     out.note("\n".join(f"     {name}" for name in sorted(story.aisle.unique())))
     out.note("   Where do the others go? Their aisles are known to us, but hidden from the model.")
-    options = TrainingOptions(table=[folder / example.FOODS], labels=[folder / example.SORTED], on=example.ID)
-    data = read_training(Console(as_json=False, quiet=True), options)
-    replay = f"deepsep fit {example.FOODS} --labels {example.SORTED} --on {example.ID} -o {example.MODEL}"
+    data = read_training(
+        TrainingTable(source=folder / example.FOODS_FILE, labels=[folder / example.SORTED_FILE], on=example.ID_COLUMN)
+    )
+    files = f"{example.FOODS_FILE} --labels {example.SORTED_FILE} --on {example.ID_COLUMN}"
+    replay = f"deepsep fit {files} -o {example.MODEL_FOLDER}"
     out.note("3. The model.")
     fitted = fit_and_measure(
         out,
         build("committee", {}, 0, weighted=False),
         data,
+        folder,
         method="committee",
         keep=[],
         seed=0,
         report=True,
         command=replay,
     )
-    save_model(fitted.model, fitted.files, folder / example.MODEL)
+    install_folder(fitted.model, fitted.files, folder / example.MODEL_FOLDER)
     hidden = ~data.labeled
     truth = story.aisle.loc[data.ids].to_numpy()
-    accuracy = {"committee": float((fitted.predictions.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
-    out.note(f"4. The comparison. Other methods learn from the {example.LABELS} labels alone ...")
+    accuracy = {"committee": float((fitted.predictions.frame.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
+    out.note(f"4. The comparison. Other methods learn from the {example.N_LABELS} labels alone ...")
     with out.steps("Other methods") as on_step:
         accuracy |= example.score_supervised(data.X, data.y, truth, on_step=on_step)
-    out.note(f"5. Scoring. {example.LATER} new foods arrive ...")
+    out.note(f"5. Scoring. {example.N_LATER} new foods arrive ...")
     scored = score_file(
         fitted.model,
-        folder / example.NEWCOMERS,
-        folder / example.SCORED,
-        id=example.ID,
+        folder / example.NEWCOMERS_FILE,
+        folder / example.SCORED_FILE,
+        id=example.ID_COLUMN,
         progress=lambda rows, share: None,
     )
     result = {
-        "rows": example.PRODUCTS,
-        "labelled": example.LABELS,
+        "rows": example.N_PRODUCTS,
+        "labelled": example.N_LABELS,
         "hidden": int(hidden.sum()),
         "accuracy": accuracy,
         "expected": fitted.summary and fitted.summary["verdict"],
@@ -139,7 +141,7 @@ def _check_folder(output: Path) -> Path:
     """Return the folder, or raise unless it is new, empty, or holds an earlier demo."""
     if output.is_file():
         raise DataError(f"{output} is a file. Name another folder with -o.")
-    if output.is_dir() and any(output.iterdir()) and not (output / RESULT).exists():
+    if output.is_dir() and any(output.iterdir()) and not (output / RESULT_FILE).exists():
         raise DataError(f"{output} holds files that `deepsep demo` did not write. Name another folder with -o.")
     return output.resolve()
 

@@ -33,37 +33,11 @@ def _value(text: str) -> Any:
         return text
 
 
-def with_effort(settings: dict[str, Any], name: str, effort: str | None) -> dict[str, Any]:
-    """Return the settings with --effort, or raise if the method has none, or it is set twice."""
-    if effort is None:
-        return settings
-    if name != COMMITTEE:
-        raise ParameterError(f"--effort is for the committee: leave it out, or leave out --method {name}.")
-    if "effort" in settings:
+def with_effort(settings: dict[str, Any], effort: str | None) -> dict[str, Any]:
+    """Return the settings with --effort, or raise if it is set twice."""
+    if effort is not None and "effort" in settings:
         raise ParameterError("--effort and --set effort say the same. Leave one of them out.")
-    return {**settings, "effort": effort}
-
-
-COMMITTEE = "committee"
-
-
-def build(name: str, settings: dict[str, Any], seed: int, *, weighted: bool) -> Any:
-    """Return the method with its settings and seed, or raise if it does not support what is asked for.
-
-    A committee has a learning curve, unless the settings say otherwise.
-    """
-    from sklearn.utils.validation import has_fit_parameter
-
-    from deepsep.classifiers.catalogue import shipped_method
-
-    if name == COMMITTEE:
-        settings = {"learning_curve": True, **settings}
-    estimator = shipped_method(name, settings, seed)
-    if weighted and not has_fit_parameter(estimator, "sample_weight"):
-        raise ParameterError(
-            f"{name} takes no weights. Leave out --weight and --label-weight, or choose another method."
-        )
-    return estimator
+    return settings if effort is None else {**settings, "effort": str(effort)}
 
 
 def settings_by_method(given: list[str], names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -92,15 +66,6 @@ def _not_one(setting: str, owners: Sequence[str], names: Sequence[str]) -> str:
     return (
         f"--set {setting}: {', '.join(owners)} have this setting. Name the method, such as --set {owners[0]}.{setting}."
     )
-
-
-def set_priors(estimator: Any, name: str, file: Path, classes: Any) -> None:
-    """Set the known class shares of the population, if the method takes them."""
-    if "priors" not in estimator.get_params(deep=False):
-        raise ParameterError(
-            f"{name} takes no priors. Leave out --priors, or leave out --method: the committee takes them."
-        )
-    estimator.set_params(priors=read_priors(file, classes))
 
 
 def read_priors(file: Path, classes: Any) -> dict[Any, float]:

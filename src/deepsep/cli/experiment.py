@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deepsep.classifiers.catalogue import CATALOGUE
-from deepsep.cli.console import INTERRUPTED, Console, console
-from deepsep.cli.options import COLUMNS, Debug, Json, Quiet, split_names
+from deepsep.cli.console import EXIT_INTERRUPTED, Console, console
+from deepsep.cli.options import LISTED_COLUMNS, Debug, Engine, Json, Quiet, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # The paper's values, written out so that --help need not import the library; a test compares them with it.
-SIZES = "35,50,125,250,500,1250,2500"
-METHODS = ",".join([*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm"])
-
-
-class Engine(StrEnum):
-    """Where the fits run."""
-
-    local = "local"
-    ray = "ray"
+DEFAULT_SIZES = "35,50,125,250,500,1250,2500"
+DEFAULT_METHODS = ",".join([*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm"])
 
 
 def experiment(
@@ -47,7 +39,7 @@ def experiment(
     ] = "label",
     labels: Annotated[
         str, typer.Option(metavar="NUMBERS", help="Numbers of labelled rows, separated by commas.")
-    ] = SIZES,
+    ] = DEFAULT_SIZES,
     shuffles: Annotated[int, typer.Option(help="Number of random splits of the rows.", min=1)] = 5,
     methods: Annotated[
         str,
@@ -56,7 +48,7 @@ def experiment(
             help="See `deepsep methods`; separated by commas. deepsep and tsvm are as published, tsvm-250 has 250 "
             "unlabelled rows, linear-svm none; deepsep-defaults is as in fit.",
         ),
-    ] = METHODS,
+    ] = DEFAULT_METHODS,
     no_tune: Annotated[bool, typer.Option("--no-tune", help="Use every method with its default settings.")] = False,
     trials: Annotated[
         int | None,
@@ -72,9 +64,10 @@ def experiment(
         bool,
         typer.Option("--ablation", help="Also run DeepSep without each of its parts, at 35, 50, 125 and 500 labels."),
     ] = False,
-    published: Annotated[bool, typer.Option("--published", help="Show the paper's averages beside ours.")] = False,
+    published: Annotated[bool, typer.Option("--published", help="Show the paper's averages next to ours.")] = False,
     drop: Annotated[
-        str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {COLUMNS}.", show_default=False)
+        str,
+        typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {LISTED_COLUMNS}.", show_default=False),
     ] = "",
     set_: Annotated[
         list[str] | None,
@@ -135,9 +128,13 @@ def experiment(
         if failure is not None:
             out.note(f"{output} holds the finished fits. Run the same command to try the others again.")
             raise failure
-        from deepsep.study.results import as_text
+        from deepsep.study.results import table_1_text
 
-        lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", as_text(results.table_1)]
+        lines = [
+            f"Accuracy in %, {what.plan.test_per_class} test rows of each class.",
+            "",
+            table_1_text(results.table_1),
+        ]
         if published:
             lines += ["The paper's averages, on its own data:", "", published_table(results), ""]
         lines += [*results.sentences, ""] if results.sentences else []
@@ -158,7 +155,7 @@ def experiment(
 
 def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:
     """Raise if the options are inconsistent, before anything is read."""
-    from deepsep.study.study_models import build
+    from deepsep.study.study_models import build_study_model
 
     if not names:
         raise ParameterError("--methods is empty: name at least one, such as --methods deepsep.")
@@ -166,7 +163,7 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
     if twice is not None:
         raise ParameterError(f"--methods names {twice} twice. Name it once.")
     for name in names:
-        build(name)  # raises if there is no such method, or its package is missing
+        build_study_model(name)  # raises if there is no such method, or its package is missing
     if ablation and "deepsep" not in names:
         raise ParameterError("--ablation removes parts of deepsep: add deepsep to --methods.")
     if address is not None and engine is not Engine.ray:
@@ -177,13 +174,13 @@ def _check(names: list[str], ablation: bool, engine: Engine, address: str | None
 
 def _trials(out: Console, no_tune: bool, trials: int | None) -> int:
     """Return the fits for tuning; without Optuna none, unless they were asked for."""
-    from deepsep.study.running import TRIALS
+    from deepsep.study.running import TUNING_TRIALS
     from deepsep.study.tuning import is_installed
 
     if no_tune:
         return 0
     if is_installed():
-        return trials or TRIALS
+        return trials or TUNING_TRIALS
     if trials is not None:
         raise missing_package("--trials", "optuna")
     out.warn("Optuna is not installed, so no method is tuned. To tune them: pip install optuna")
@@ -200,7 +197,7 @@ def _numbers(text: str) -> list[int]:
 
 def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
     from deepsep.cli.estimator import parse_settings
-    from deepsep.study.study_models import build
+    from deepsep.study.study_models import build_study_model
 
     settings: dict[str, dict[str, Any]] = {}
     for key, value in parse_settings(given).items():
@@ -209,7 +206,7 @@ def _settings(given: list[str], names: list[str]) -> dict[str, dict[str, Any]]:
             raise ParameterError(f"--set {key}: write METHOD.NAME=VALUE, with a method of --methods.")
         settings.setdefault(name, {})[setting] = value
     for name, some in settings.items():
-        build(name, **some)  # raises if there is no such setting
+        build_study_model(name, **some)  # raises if there is no such setting
     return settings
 
 
@@ -263,7 +260,7 @@ def _run(
             run(what, jobs=jobs or cpu_count(), engine=engine.value, address=address, on_cell=bar.update)
     except KeyboardInterrupt:
         typer.echo("Interrupted. Finished fits are kept: run the same command to continue.", err=True)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(EXIT_INTERRUPTED) from None
     except DeepSepError as error:
         return error, time.perf_counter() - began
     return None, time.perf_counter() - began

@@ -38,40 +38,40 @@ def explain(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.classifiers.committee.committee import Committee
         from deepsep.cli.opening import open_classifier
-        from deepsep.cli.training import read_training
-        from deepsep.report.explanation import as_text
+        from deepsep.model.training_table import read_training
         from deepsep.report.explanation import explain as explain_model
+        from deepsep.report.explanation import explanation_text
 
         fitted = open_classifier(model, "explain")
         if training.label is None and not training.labels:
             training = replace(training, label=_label_of(model))
-        data = read_training(out, training)
+        data = read_training(training.asked, note=out.note)
         X = _same_columns(fitted, data.X)
         _same_classes(fitted, data)
         fits = "five fits of a random forest" if isinstance(fitted[-1], Committee) else "five fits"
         out.note(f"Shuffling each of {X.shape[1]} columns on held-out labelled rows: {fits} ...")
         with out.steps("Explaining") as on_step:
             explanation = explain_model(fitted, X, data.labels, seed=seed, sample_weight=data.weight, on_step=on_step)
-        out.result(as_text(explanation).rstrip(), explanation)
+        out.result(explanation_text(explanation).rstrip(), explanation)
 
 
 def _label_of(model: Path) -> str:
     """Return the name of the label column from the model's report."""
     import json
 
-    from deepsep.cli.outputs import SUMMARY
+    from deepsep.model.model_folder import SUMMARY_FILE
 
     try:
-        return str(json.loads((model / SUMMARY).read_text(encoding="utf-8"))["asked"]["label"])
+        return str(json.loads((model / SUMMARY_FILE).read_text(encoding="utf-8"))["asked"]["label"])
     except (OSError, ValueError, KeyError, TypeError):
         raise ParameterError("which column holds the labels? Name it with --label.") from None
 
 
 def _same_columns(model: Any, X: Any) -> Any:
     """Return the columns of the training table, or raise an error that lists the differences."""
-    from sklearn.pipeline import Pipeline
+    from deepsep.core.model_parts import is_pipeline
 
-    if not isinstance(model, Pipeline):
+    if not is_pipeline(model):
         raise ParameterError(
             "the model takes a matrix, not a table. Explain it from Python with deepsep.report.explain."
         )

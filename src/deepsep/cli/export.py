@@ -31,8 +31,8 @@ def export(
             raise ParameterError(f"-o {output}: name a file that ends in .onnx.")
 
         from deepsep.apps.onnx import export_onnx
-        from deepsep.models import load
-        from deepsep.scoring.student import student_of
+        from deepsep.model.loading import load
+        from deepsep.scoring.who_scores import student_of
 
         fitted = load(model)
         written = export_onnx(fitted, output)

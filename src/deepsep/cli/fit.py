@@ -111,14 +111,15 @@ def fit(
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli.estimator import build, parse_settings, set_priors, with_effort
-        from deepsep.cli.fit_checks import check_decision, check_table, check_workbook, read_comparison
+        from deepsep.cli.estimator import parse_settings, read_priors, with_effort
+        from deepsep.cli.fit_checks import check_decision, check_scores_table, check_workbook, read_comparison
         from deepsep.cli.fit_pipeline import fit_and_measure
         from deepsep.cli.fit_result import print_result
-        from deepsep.cli.outputs import save_model
-        from deepsep.cli.training import read_training
         from deepsep.files.manifest import check_model_folder, describe_earlier
-        from deepsep.scoring.to_label import GUESS
+        from deepsep.model.fitting import build, check_takes_priors
+        from deepsep.model.model_folder import install_folder
+        from deepsep.model.training_table import read_training
+        from deepsep.scoring.to_label import GUESS_COLUMNS
         from deepsep.table.queries import Query
 
         began = time.perf_counter()
@@ -131,15 +132,17 @@ def fit(
         if workbook is not None:
             check_workbook(workbook, report)
         source = training.source
-        check_table(source, to, training.id, replace)
+        check_scores_table(source, to, training.id, replace)
         weighted = bool(training.weight or training.label_weight)
-        chosen = with_effort(parse_settings(settings or []), method, effort)
+        chosen = with_effort(parse_settings(settings or []), effort)
         estimator = build(method, chosen, seed, weighted=weighted)
-        data = read_training(out, training, seed)
         if priors is not None:
-            set_priors(estimator, method, priors, data.labels.classes)
+            check_takes_priors(estimator)
+        data = read_training(training.asked, seed, note=out.note)
+        if priors is not None:
+            estimator.set_params(priors=read_priors(priors, data.labels.classes))
         asked = check_decision(estimator, data, deciding)
-        if workbook is not None and data.label in GUESS:
+        if workbook is not None and data.label in GUESS_COLUMNS:
             raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
         if predictions is Format.xlsx:
             from deepsep.table.excel_cells import check_fits
@@ -152,38 +155,51 @@ def fit(
                 out,
                 estimator,
                 data,
+                Path(scratch),
                 method=method,
                 keep=split_names(keep),
                 seed=seed,
                 report=report,
-                predictions=predictions,
+                format=predictions.value,
                 asked=asked,
-                command=None,
                 comparison=None if comparison is None else read_comparison(comparison, data),
-                workbook=workbook is not None,
-                scratch=Path(scratch),
             )
-            save_model(fitted.model, fitted.files, target)
+            book = None
+            if workbook is not None:
+                from deepsep.apps.workbook import make_workbook
+
+                book = make_workbook(
+                    fitted.model,
+                    data.X,
+                    data.labels,
+                    ids=data.ids,
+                    proba=fitted.model[-1].label_distributions_,
+                    label=data.label,
+                    summary=fitted.summary,
+                    seed=seed,
+                    sample_weight=data.weight,
+                )
+            install_folder(fitted.model, fitted.files, target)
             if to is not None and isinstance(source, Query) and training.id is not None:
-                from deepsep.models import load
+                from deepsep.model.loading import load
                 from deepsep.scoring.query_scores import write_scores
 
                 written = write_scores(
                     load(target),
                     source,
                     to,
-                    fitted.frames,
+                    fitted.predictions.frames(),
                     fitted.asked,
                     id=training.id,
-                    fast=fitted.scored is not None and fitted.scored["scored_by"] == "student",
+                    fast=fitted.predictions.by_student,
                     replace=replace,
                     go_on=_go_on(output, source, training.id, to, fitted.asked, deciding.costs),
                 )
                 out.note(f"Wrote {written:,} rows to the table {to}.")
-        if workbook is not None and fitted.workbook is not None:
+        if workbook is not None and book is not None:
             from deepsep.apps.workbook.book import save_workbook
 
-            save_workbook(fitted.workbook, workbook)
+            save_workbook(book, workbook)
         seconds = time.perf_counter() - began
         print_result(out, fitted, data, output, method, earlier, deciding.costs, workbook, seconds)
 

@@ -1,4 +1,4 @@
-"""What can be found wrong before a long fit."""
+"""Checks of options and data before a long fit."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepsep.cli.options import DecisionOptions
-from deepsep.databases.opening import open_writer
+from deepsep.databases.open_database import open_writer
 from deepsep.errors import DataError, ParameterError
 from deepsep.evaluation.conformal import check_coverage, check_labels
 from deepsep.report.ranking import check_comparison
 from deepsep.scoring.scores_tables import ScoresTable
 from deepsep.scoring.settings import Decision
-from deepsep.scoring.to_label import GUESS, SHEET
+from deepsep.scoring.to_label import GUESS_COLUMNS, LABEL_SHEET
 from deepsep.table.excel import sheet_names
 from deepsep.table.join import is_label
 from deepsep.table.locations import Place
@@ -26,10 +26,10 @@ from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
-    from deepsep.cli.training import Training
+    from deepsep.model.training_table import Training
 
 
-def check_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:
+def check_scores_table(source: Place | Query, to: str | None, id: str | None, replace: bool) -> None:
     """Raise before a long fit if the predictions cannot go to the table."""
     if to is None:
         if replace:
@@ -49,19 +49,19 @@ def check_table(source: Place | Query, to: str | None, id: str | None, replace: 
 
 def check_workbook(target: Path, report: bool) -> None:
     """Raise before a long fit if the workbook cannot be written, or would replace something else."""
-    from deepsep.apps.workbook.book import GUIDE, check_target
+    from deepsep.apps.workbook.book import GUIDE_SHEET, check_target
 
     if not report:
         raise ParameterError("--workbook shows what the report measures: leave out --no-report.")
     if not check_target(target).exists():
         return
     names = sheet_names(target)
-    if GUIDE not in names:
+    if GUIDE_SHEET not in names:
         raise DataError(f"--workbook {target} is another file, not a workbook of deepsep. Name another one.")
-    if SHEET in names:
-        book = open_files(target, Reading(sheet=SHEET))
+    if LABEL_SHEET in names:
+        book = open_files(target, Reading(sheet=LABEL_SHEET))
         rows = read_table(book)
-        column = rows.columns[list(rows.columns).index(GUESS[-1]) + 1]
+        column = rows.columns[list(rows.columns).index(GUESS_COLUMNS[-1]) + 1]
         filled = int(is_label(read_table(book, label=column)[column]).sum())
         if filled:
             raise DataError(f"--workbook {target} has {filled} labels that someone filled in. Name another file.")

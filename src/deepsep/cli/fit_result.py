@@ -1,4 +1,4 @@
-"""What ``deepsep fit`` says at the end: the lines, and the same as values for --json."""
+"""Closing lines of ``deepsep fit``, and the same as values for --json."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deepsep.cli.check import finding_lines
-from deepsep.cli.decisions import decision_lines
-from deepsep.cli.options import Format
-from deepsep.cli.outputs import REPORT, SUSPICIOUS
-from deepsep.report.more_labels import more_labels
+from deepsep.cli.decision_text import decision_lines
+from deepsep.model.model_folder import PREDICTIONS_FORMATS, REPORT_FILE, SUSPICIOUS_FILE, predictions_file
+from deepsep.report.label_gain import more_labels
 from deepsep.report.provenance import rows_in_model
 from deepsep.report.wording import percent, span
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
     from deepsep.cli.fit_pipeline import Fitted
-    from deepsep.cli.training import Training
+    from deepsep.model.training_table import Training
 
 
 def print_result(
@@ -31,12 +30,13 @@ def print_result(
     workbook: Path | None,
     total_seconds: float,
 ) -> None:
-    """Print what came of a fit; ``earlier`` is the model that was replaced, if there was one."""
-    (predictions,) = (format.file for format in Format if format.file in fitted.files)
+    """Print the result of a fit; ``earlier`` is the model that was replaced, if there was one."""
+    (predictions,) = (file for file in map(predictions_file, PREDICTIONS_FORMATS) if file in fitted.files)
     summary, n, n_labeled = fitted.summary, len(data.X), int(data.labeled.sum())
-    n_predicted = fitted.n_predicted
-    shares = {name: fitted.counts.get(name, 0) / max(n_predicted, 1) for name in fitted.model.classes_.tolist()}
-    lines = [line for finding in fitted.findings for line in (*finding_lines(finding), "")]
+    predicted = fitted.predictions
+    n_predicted = predicted.n_rows
+    shares = {name: predicted.labels.get(name, 0) / max(n_predicted, 1) for name in fitted.model.classes_.tolist()}
+    lines = [line for finding in fitted.model.findings for line in (*finding_lines(finding), "")]
     lines.append(f"Fitted {method} to {n:,} rows, {n_labeled:,} of them labelled, in {fitted.seconds:.1f} s.")
     if summary is not None:
         lines.append(f"With its evaluation, the report and the files, it took {total_seconds:.1f} s.")
@@ -47,10 +47,10 @@ def print_result(
         more = more_labels(getattr(fitted.model[-1], "learning_curve_", None))
         lines += [] if more is None else [more["sentence"]]
     if n_predicted:
-        lines += ["", f"Predicted for the {n_predicted:,} unlabelled rows{_by_whom(fitted)}:"]
+        lines += ["", f"Predicted for the {n_predicted:,} unlabelled rows{_by_whom(predicted.scored)}:"]
         width = max(len(str(name)) for name in shares)
         lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
-        lines += decision_lines(fitted.decisions, n_predicted, costs)
+        lines += decision_lines(predicted.decisions, n_predicted, costs)
     kept = rows_in_model(fitted.model)
     files = {
         f"{output}": "the model: deepsep.load opens it"
@@ -58,10 +58,10 @@ def print_result(
         + (f"; it contains {kept:,} rows of this table, with their labels" if kept else ""),
         f"{output / predictions}": f"label, probabilities and confidence of {n_predicted:,} rows",
     }
-    if SUSPICIOUS in fitted.files:
-        files[f"{output / SUSPICIOUS}"] = "labels to check: predictions of held-out rows contradict them"
+    if SUSPICIOUS_FILE in fitted.files:
+        files[f"{output / SUSPICIOUS_FILE}"] = "labels to check: predictions of held-out rows contradict them"
     if summary is not None:
-        files[f"{output / REPORT}"] = "the report: open it in a browser"
+        files[f"{output / REPORT_FILE}"] = "the report: open it in a browser"
     if workbook is not None:
         files[f"{workbook}"] = "the workbook: sizes and profiles of the segments, and rows to label, for Excel"
     width = max(map(len, files))
@@ -75,11 +75,11 @@ def print_result(
             "labelled": n_labeled,
             "unlabelled": n_predicted,
             "unlabelled_used": n - n_labeled,
-            "scored_by": None if fitted.scored is None else fitted.scored["scored_by"],
+            "scored_by": None if predicted.scored is None else predicted.scored["scored_by"],
             "classes": fitted.model.classes_,
             "predicted_shares": shares,
-            "decisions": fitted.decisions,
-            "findings": fitted.findings,
+            "decisions": predicted.decisions,
+            "findings": fitted.model.findings,
             **{name: summary and summary[name] for name in ("outcome", "verdict", "members", "accuracy")},
             "seconds": round(fitted.seconds, 2),
             "total_seconds": round(total_seconds, 2),
@@ -87,17 +87,17 @@ def print_result(
             "replaced": earlier,
             "rows_in_model": kept,
             "predictions": output / predictions,
-            "report": None if summary is None else output / REPORT,
+            "report": None if summary is None else output / REPORT_FILE,
             "workbook": workbook,
         },
     )
 
 
-def _by_whom(fitted: Fitted) -> str:
+def _by_whom(scored: dict[str, Any] | None) -> str:
     """Return who predicted the rows of a large table, if it was not the model itself."""
-    if fitted.scored is None or fitted.scored["scored_by"] != "student":
+    if scored is None or scored["scored_by"] != "student":
         return ""
-    return f", by the student, which agrees with its committee in {fitted.scored['student']['agreement']:.1%} of rows"
+    return f", by the student, which agrees with its committee in {scored['student']['agreement']:.1%} of rows"
 
 
 def _member_lines(summary: dict[str, Any]) -> list[str]:

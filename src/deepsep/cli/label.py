@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import shlex
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from deepsep.cli.training import Training
+    from deepsep.model.training_table import Training
 
 
 @takes_options(without=("on", "prefer", "weight", "label_weight"))
@@ -32,8 +31,8 @@ def label(
         str,
         typer.Option(
             metavar="NAMES",
-            help="Classes to choose from, separated by commas, beside those that the labels have. More can be typed on "
-            "the page.",
+            help="Classes to choose from, separated by commas, in addition to those of the labels. More can be typed "
+            "on the page.",
             show_default=False,
         ),
     ] = "",
@@ -49,17 +48,18 @@ def label(
     """Label rows on a page in the browser, one after the other.
 
     The page is on this machine only, and nobody else can open it. Every answer is saved at once; Ctrl-C ends, and the
-    same command goes on later. One row in four is drawn at random, the others are chosen as `deepsep next` does, by a
+    same command resumes later. One row in four is drawn at random, the others are chosen as `deepsep next` does, by a
     quick model that is fitted again now and then. Labels that TABLE or --labels have count. The output goes
     straight to `deepsep fit` as --labels.
 
     Example: deepsep label customers.csv --label segment --id customer -o labels.csv
     """
     with console(debug=debug) as out:
-        from deepsep.apps.label.answers import Answers
+        from deepsep.apps.label.answer_file import Answers
         from deepsep.apps.label.background import Background
         from deepsep.apps.label.server import Server
         from deepsep.apps.label.session import Session
+        from deepsep.cli.printed_commands import fit_command, training_options
         from deepsep.table.locations import files_of, table_at
 
         if output.exists() and any(output.samefile(file) for file in files_of(table_at(training.table))):
@@ -90,12 +90,9 @@ def label(
         labeled = sum(answer.label is not None for answer in answers.given.values())
         lines = [f"{labeled} labels and {len(answers.given) - labeled} times “not sure” are in {output}."]
         if labeled:
-            again = ["deepsep", "fit", *map(str, training.table), "--label", data.label]
-            again += ["--id", training.id] if training.id else []
-            again += ["--drop", training.drop] if training.drop else []
-            again += ["--labels-drawn", training.labels_drawn] if training.labels_drawn else []
-            again += [part for file in (*(training.labels or ()), output) for part in ("--labels", str(file))]
-            lines += ["", f"Next: {shlex.join(again)} -o model"]
+            files = [*(training.labels or ()), output]
+            options = {**training_options(training), "--label": data.label, "--labels": files}
+            lines += ["", f"Next: {fit_command(training.table, options, training.reading)}"]
         out.result("\n".join(lines) if answers.given else "No row was answered.", {})
 
 
@@ -103,17 +100,21 @@ def _read(out: Console, options: TrainingOptions) -> Training:
     """Read the table, which need not have labels yet."""
     import pandas as pd
 
-    from deepsep.cli.training import ROW, Training, column_names, number_rows, read_training
+    from deepsep.model.training_table import ROW_COLUMN, Training, names_of, number_rows, read_training
     from deepsep.table import read_table
-    from deepsep.table.drawn import DRAWN
+    from deepsep.table.drawn import DRAWN_COLUMN
     from deepsep.table.locations import closest, find_column
+    from deepsep.table.opened import OpenFiles
 
-    rows = options.open()
-    names = column_names(rows)
-    if options.id is None and ROW in names:
-        raise ParameterError(f"the table has a column {ROW!r}, which row numbers need. Name the identifier with --id.")
+    asked = options.asked
+    rows = asked.open()
+    names = names_of(rows)
+    if options.id is None and ROW_COLUMN in names:
+        raise ParameterError(
+            f"the table has a column {ROW_COLUMN!r}, which row numbers need. Name the identifier with --id."
+        )
     if options.labels or (options.label is not None and options.label in names):
-        data = read_training(out, options, source=rows)
+        data = read_training(asked, source=rows, note=out.note)
         y = data.y.reset_index(drop=True)
         return Training(data.X, y, None, data.ids, data.label, labels_drawn=data.labels_drawn)
     if options.label is None:
@@ -129,10 +130,11 @@ def _read(out: Console, options: TrainingOptions) -> Training:
         out.warn(
             f"the table has no column {options.label!r}, but {alike!r}. If its labels are there, end and use that."
         )
-    frame = read_table(rows, id=options.id, types=dict.fromkeys(split_names(options.text), "text"))
+    assert isinstance(rows, OpenFiles)
+    frame = read_table(rows, id=options.id, types=dict.fromkeys(asked.text, "text"))
     ids = number_rows(len(frame)) if options.id is None else frame[find_column(frame.columns, options.id, "id column")]
     dropped = [find_column(frame.columns, name, "--drop: column") for name in split_names(options.drop)]
-    X = frame.drop(columns=[name for name in (*dropped, options.id, DRAWN) if name in frame.columns])
+    X = frame.drop(columns=[name for name in (*dropped, options.id, DRAWN_COLUMN) if name in frame.columns])
     return Training(X, pd.Series([None] * len(X), dtype=object), None, ids, options.label)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,13 +59,14 @@ def next_(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.cli.opening import open_classifier
-        from deepsep.cli.outputs import LABELS
-        from deepsep.core.label_origins import ORIGINS, RANDOM
-        from deepsep.report.more_labels import more_labels
+        from deepsep.cli.printed_commands import fit_command, fit_options
+        from deepsep.model.model_folder import LABELS_FILE
+        from deepsep.model.reading_again import as_remembered
+        from deepsep.report.label_gain import more_labels
         from deepsep.scoring.frame import label_of, schema_of
-        from deepsep.scoring.to_label import MOST, rows_to_label, write_rows_to_label
+        from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
         from deepsep.table import read_table
-        from deepsep.table.drawn import DRAWN
+        from deepsep.table.drawn import DRAWN_COLUMN
         from deepsep.table.locations import find_column
         from deepsep.table.opened import open_files
 
@@ -74,12 +74,11 @@ def next_(
         label = label or label_of(fitted) or "label"
         _check_target(output, label)
         known = _known_labels(model)
+        id, reading = as_remembered(fitted, list(table), id, reading)
         rows = open_files(list(table), reading)
         names = rows.names
         if id is not None:
             find_column(names, id, "id column")
-        elif known is not None and known.columns[0] in names:
-            id = str(known.columns[0])
         out.note(f"Reading {rows} ...")
         types = {name: kind for name, kind in schema_of(fitted).items() if name in names}
         frame = read_table(rows, label=label if label in names else None, id=id, types=types)
@@ -97,24 +96,27 @@ def next_(
         write_rows_to_label(chosen, output, label=label, classes=fitted.classes_)
         if len(chosen) < n:
             out.note(f"There are only {len(chosen)} unlabelled rows.")
-        if len(frame) - len(known_ids) > MOST:
-            out.note(f"Of more than {MOST:,} unlabelled rows, so many were drawn at random and considered.")
+        if len(frame) - len(known_ids) > MAX_CONSIDERED_ROWS:
+            out.note(f"{MAX_CONSIDERED_ROWS:,} of the unlabelled rows, drawn at random, were considered.")
         guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
         width = max(len(str(name)) for name in guesses.index)
-        n_random = int((chosen[DRAWN] == ORIGINS[RANDOM]).sum())
+        n_random = int((chosen[DRAWN_COLUMN] == "random").sum())
         lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
         lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
         if n_random:
-            lines += ["", f"{_counted(n_random)} drawn at random, one in ten, to measure the accuracy by: see {DRAWN}."]
+            lines += [
+                "",
+                f"{_counted(n_random)} drawn at random, one in ten, to measure the accuracy by: see {DRAWN_COLUMN}.",
+            ]
         more = more_labels(getattr(fitted[-1], "learning_curve_", None))
         if more is not None:
             lines += ["", more["sentence"]]
-        again = ["deepsep", "fit", *map(str, table), "--label", label, *(["--id", id] if id else [])]
         more_known = len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0)  # from other files
-        if more_known or (len(known_ids) and known is not None and DRAWN in known and known[DRAWN].notna().any()):
-            again += ["--labels", str(model / LABELS)]
-        again += ["--labels", str(output)]
-        lines += ["", f"Fill in the column {label!r}, then: {shlex.join(again)} -o {shlex.quote(f'{model}-2')}"]
+        origins_known = known is not None and DRAWN_COLUMN in known and known[DRAWN_COLUMN].notna().any()
+        labels = [model / LABELS_FILE] if more_known or (len(known_ids) and origins_known) else []
+        options = {**fit_options(fitted), "--label": label, "--id": id, "--labels": [*labels, output]}
+        again = fit_command(table, options, reading, f"{model}-2")
+        lines += ["", f"Fill in the column {label!r}, then: {again}"]
         out.result(
             "\n".join(lines),
             {
@@ -122,7 +124,7 @@ def next_(
                 "id": chosen.columns[0],
                 "label": label,
                 "ids": chosen.iloc[:, 0].tolist(),
-                "labels_drawn": chosen[DRAWN].tolist(),
+                "labels_drawn": chosen[DRAWN_COLUMN].tolist(),
                 "guesses": dict(guesses.items()),
                 "more_labels": more and {name: more[name] for name in ("labels", "gain", "interval")},
                 "target": output,
@@ -137,13 +139,15 @@ def _counted(n: int) -> str:
 def _check_target(output: Path, label: str) -> None:
     """Raise if the file exists and has labels that someone filled in."""
     from deepsep.errors import DataError
-    from deepsep.scoring.to_label import FORMATS
+    from deepsep.scoring.to_label import LABEL_FILE_FORMATS
     from deepsep.table import read_table
     from deepsep.table.join import is_label
     from deepsep.table.opened import open_files
 
-    if output.suffix.lower() not in FORMATS:
-        raise DataError(f"the output {output} must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    if output.suffix.lower() not in LABEL_FILE_FORMATS:
+        raise DataError(
+            f"the output {output} must end in {', '.join(LABEL_FILE_FORMATS[:-1])} or {LABEL_FILE_FORMATS[-1]}."
+        )
     if not output.exists():
         return
     rows = open_files(output)
@@ -157,11 +161,11 @@ def _check_target(output: Path, label: str) -> None:
 
 def _known_labels(model: Path) -> pd.DataFrame | None:
     """Return the labels that the model was fitted to, if its folder has them."""
-    from deepsep.cli.outputs import LABELS
+    from deepsep.model.model_folder import LABELS_FILE
     from deepsep.table import read_table
     from deepsep.table.opened import open_files
 
-    file = model / LABELS
+    file = model / LABELS_FILE
     if not file.exists():
         return None
     labels = open_files(file)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def open_classifier(folder: Path, command: str) -> Any:
     """Return the classifier in a folder; segments have commands of their own."""
-    from deepsep.models import load
+    from deepsep.model.loading import load
     from deepsep.survey import SurveySegments
 
     model = load(folder)
@@ -27,11 +27,11 @@ def open_classifier(folder: Path, command: str) -> Any:
 
 def open_segments(folder: Path, command: str) -> SurveySegments:
     """Return the segments in the folder of a model, or in that of ``deepsep segments`` around it."""
-    from deepsep.models import load
+    from deepsep.model.loading import load
     from deepsep.survey import SurveySegments
-    from deepsep.survey.segment_files import MODEL, read_summary
+    from deepsep.survey.segment_files import MODEL_FOLDER, read_summary
 
-    model = load(folder / MODEL if folder.is_dir() and read_summary(folder) is not None else folder)
+    model = load(folder / MODEL_FOLDER if folder.is_dir() and read_summary(folder) is not None else folder)
     if not isinstance(model, SurveySegments):
         raise ParameterError(
             f"{folder} holds a model of deepsep fit, and deepsep {command} takes the segments of a survey, that is the "

@@ -16,17 +16,17 @@ from deepsep.errors import ParameterError
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 if TYPE_CHECKING:
+    from deepsep.model.training_table import TrainingTable
     from deepsep.scoring.settings import Decision
     from deepsep.table.locations import Place
-    from deepsep.table.opened import Opened, OpenFiles
     from deepsep.table.queries import Query
 
-COLUMNS = "separated by commas"
+LISTED_COLUMNS = "separated by commas"
 
-FILES = "CSV, TSV, Parquet, Feather, Excel or SPSS file; several files, a pattern, or a folder of Parquet parts"
-TableFiles = Annotated[list[Path], typer.Argument(metavar="TABLE", help=f"{FILES}.", show_default=False)]
+TABLE_FILES = "CSV, TSV, Parquet, Feather, Excel or SPSS file; several files, a pattern, or a folder of Parquet parts"
+TableFiles = Annotated[list[Path], typer.Argument(metavar="TABLE", help=f"{TABLE_FILES}.", show_default=False)]
 MaybeTableFiles = Annotated[
-    list[Path] | None, typer.Argument(metavar="TABLE", help=f"{FILES}; or see --from.", show_default=False)
+    list[Path] | None, typer.Argument(metavar="TABLE", help=f"{TABLE_FILES}; or see --from.", show_default=False)
 ]
 Database = Annotated[
     str | None,
@@ -81,7 +81,7 @@ On = Annotated[
 
 
 class Prefer(StrEnum):
-    """Which of two contradictory labels to use."""
+    """The label to use of two contradictory ones."""
 
     new = "new"
     old = "old"
@@ -123,12 +123,15 @@ Id = Annotated[
     typer.Option("--id", metavar="COLUMN", help="Column of identifiers: kept in the outputs, never a feature."),
 ]
 Drop = Annotated[
-    str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {COLUMNS}.", show_default=False)
+    str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {LISTED_COLUMNS}.", show_default=False)
 ]
 Keep = Annotated[
     str,
     typer.Option(
-        "--keep", metavar="COLUMNS", help=f"Columns to use even if they look useless, {COLUMNS}.", show_default=False
+        "--keep",
+        metavar="COLUMNS",
+        help=f"Columns to use even if they look useless, {LISTED_COLUMNS}.",
+        show_default=False,
     ),
 ]
 Priors = Annotated[
@@ -145,7 +148,7 @@ Text = Annotated[
     typer.Option(
         "--text",
         metavar="COLUMNS",
-        help=f"Columns of codes that only look like numbers, {COLUMNS}.",
+        help=f"Columns of codes that only look like numbers, {LISTED_COLUMNS}.",
         show_default=False,
     ),
 ]
@@ -191,20 +194,15 @@ DayFirst = Annotated[
 
 
 class Format(StrEnum):
-    """Formats of the predictions beside a model."""
+    """Formats of the predictions next to a model."""
 
     parquet = "parquet"
     csv = "csv"
     xlsx = "xlsx"
 
-    @property
-    def file(self) -> str:
-        """Name of the file."""
-        return f"predictions.{self.value}"
-
 
 class Engine(StrEnum):
-    """Where the work is done."""
+    """Machines that score."""
 
     local = "local"
     ray = "ray"
@@ -233,7 +231,7 @@ def check_engine(engine: Engine, address: str | None, workers: int | None) -> No
 
 
 class Effort(StrEnum):
-    """How much a committee computes."""
+    """Amount of work of a committee."""
 
     fast = "fast"
     normal = "normal"
@@ -310,7 +308,7 @@ class DecisionOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions:
-    """Which rows and labels to use for a fit, and how to read their files."""
+    """Rows and labels of a fit, and how their files are read."""
 
     table: TableFiles
     label: Label = None
@@ -330,25 +328,26 @@ class TrainingOptions:
         """The rows."""
         return source_of(self.table, None, None)
 
-    def open(self) -> Opened:
-        """Open the files of the rows."""
-        from deepsep.table.opened import open_table
-
-        return open_table(self.source, self.reading)
-
     @cached_property
-    def opened_labels(self) -> list[OpenFiles]:
-        """The tables of labels, opened; of a workbook of a fit, the sheet to fill in."""
-        from deepsep.scoring.to_label import SHEET
-        from deepsep.table.excel import sheet_names
-        from deepsep.table.opened import open_files
+    def asked(self) -> TrainingTable:
+        """The same for the library."""
+        from deepsep.model.training_table import TrainingTable
 
-        tables = []
-        for file in self.labels or ():
-            table = open_files(file)
-            to_fill_in = table.kind == "excel" and SHEET in sheet_names(file)
-            tables.append(open_files(file, Reading(sheet=SHEET)) if to_fill_in else table)
-        return tables
+        own = {name: getattr(self, name) for name in ("label", "on", "labels_drawn", "weight", "label_weight", "id")}
+        return TrainingTable(
+            source=self.source,
+            labels=self.labels or (),
+            prefer=None if self.prefer is None else self.prefer.value,
+            drop=split_names(self.drop),
+            text=split_names(self.text),
+            unlabeled=self._most_unlabeled,
+            reading=self.reading,
+            **own,
+        )
+
+    @property
+    def _most_unlabeled(self) -> Any:
+        return "all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,18 +364,13 @@ class FitOptions(TrainingOptions):
         """The rows."""
         return source_of(self.table, self.database, self.query)
 
-    def most_unlabeled(self, usual: int) -> int | None:
-        """Return how many unlabelled rows to learn from; None: all."""
+    @property
+    def _most_unlabeled(self) -> Any:
         if self.unlabeled is None:
-            return usual
-        if self.unlabeled.strip().lower() == "all":
             return None
-        digits = self.unlabeled.strip().replace("_", "").replace(",", "")
-        if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
-            raise ParameterError(
-                f"--unlabelled {self.unlabeled}: write a number of rows above 0, such as 100000, or all."
-            )
-        return int(digits)
+        text = self.unlabeled.strip().lower()
+        digits = text.replace("_", "").replace(",", "")
+        return int(digits) if digits.isascii() and digits.isdigit() else "all" if text == "all" else self.unlabeled
 
 
 def source_of(table: Sequence[Path] | None, database: str | None, query: str | None) -> Place | Query:

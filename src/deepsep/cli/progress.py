@@ -13,11 +13,9 @@ if TYPE_CHECKING:
 
 OnStep = Callable[[float, float, str], None]
 
-REPORT = 20.0  # seconds of work on one core, about, that a report adds to the fits of a committee
-
 
 def duration(seconds: float, cores: int) -> str:
-    """Return about how long so many seconds of work take on several cores."""
+    """Return roughly how long some seconds of work take on several cores."""
     minutes = seconds / cores / 60
     time = "less than a minute" if minutes < 0.75 else f"about {round(minutes)} minute{'s' * (minutes >= 1.5)}"
     return f"{time} on {cores} core{'s' * (cores > 1)}"
@@ -44,7 +42,8 @@ def watching_committee(out: Console, *, report: bool) -> Iterator[tuple[Context,
 
     Yields the context of the fit, and what the report calls at each step.
     """
-    fits, after = 0.0, REPORT if report else 0.0
+    report_seconds = 20.0  # seconds of work on one core, about, that a report adds to the fits of a committee
+    fits, after = 0.0, report_seconds if report else 0.0
     with out.share_bar("committee") as bar:
 
         def move(seconds: float, what: str) -> None:

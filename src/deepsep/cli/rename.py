@@ -13,7 +13,7 @@ from deepsep.cli.console import console
 from deepsep.cli.options import Debug, Json, Quiet, takes_options
 from deepsep.table.reading_settings import Reading
 
-OLD, NEW = "old", "new"
+OLD_COLUMN, NEW_COLUMN = "old", "new"
 
 
 @takes_options()
@@ -36,7 +36,7 @@ def rename(
 ) -> None:
     """Rename classes or segments after a fit, everywhere they appear.
 
-    In the model and all its members, and in the files beside it: predictions, labels, report; for segments, also in
+    In the model and all its members, and in the files next to it: predictions, labels, report; for segments, also in
     respondents, profiles and names. Probabilities stay the same to the last bit, and their columns keep their order.
     Names that the table does not have stay. The folder is changed completely or not at all.
 
@@ -44,19 +44,18 @@ def rename(
     """
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.classifiers.renaming import new_names
-        from deepsep.cli.outputs import read_folder
         from deepsep.cli.renamed_files import classifier_files, segment_files
         from deepsep.errors import DataError
-        from deepsep.files.folder import install
-        from deepsep.files.saving import OWN, model_files
+        from deepsep.files.folder import install, read_folder
+        from deepsep.files.saving import MODEL_FILES, model_files
         from deepsep.models import load, rename_classes
         from deepsep.survey import SurveySegments
-        from deepsep.survey.segment_files import MODEL, read_summary
+        from deepsep.survey.segment_files import MODEL_FOLDER, read_summary
 
         around = model.resolve()
-        if around.name == MODEL and read_summary(around.parent) is not None:
+        if around.name == MODEL_FOLDER and read_summary(around.parent) is not None:
             around = around.parent
-        root = around / MODEL if around.is_dir() and read_summary(around) is not None else around
+        root = around / MODEL_FOLDER if around.is_dir() and read_summary(around) is not None else around
         fitted = load(root)
         segments = isinstance(fitted, SurveySegments)
         try:
@@ -66,20 +65,20 @@ def rename(
         as_text = {str(old): name for old, name in new.items()}
         fitted = fitted.rename([*new.values()]) if segments else rename_classes(fitted, new)
         files = model_files(fitted)
-        beside = {} if segments else classifier_files(around, as_text)
+        others = {} if segments else classifier_files(around, as_text)
         if root != around:
-            beside = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
-            files = {f"{MODEL}/{name}": content for name, content in (read_folder(root) | files).items()}
-        install(files | beside, around, own={*beside, *((MODEL,) if root != around else OWN)})
+            others = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
+            files = {f"{MODEL_FOLDER}/{name}": content for name, content in (read_folder(root) | files).items()}
+        install(files | others, around, own={*others, *((MODEL_FOLDER,) if root != around else MODEL_FILES)})
         pairs = {old: name for old, name in as_text.items() if old != name}
         width = max(map(len, pairs), default=0)
         lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]
         lines += [f"  {old:<{width}}  ->  {name}" for old, name in pairs.items()]
-        lines += [f"Also in {', '.join(sorted(beside))}."] if beside else []
+        lines += [f"Also in {', '.join(sorted(others))}."] if others else []
         lines.append("Files elsewhere, such as tables of labels and scored files, keep the old names.")
         out.result(
             "\n".join(lines),
-            {"renamed": pairs, "names": [*as_text.values()], "folder": around, "files": sorted(beside)},
+            {"renamed": pairs, "names": [*as_text.values()], "folder": around, "files": sorted(others)},
         )
 
 
@@ -90,10 +89,10 @@ def _read_names(file: Path, reading: Reading) -> dict[str, str]:
 
     frame = text_cells(file, reading)
     by_name = {str(name).strip().lower(): name for name in frame.columns}
-    if not {OLD, NEW} <= by_name.keys():
+    if not {OLD_COLUMN, NEW_COLUMN} <= by_name.keys():
         raise DataError(f"it has the columns {', '.join(map(repr, frame.columns))}. Write the columns old and new.")
     names: dict[str, str] = {}
-    for old, new in zip(frame[by_name[OLD]], frame[by_name[NEW]], strict=True):
+    for old, new in zip(frame[by_name[OLD_COLUMN]], frame[by_name[NEW_COLUMN]], strict=True):
         if not old and not new:
             continue
         if old in names:

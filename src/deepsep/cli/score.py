@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli.console import DRIFT, PARTS, console
+from deepsep.cli.console import EXIT_DRIFT, EXIT_PARTS, console
 from deepsep.cli.options import (
     Address,
     Database,
@@ -80,7 +80,7 @@ def score(
         typer.Option(
             "--reasons",
             metavar="NUMBER",
-            help="Add so many columns that spoke most for the label of each row, such as 3.",
+            help="Add the columns that contributed most to the label of each row: this many, such as 3.",
             min=1,
             max=20,
             show_default=False,
@@ -110,15 +110,15 @@ def score(
     TABLE may be several files, a pattern in quotes such as 'parts/*.csv', or a folder of Parquet parts: they are one
     table, in the order in which they are named, and sorted by name in a pattern or a folder.
 
-    A run that was killed goes on where it stopped, if it is started again. Of several files, those that cannot be read
+    A run that was killed resumes where it stopped, if it is started again. Of several files, those that cannot be read
     are named and left out, the others are scored, and the exit code is 4; once they have been written again, the same
     command scores only what is missing.
 
-    The rows are compared with the training table, and a notice says in which columns they differ. A file beside the
+    The rows are compared with the training table, and a notice says in which columns they differ. A file next to the
     output, scored.drift.json for scored.parquet, has all figures and says which model scored.
 
     With --from, rows come from a database, and with --to they go back to it: a transaction per batch, so that after a
-    failure the same command goes on where it stopped. --database and --to write the rows of files to a database in the
+    failure the same command resumes where it stopped. --database and --to write the rows of files to a database in the
     same way. The figures about drift, of the rows of the last run, are then in the table deepsep_scores.
 
     Example: deepsep score model customers.csv --id customer -o scored.parquet
@@ -126,9 +126,10 @@ def score(
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         import time
 
-        from deepsep.cli.decisions import decision_lines
+        from deepsep.cli.decision_text import decision_lines
         from deepsep.cli.opening import open_classifier
         from deepsep.errors import ParameterError
+        from deepsep.model.reading_again import as_remembered
         from deepsep.scoring import Resources, score_file, score_query, score_to_table
         from deepsep.scoring.remembered import profile_of, provenance_of
         from deepsep.table.queries import Query
@@ -162,6 +163,7 @@ def score(
             f"deepsep {about['deepsep']}; training data {about['training_data']})."
         )
         out.note(f"Scoring {source} ...")
+        id, reading = as_remembered(fitted, source, id, reading)
         asked: dict[str, Any] = {
             "id": id,
             "fast": True if fast else False if exact else None,
@@ -213,6 +215,6 @@ def score(
             )
         out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
         if done["failed"]:
-            raise typer.Exit(PARTS)
+            raise typer.Exit(EXIT_PARTS)
         if fail_on_drift and done["drift"]["drifted"]:
-            raise typer.Exit(DRIFT)
+            raise typer.Exit(EXIT_DRIFT)

@@ -25,8 +25,6 @@ from deepsep.cli.options import (
 from deepsep.errors import DataError, ParameterError
 from deepsep.table.reading_settings import Reading
 
-SHOWN = 4  # answers shown per segment
-
 
 @takes_options()
 def segments(
@@ -72,22 +70,22 @@ def segments(
         if weight is not None and weight == id:
             raise ParameterError(f"--weight and --id are both {id!r}. Name two columns, or leave out --id.")
         from deepsep.cli.answers import read_answers
-        from deepsep.cli.training import read_weights
         from deepsep.evaluation.frames import check_id_name
+        from deepsep.model.training_table import weights_in
         from deepsep.report import render_segments
         from deepsep.survey import SurveySegments, read_names, write_segments
-        from deepsep.survey.segment_files import COLUMNS, check_folder
+        from deepsep.survey.segment_files import RESPONDENT_COLUMNS, check_folder
         from deepsep.table.locations import find_column
 
         check_folder(output)
-        check_id_name(id or "row", COLUMNS)
+        check_id_name(id or "row", RESPONDENT_COLUMNS)
         _check_names(output, names)
         given = None if names is None else read_names(names)
         out.note(f"Reading {answers} ...")
         frame = read_answers(out, answers, reading, id=id)
         apart = [find_column(frame.columns, name, "--drop: column") for name in split_names(drop)]
         ids = None if id is None else frame[id]
-        counts = None if weight is None else read_weights(frame, weight)
+        counts = None if weight is None else weights_in(frame, weight)
         X = frame.drop(columns=list({*apart, *([] if id is None else [id]), *([] if weight is None else [weight])}))
         many = "2 to 8" if n_segments == "auto" else str(n_segments)
         out.note(f"Looking for {many} segments among {len(X):,} respondents ...")
@@ -112,9 +110,9 @@ def _number(k: str) -> int | str:
 def _check_names(output: Path, given: Path | None) -> None:
     """Raise if the run would overwrite names that someone edited after an earlier run."""
     from deepsep.survey import read_names
-    from deepsep.survey.segment_files import NAMES, read_summary
+    from deepsep.survey.segment_files import NAMES_FILE, read_summary
 
-    file, summary = output / NAMES, read_summary(output)
+    file, summary = output / NAMES_FILE, read_summary(output)
     if summary is None or not file.exists() or (given is not None and given.resolve() == file.resolve()):
         return
     # With --names, names of the last run may be overwritten unless edited since; without it, only suggested names may.
@@ -128,6 +126,7 @@ def _check_names(output: Path, given: Path | None) -> None:
 
 
 def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
+    shown = 4  # answers shown per segment
     lines = [
         f"{summary['n_segments']} segments of {summary['respondents']:,} respondents, from {summary['answers']} "
         f"answers to {summary['questions']} questions."
@@ -151,7 +150,7 @@ def _text(summary: dict[str, Any], output: Path, id: str | None) -> str:
             "",
             f"{segment['segment']}  {segment['name']}: {segment['size']:,} respondents, {segment['share']:.0%}",
         ]
-        for answer in segment["telling"][:SHOWN]:
+        for answer in segment["telling"][:shown]:
             lines.append(
                 f"     {answer['question']}: {answer['answer']}, {answer['share']:.0%} here and "
                 f"{answer['overall']:.0%} overall ({answer['lift']:.1f} times)"

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from deepsep.apps.typing import TypingTool
 
 
-MADE = "Made by deepsep"  # how a query of this command begins
-
-
 def typing(
     model: SegmentsFolder,
     output: Annotated[
@@ -25,7 +22,7 @@ def typing(
             "--output",
             "-o",
             metavar="FILE",
-            help="The workbook, an .xlsx file; the query goes beside it, with the ending .sql.",
+            help="The workbook, an .xlsx file; the query goes next to it, with the ending .sql.",
             show_default=False,
         ),
     ],
@@ -58,6 +55,7 @@ def typing(
 
     Example: deepsep typing segments/model -n 8 -o typing.xlsx
     """
+    made_by = "Made by deepsep"  # how a query of this command begins
     with console(as_json=json, quiet=quiet, debug=debug) as out:
         from deepsep.apps.typing import make_typing_tool, typing_sql, write_typing_workbook
         from deepsep.cli.opening import open_segments
@@ -67,7 +65,7 @@ def typing(
         if output.suffix.lower() != ".xlsx":
             raise DataError(f"the output {output} must end in .xlsx.")
         query = output.with_suffix(".sql")
-        if query.exists() and not query.read_bytes().startswith(f"-- {MADE}".encode()):
+        if query.exists() and not query.read_bytes().startswith(f"-- {made_by}".encode()):
             raise DataError(
                 f"{query} would be replaced, and deepsep did not write it. Rename it, or name another output."
             )
@@ -76,7 +74,7 @@ def typing(
         out.note(f"Choosing among the questions of {len(fitted.labels_):,} respondents ...")
         with out.steps("Typing tool") as on_step:
             tool = make_typing_tool(fitted, n, within=within, random_state=seed, on_step=on_step)
-        made = f"{MADE} {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
+        made = f"{made_by} {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
         output.parent.mkdir(parents=True, exist_ok=True)
         _write(output, lambda place: write_typing_workbook(tool, place, about=made))
         _write(query, lambda place: place.write_text(f"-- {made}\n{typing_sql(tool, table)}", encoding="utf-8"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from deepsep.errors import Setting, Worded
 
 # Setting → option, where their names differ.
-OPTIONS = {
+OPTION_BY_SETTING = {
     "types": "--text",
     "unlabeled": "--unlabelled",
     "batch_rows": "--batch-size",
@@ -17,7 +17,7 @@ OPTIONS = {
 
 
 # What a setting of False means as an option.
-NEGATED = {"dayfirst": "--monthfirst"}
+NEGATED_OPTIONS = {"dayfirst": "--monthfirst"}
 
 
 def in_options(message: object) -> str:
@@ -33,11 +33,11 @@ def in_options(message: object) -> str:
 
 
 def _option(setting: Setting) -> str:
-    option = OPTIONS.get(setting.name, f"--{setting.name.replace('_', '-')}")
+    option = OPTION_BY_SETTING.get(setting.name, f"--{setting.name.replace('_', '-')}")
     if setting.value is ... or setting.value is True:
         return option
-    if setting.value is False and setting.name in NEGATED:
-        return NEGATED[setting.name]
+    if setting.value is False and setting.name in NEGATED_OPTIONS:
+        return NEGATED_OPTIONS[setting.name]
     # For several columns, or a dict of columns to types: the columns.
     values = list(setting.value) if isinstance(setting.value, list | dict) else [setting.value]
     return f"{option} {' '.join(map(_quoted, values))}"

@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster: the one of this process, one at an address, or one that is started here."""
+"""The connection to a Ray cluster: that of this process, one at an address, or one that is started here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any
 from deepsep.core.checks import is_integer
 from deepsep.errors import ParameterError, Setting, missing_package
 
-PATIENCE = 10  # seconds for an address to answer
-HERE = "local"  # to Ray: start one, whatever runs on this machine
+LOCAL_CLUSTER = "local"  # makes Ray start a cluster on this machine, even if one is running
 
 
 @contextmanager
@@ -27,11 +26,12 @@ def connected(feature: str, address: str | None, workers: int | None) -> Iterato
     Parameters
     ----------
     feature : str
-        What needs Ray, for the message if it is not installed.
+        The feature that needs Ray, for the message if it is not installed.
     address : str or None
-        Of a cluster. None: that of the variable RAY_ADDRESS. "local", or neither: one is started on this machine.
+        Address of a cluster; by default that in the variable RAY_ADDRESS. If it is "local", or there is none, a cluster
+        is started on this machine.
     workers : int or None
-        None: one for each CPU of the cluster.
+        Number of workers; by default one for each CPU of the cluster.
     """
     if not (workers is None or is_integer(workers, 1)):
         raise ParameterError("{workers}; pass a positive integer or None.", workers=Setting("workers", workers))
@@ -56,15 +56,15 @@ def connected(feature: str, address: str | None, workers: int | None) -> Iterato
 
 
 def address_of(address: str | None) -> str:
-    """Return the address of the cluster that was asked for, in the call or by RAY_ADDRESS, or else "local"."""
-    return address or os.environ.get("RAY_ADDRESS") or HERE
+    """Return the address of the cluster, from the call or from RAY_ADDRESS, or else "local"."""
+    return address or os.environ.get("RAY_ADDRESS") or LOCAL_CLUSTER
 
 
 def _join(ray: Any, address: str | None, workers: int | None) -> None:
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     place = address_of(address)
-    if place == HERE:
-        ray.init(address=HERE, num_cpus=workers, include_dashboard=False, **options)
+    if place == LOCAL_CLUSTER:
+        ray.init(address=place, num_cpus=workers, include_dashboard=False, **options)
         return
     try:
         _knock(place)
@@ -72,14 +72,14 @@ def _join(ray: Any, address: str | None, workers: int | None) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         raise ParameterError(
             f"{'{address}' if address else f'RAY_ADDRESS={place}'}: no Ray cluster answers "
-            f"({str(error).splitlines()[0]}). Start one with `ray start --head` and name its address, or name none: "
-            "one is then started on this machine.",
+            f"({str(error).splitlines()[0]}). Start one with `ray start --head` and name its address, or leave the "
+            "address out: a cluster is then started on this machine.",
             address=Setting("address", place),
         ) from error
 
 
 def _knock(address: str) -> None:
-    """Raise unless something listens at an address: Ray itself would wait for minutes."""
+    """Raise unless something listens at an address, within ten seconds: Ray itself would wait for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon:
-        socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=10).close()

@@ -28,7 +28,7 @@ def checked_array(arrays: Mapping[str, Any], name: str, shape: tuple[int | None,
 
 
 def checked_pieces(arrays: Mapping[str, Any], name: str, lengths: str, n: int) -> list[Array]:
-    """Return n arrays that were written as one, beside their lengths, or raise if these do not fit."""
+    """Return n arrays that were written as one, with their lengths in another array, or raise if these do not fit."""
     sizes = checked_array(arrays, lengths, (n,), "i")
     return np.split(checked_array(arrays, name, (int(sizes.sum()),), "f"), np.cumsum(sizes)[:-1])
 

@@ -18,8 +18,6 @@ from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterErr
 
 Array = NDArray[Any]
 
-CHUNK = 4_096
-
 
 def require(model: Any, name: str, holds: bool, wanted: str) -> None:
     """Raise an error that names the setting and its value, unless the condition holds."""
@@ -35,12 +33,12 @@ def private_generator(random_state: Any) -> np.random.Generator:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a setting is a finite number and not a boolean."""
+    """Return whether a setting is a finite number and not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
 
 
 def is_integer(value: Any, least: int) -> bool:
-    """Whether a setting is an integer of at least ``least``."""
+    """Return whether a setting is an integer of at least ``least``."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
@@ -68,14 +66,14 @@ def check_finite(X: Any, names: Any = None) -> None:
     )
 
 
-def check_not_constant(X: Any, names: Any = None) -> None:
+def check_not_constant(X: Any, names: Any = None, *, chunk: int = 4_096) -> None:
     """Raise if every feature is constant; warn if some are."""
     if sparse.issparse(X):
         constant = (X.max(axis=0).toarray() == X.min(axis=0).toarray()).ravel()
     else:
         constant = np.ones(X.shape[1], bool)
-        for start in range(0, len(X), CHUNK):  # most columns already vary in the first rows
-            block = X[start : start + CHUNK, constant]
+        for start in range(0, len(X), chunk):  # most columns already vary in the first rows
+            block = X[start : start + chunk, constant]
             constant[constant] = (block == X[0, constant]).all(axis=0)
             if not constant.any():
                 return
@@ -118,7 +116,7 @@ def check_priors(priors: Mapping[Any, float], classes: Array) -> Array:
 
 
 def row_weights(X: Any, sample_weight: Any) -> Array:
-    """Return the weights of the rows as numbers, 1 each where none are given, or raise if they are none."""
+    """Return the weights of the rows, 1 each if none are given, or raise if they are not numbers of at least 0."""
     if sample_weight is None:
         return np.ones(X.shape[0])
     return np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))

@@ -1,4 +1,4 @@
-"""The context of a fit: who is told how far it is, given folds, and whether it is part of a larger piece of work."""
+"""The context of a fit: callbacks for its progress, given folds, and whether it is part of a larger piece of work."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Context:
     on_step : callable, optional
         Called with (steps since the last call, loss) by a method that trains a network.
     on_work : callable, optional
-        Called with (seconds of work done, in all, what is done) by a method that fits others.
+        Called with (seconds of work done, seconds in all, description) by a method that fits others.
     folds : Folds, optional
-        In place of a committee's own folds, such as those of a comparison.
+        Folds to use in place of a committee's own, such as those of a comparison.
     is_part : bool, default=False
-        Whether the fit is one of several of a larger piece of work, which Ctrl-C must end.
+        Whether the fit is part of a larger piece of work, which Ctrl-C must end as a whole.
     for_new_rows : bool, default=False
         Whether only other rows will be predicted, as after a fit in a fold: the training rows then are not.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def with_fields(function: str, given: Mapping[str, Any], *settings: Any) -> tuple[Any, ...]:
-    """Return instances of dataclasses with the fields that were given by name, or raise if one has no such field.
+    """Return instances of dataclasses with the fields that were given by name, or raise if none has such a field.
 
     Examples
     --------

@@ -11,8 +11,6 @@ from scipy import sparse
 
 Array = NDArray[Any]
 
-SAMPLED = 1_000  # most rows, and most columns, whose values are hashed
-
 
 def fingerprint(X: Any, codes: Array, columns: Any = None) -> str:
     """Hash the shape, the type, the column names, every label and a sample of the values of a training set.
@@ -53,5 +51,5 @@ def fingerprint(X: Any, codes: Array, columns: Any = None) -> str:
     return digest.hexdigest()[:32]
 
 
-def _spaced(n: int) -> Array:
-    return np.linspace(0, n - 1, min(n, SAMPLED)).astype(int)
+def _spaced(n: int, most: int = 1_000) -> Array:
+    return np.linspace(0, n - 1, min(n, most)).astype(int)

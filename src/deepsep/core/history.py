@@ -10,7 +10,7 @@ from tqdm import tqdm
 Row = dict[str, Any]
 
 # The remaining time comes first, because a narrow terminal cuts off the end.
-BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}, {n_fmt}/{total_fmt}{postfix}"
+BAR_FORMAT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}, {n_fmt}/{total_fmt}{postfix}"
 
 
 class History:
@@ -37,7 +37,7 @@ class History:
     ) -> None:
         self.rows: list[Row] = []
         self._callback, self._on_step = callback, on_step
-        self._bar = tqdm(total=n_epochs, desc="DeepSep", bar_format=BAR, disable=not verbose)
+        self._bar = tqdm(total=n_epochs, desc="DeepSep", bar_format=BAR_FORMAT, disable=not verbose)
 
     def phase(self, name: str) -> Callable[[int, float], None]:
         """Begin a phase, and return a function to call after each epoch."""

@@ -1,4 +1,4 @@
-"""Origins of labels: drawn at random, to fill quotas, or chosen; and the rows on which an accuracy may rest."""
+"""The origins of labels (drawn at random, to fill quotas, or chosen), and the rows on which an accuracy may rest."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from deepsep.errors import LabelError, Setting
 
 Array = NDArray[Any]
 
-ORIGINS = ("random", "quota", "chosen")
-RANDOM, QUOTA, CHOSEN = range(len(ORIGINS))
-MIN_FAIR_LABELS = 10  # beside labels of another origin
-MAX_CHANCE_OF_EVEN = 0.05  # that labels drawn at random from equally frequent classes are as even
-MAX_CHANCE_OF_PRIORS = 0.001  # that random labels are as far from the given shares
+LABEL_ORIGINS = ("random", "quota", "chosen")
 
 
 @dataclass(frozen=True)
@@ -28,55 +24,56 @@ class LabelOrigins:
     Attributes
     ----------
     codes : array (n,)
-        Of all rows: indices into ``ORIGINS``, -1 for a row without a label.
+        Of all rows: indices into ``LABEL_ORIGINS``, -1 for a row without a label.
     rests_on : tuple of str
         The origins of the labels on which an accuracy may rest: random, quota, both, or none.
     given : bool
-        Whether the user gave all of them; otherwise some are guessed from the numbers of labels of each class.
+        Whether the user gave all of them; otherwise some are guessed from the number of labels of each class.
     """
 
     codes: Array
-    rests_on: tuple[str, ...] = ORIGINS[:1]
+    rests_on: tuple[str, ...] = ("random",)
     given: bool = True
 
     @property
     def basis(self) -> str | None:
-        """The kind of sample that the fair labels are: "random", "quota" (if any of them are), or None if none is."""
+        """Origin of the fair labels: "quota" if some were drawn for quotas, else "random"; None if none is fair."""
         return next((word for word in ("quota", "random") if word in self.rests_on), None)
 
     @property
     def fair(self) -> Array:
-        """The labelled rows that may tell the accuracy, as a mask (n,)."""
-        return np.isin(self.codes, [ORIGINS.index(word) for word in self.rests_on])
+        """Mask (n,) of the labelled rows on which an accuracy may rest."""
+        return np.isin(self.codes, [LABEL_ORIGINS.index(word) for word in self.rests_on])
 
     @property
     def stratified(self) -> bool:
-        """Whether folds should have the class shares of the labels: not those of labels drawn at random."""
+        """True if folds should have the class shares of the labels: always, unless these were drawn at random."""
         return self.basis != "random"
 
     @property
     def words(self) -> Array:
         """The origins as words, None for a row without a label."""
-        return np.array([*ORIGINS, None], object)[self.codes]
+        return np.array([*LABEL_ORIGINS, None], object)[self.codes]
 
     @property
     def counts(self) -> tuple[int, int, int]:
         """Numbers of labels drawn at random, for quotas, and chosen."""
-        return tuple(np.bincount(self.codes[self.codes >= 0], minlength=len(ORIGINS)).tolist())
+        return tuple(np.bincount(self.codes[self.codes >= 0], minlength=len(LABEL_ORIGINS)).tolist())
 
 
 def read_origins(labels_drawn: Any, labels: Labels, *, known_shares: bool = False) -> LabelOrigins:
-    """Return the origins of labels from a word for all, or a word for every row, or raise.
+    """Return the origins of labels from one word for all, or one for every row, or raise.
 
-    Without a word, labels that are spread evenly over the classes are taken for quotas, others for random ones.
+    Labels without a word count as quotas if they are spread evenly over the classes, otherwise as random.
 
-    Accuracies rest on random labels or on quotas, whichever are more, and on both if the shares of the population are
-    known: both are then weighted to them. Next to labels of another origin it takes ten, of two classes.
+    Accuracies rest on random labels or on quotas, whichever are more. If the shares of the population are known, they
+    rest on both, weighted to these shares. If there are labels of other origins too, they must be at least ten, of two
+    classes.
 
     Parameters
     ----------
     labels_drawn : {"random", "quota", "chosen"}, array-like of shape (n,), or None
-        Words of rows without a label are ignored. A label with None, NaN or an empty string has no known origin.
+        Words of rows without a label are ignored. The origin of a label with None, NaN or an empty string is unknown.
     labels : Labels
         Of all rows.
     known_shares : bool, default=False
@@ -101,37 +98,37 @@ def read_origins(labels_drawn: Any, labels: Labels, *, known_shares: bool = Fals
     codes = np.full(len(labeled), -1, np.int8)
     for row in np.flatnonzero(labeled & known):
         word = str(words[row]).strip().lower()
-        if word not in ORIGINS:
+        if word not in LABEL_ORIGINS:
             raise LabelError(
                 "{drawn} is not an origin of labels. Use 'random' (rows drawn at random), 'quota' (a fixed number of "
                 "each class) or 'chosen' (rows picked for any other reason, such as being hard).",
                 drawn=Setting("labels_drawn", words[row]),
             )
-        codes[row] = ORIGINS.index(word)
-    unsaid = labeled & ~known
-    if unsaid.any():
-        counts = np.bincount(labels.codes[unsaid], minlength=len(labels.classes))
-        codes[unsaid] = QUOTA if looks_like_quotas(counts) else RANDOM
-    return LabelOrigins(codes, _rests_on(codes, labels, known_shares), given=not unsaid.any())
+        codes[row] = LABEL_ORIGINS.index(word)
+    unknown = labeled & ~known
+    if unknown.any():
+        counts = np.bincount(labels.codes[unknown], minlength=len(labels.classes))
+        codes[unknown] = LABEL_ORIGINS.index("quota" if looks_like_quotas(counts) else "random")
+    return LabelOrigins(codes, _rests_on(codes, labels, known_shares), given=not unknown.any())
 
 
-def _rests_on(codes: Array, labels: Labels, known_shares: bool) -> tuple[str, ...]:
+def _rests_on(codes: Array, labels: Labels, known_shares: bool, min_labels: int = 10) -> tuple[str, ...]:
     """Return the origins of the labels on which an accuracy may rest."""
-    counts = np.bincount(codes[codes >= 0], minlength=len(ORIGINS))
-    present = [k for k in (RANDOM, QUOTA) if counts[k]]
+    counts = np.bincount(codes[codes >= 0], minlength=len(LABEL_ORIGINS))
+    present = [k for k in range(2) if counts[k]]  # random and quota
     kept = present if known_shares else sorted(present, key=lambda k: -counts[k])[:1]
     fair = np.isin(codes, kept)
     alone = bool(fair[codes >= 0].all())
-    if not alone and (fair.sum() < MIN_FAIR_LABELS or len(np.unique(labels.codes[fair])) < 2):
+    if not alone and (fair.sum() < min_labels or len(np.unique(labels.codes[fair])) < 2):
         return ()
-    return tuple(ORIGINS[k] for k in kept)
+    return tuple(LABEL_ORIGINS[k] for k in kept)
 
 
-def looks_like_quotas(counts: Array) -> bool:
-    """Return whether labels are spread over the classes more evenly than chance does it.
+def looks_like_quotas(counts: Array, *, max_chance: float = 0.05) -> bool:
+    """Return whether labels are spread over the classes more evenly than by chance.
 
-    Even if all classes are equally frequent, labels of rows drawn at random differ in number: the statistic of the
-    chi-squared test is then rarely near 0.
+    Even if all classes are equally frequent, the numbers of labels of rows drawn at random differ. The statistic of the
+    chi-squared test is then rarely near 0: with at most the probability ``max_chance``.
 
     Examples
     --------
@@ -140,11 +137,11 @@ def looks_like_quotas(counts: Array) -> bool:
     """
     expected = counts.sum() / len(counts)
     statistic = _chi_squared(counts, np.full(len(counts), expected)) if expected else np.inf
-    return bool(expected >= 2 and chi2.cdf(statistic, len(counts) - 1) < MAX_CHANCE_OF_EVEN)
+    return bool(expected >= 2 and chi2.cdf(statistic, len(counts) - 1) < max_chance)
 
 
-def contradict_shares(counts: Array, shares: Array) -> bool:
-    """Return whether random labels have other shares than the population is said to have, beyond chance.
+def contradict_shares(counts: Array, shares: Array, *, max_chance: float = 0.001) -> bool:
+    """Return whether the class shares of random labels differ from given shares of the population by more than chance.
 
     Examples
     --------
@@ -154,7 +151,7 @@ def contradict_shares(counts: Array, shares: Array) -> bool:
     False
     """
     statistic = _chi_squared(counts, counts.sum() * shares)
-    return bool(chi2.sf(statistic, len(counts) - 1) < MAX_CHANCE_OF_PRIORS)
+    return bool(chi2.sf(statistic, len(counts) - 1) < max_chance)
 
 
 def _chi_squared(counts: Array, expected: Array) -> float:

@@ -16,8 +16,11 @@ from deepsep.errors import LabelError, LabelWarning, shown
 
 Array = NDArray[Any]
 
-DISGUISED = {"", "-1", "?", "nan", "none", "null", "na", "n/a", "<na>", "missing", "unlabelled", "unlabeled", "unknown"}
-IDENTIFIERS = 100  # number of labels from which "all different" means identifiers
+DISGUISED_MARKS = {
+    *("", "-1", "?", "nan", "none", "null", "na", "n/a", "<na>"),
+    *("missing", "unlabelled", "unlabeled", "unknown"),
+}
+MIN_IDENTIFIERS = 100  # this many labels, all different, look like identifiers
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Labels:
 
     @property
     def labeled(self) -> Array:
-        """Which rows have a label."""
+        """Mask (n,) of the rows that have a label."""
         return self.codes >= 0
 
 
@@ -107,7 +110,7 @@ def read_labels(y: Any) -> Labels:
 
 
 def given_labels(y: Any) -> tuple[Array, Array]:
-    """Return which rows have a label, and the labels of these, by the marks of :func:`read_labels`.
+    """Return a mask of the labelled rows, and their labels, by the marks of :func:`read_labels`.
 
     For labels to compare predictions with: there may be none, or of one class only.
     """
@@ -120,7 +123,7 @@ def given_labels(y: Any) -> tuple[Array, Array]:
 
 
 def codes_of(classes: Array, labels: Array) -> Array:
-    """Return the indices of labels among the classes, which are in any order: those of a renamed model are not sorted.
+    """Return the indices of labels among the classes, in any order: those of a renamed model are not sorted.
 
     Examples
     --------
@@ -141,7 +144,7 @@ def _warn_of_disguised_marks(classes: Array, inverse: Array) -> None:
     if classes.dtype.kind not in "OU":
         return
     for k, name in enumerate(classes):
-        if str(name).strip().lower() in DISGUISED:
+        if str(name).strip().lower() in DISGUISED_MARKS:
             warn(
                 f"{int((inverse == k).sum())} rows have the label {shown(name)}, which is treated as a class like any "
                 "other. If it means that there is no label, use None instead.",
@@ -171,7 +174,7 @@ def need_two_classes(labels: Labels) -> None:
         one = shown(labels.classes[0])
         rows = f"all {n} labelled rows belong to one class, {one}" if n > 1 else f"there is one labelled row, of {one}"
         raise LabelError(f"{rows}. A classifier needs labels of at least two classes.")
-    if len(labels.classes) == n >= IDENTIFIERS:
+    if len(labels.classes) == n >= MIN_IDENTIFIERS:
         warn(
             f"all {n} labels differ ({', '.join(map(shown, labels.classes[:2]))} ...): that looks like an identifier, "
             "not a class. Pass the column of classes, or label several rows of each.",
@@ -211,7 +214,7 @@ def _warn_of_unused_categories(y: Any) -> None:
 
 
 def _is_mark(given: Array) -> Array:
-    """Return which labels are -1 among whole numbers, the mark of an unlabelled row."""
+    """Return a mask of the labels that are -1 among whole numbers, the mark of an unlabelled row."""
     whole = given.dtype.kind in "iu" or (given.dtype.kind == "f" and bool(np.all(given == np.floor(given))))
     return np.asarray(given == -1) if whole else np.zeros(len(given), bool)
 

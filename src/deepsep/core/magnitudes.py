@@ -1,7 +1,7 @@
-"""Bring columns of extreme size to an ordinary one, by an exact power of two.
+"""Scale columns of extreme size by an exact power of two.
 
-Squares of 1e200 overflow, those of 1e-200 vanish, single precision ends at 1e38, and trees take differences below 1e-7
-for none. Every method would need its own guard. Instead such columns are divided by a power of two as rows are read,
+Squares of 1e200 overflow, those of 1e-200 vanish, single precision ends at 1e38, and trees ignore differences below
+1e-7. Every method would need its own guard. Instead such columns are divided by a power of two as rows are read,
 which changes no digit; columns of ordinary size are left alone.
 """
 
@@ -17,9 +17,7 @@ from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
-SMALLEST, LARGEST = 2.0**-20, 2.0**50  # largest value of an ordinary column: about 1e-6 to 1e15
-FARTHEST = 2.0**55  # beyond which a value of a new row makes no difference
-MONSTROUS = 2.0**60  # times the median of its column: a mistake
+MAX_MAGNITUDE = 2.0**55  # beyond which a value of a new row makes no difference
 
 
 def find_exponents(X: Any, names: Any = None, *, together: bool = False) -> Array | None:
@@ -37,25 +35,26 @@ def find_exponents(X: Any, names: Any = None, *, together: bool = False) -> Arra
     Raises
     ------
     DataError
-        If a single value dwarfs its column: beside it, all other rows would be alike.
+        If a single value is so large that compared with it all other rows would be alike.
     """
+    low, high = 2.0**-20, 2.0**50  # largest value of an ordinary column: about 1e-6 to 1e15
     largest = np.maximum(_dense(X.max(axis=0)), -_dense(X.min(axis=0))).astype(np.float64)
-    for column in np.flatnonzero(largest > LARGEST):
+    for column in np.flatnonzero(largest > high):
         _check_column(X, int(column), names)
     if together:
         size = largest.max()
-        if size == 0 or SMALLEST <= size <= LARGEST:
+        if size == 0 or low <= size <= high:
             return None
         exponents = np.full(len(largest), np.frexp(size)[1], np.int32)
         spread = _deviation(divide(X, exponents)).max()
-        return exponents + (np.frexp(spread)[1] if spread > SMALLEST else 0)
-    extreme = np.flatnonzero((largest > 0) & ((largest < SMALLEST) | (largest > LARGEST)))
+        return exponents + (np.frexp(spread)[1] if spread > low else 0)
+    extreme = np.flatnonzero((largest > 0) & ((largest < low) | (largest > high)))
     if not extreme.size:
         return None
     exponents = np.zeros(len(largest), np.int32)
     exponents[extreme] = np.frexp(largest[extreme])[1]
     deviation = _deviation(divide(X[:, extreme], exponents[extreme]))
-    exponents[extreme] += np.frexp(np.where(deviation > SMALLEST, deviation, 1.0))[1]
+    exponents[extreme] += np.frexp(np.where(deviation > low, deviation, 1.0))[1]
     return exponents
 
 
@@ -74,12 +73,12 @@ def divide(X: Any, exponents: Array | None) -> Any:
 def bound(X: Any) -> Any:
     """Return rows in which no value is so large that computing with it would overflow."""
     values = X.data if sparse.issparse(X) else X
-    if not values.size or max(values.max(), -values.min()) <= FARTHEST:
+    if not values.size or max(values.max(), -values.min()) <= MAX_MAGNITUDE:
         return X
     if not sparse.issparse(X):
-        return np.clip(X, -FARTHEST, FARTHEST)
+        return np.clip(X, -MAX_MAGNITUDE, MAX_MAGNITUDE)
     bounded = X.copy()
-    bounded.data = np.clip(X.data, -FARTHEST, FARTHEST)
+    bounded.data = np.clip(X.data, -MAX_MAGNITUDE, MAX_MAGNITUDE)
     return bounded
 
 
@@ -95,13 +94,13 @@ def _dense(values: Any) -> Array:
 
 
 def _check_column(X: Any, column: int, names: Any) -> None:
-    """Raise if a value of the column is out of all proportion to the others."""
+    """Raise if the largest value of the column is out of all proportion to its median, and so a mistake."""
     values = np.abs(X[:, [column]].toarray().ravel() if sparse.issparse(X) else X[:, column]).astype(np.float64)
     given = np.sort(values[values > 0])
     typical, row = given[(len(given) - 1) // 2], int(values.argmax())
-    if values[row] / MONSTROUS > typical:
+    if values[row] / 2.0**60 > typical:
         where = f"column {column}" if names is None else f"column {names[column]!r}"
         raise DataError(
-            f"{where} has {values[row]:.3g} in row {row}, but usually values such as {typical:.3g}: beside it, all "
-            "other rows would look alike. Correct the value, or leave out the row."
+            f"{where} has {values[row]:.3g} in row {row}, but usually values such as {typical:.3g}: compared with it, "
+            "all other rows would look alike. Correct the value, or leave out the row."
         )

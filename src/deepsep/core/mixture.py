@@ -1,8 +1,7 @@
-"""Several models' class probabilities made one: their weighted geometric mean, with weights from rows held out."""
+"""The weighted geometric mean of several models' class probabilities, with weights from rows held out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +12,10 @@ from scipy.special import log_softmax, softmax
 
 Array = NDArray[Any]
 
-# Chosen, with the usual weights of a committee's members, on two draws of 18 tables that no published figure is of.
-PENALTY = 30.0
-DOUBT = 0.005  # of every model: a forest may say that a class is impossible, which no row may rest on
-LEAST_EXPONENT = 0.01  # of all models together, lest the temperature be infinite
-
 
 @dataclass(frozen=True)
 class Mixture:
-    """How several models' probabilities become one: the product of p^(w / T), normalised.
+    """Mixture of several models' probabilities: the product of p^(w / T), normalised.
 
     Attributes
     ----------
@@ -41,18 +35,18 @@ class Mixture:
     @classmethod
     def with_exponents(cls, exponents: Array) -> Mixture:
         """Return the mixture with these w / T."""
-        total = max(float(exponents.sum()), LEAST_EXPONENT)
+        total = max(float(exponents.sum()), 0.01)  # keeps the temperature finite
         weights = exponents / exponents.sum() if exponents.sum() > 0 else np.full(len(exponents), 1 / len(exponents))
         return cls(weights, 1 / total)
 
 
-def fit_mixture(
-    p: Array, codes: Array, weight: Array, *, usual: Array | None = None, penalty: float = PENALTY
-) -> Mixture:
+def fit_mixture(p: Array, codes: Array, weight: Array, *, usual: Array | None = None, penalty: float = 30.0) -> Mixture:
     """Return the mixture with the lowest log loss on these rows, plus a penalty.
 
     The exponents w / T of the models are not negative. The penalty is ``penalty`` times the sum of their squared
-    differences from the usual ones, so that a few rows cannot decide much. The problem is convex.
+    differences from the usual ones, so that a few rows cannot decide much. The problem is convex. The default penalty
+    was chosen, with the usual weights of a committee's members, on two draws of 18 tables that are not part of any
+    published figure.
 
     Parameters
     ----------
@@ -83,33 +77,31 @@ def fit_mixture(
 def mixtures_without_folds(
     p: Array, codes: Array, weight: Array, rows: Array, fold: Array, **how: Any
 ) -> list[tuple[Array, Mixture]]:
-    """Return for every fold the rows that it holds out, and the mixture of which their labels have no part.
+    """Return for every fold the rows that it holds out, and the mixture that was fitted without their labels.
 
     Parameters
     ----------
     p, codes, weight
         As for :func:`fit_mixture`.
     rows, fold : array (m,)
-        Which row each is, since a row can occur several times, and which fold held it out.
+        Index of each row, since a row can occur several times, and the fold that held it out.
     """
-    return [
-        (test, fit_mixture(p[:, others], codes[others], weight[others], **how)) for test, others in _without(rows, fold)
-    ]
+    mixtures = []
+    for number in np.unique(fold):
+        test = fold == number
+        others = ~np.isin(rows, rows[test])
+        mixtures.append((test, fit_mixture(p[:, others], codes[others], weight[others], **how)))
+    return mixtures
 
 
 def mix_unseen(p: Array, mixtures: list[tuple[Array, Mixture]]) -> Array:
-    """Return the probabilities of every row by the mixture of which its label has no part."""
+    """Return the probabilities of every row by the mixture that was fitted without its label."""
     mixed = np.empty(p.shape[1:])
     for test, mixture in mixtures:
         mixed[test] = mixture(p[:, test])
     return mixed
 
 
-def _logs(p: Array) -> Array:
-    return np.asarray(np.log((1 - DOUBT) * p.astype(np.float64) + DOUBT / p.shape[-1]))
-
-
-def _without(rows: Array, fold: Array) -> Iterator[tuple[Array, Array]]:
-    for number in np.unique(fold):
-        test = fold == number
-        yield test, ~np.isin(rows, rows[test])
+def _logs(p: Array, doubt: float = 0.005) -> Array:
+    """Return the logs of probabilities, none of them 0: a forest may give a class the probability 0."""
+    return np.asarray(np.log((1 - doubt) * p.astype(np.float64) + doubt / p.shape[-1]))

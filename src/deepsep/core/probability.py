@@ -16,12 +16,12 @@ Array = NDArray[Any]
 
 
 def check_probabilities(p: Array) -> Array:
-    """Return class probabilities (n, c), or raise if they are none: a model never answers with NaN."""
+    """Return class probabilities (n, c), or raise if they are not: a model never predicts NaN."""
     good = (np.abs(p.sum(axis=1) - 1) < 1e-3) & (p.min(axis=1) > -1e-6)  # false for NaN
     if not good.all():
         raise DataError(
-            f"row {int(good.argmin())} gets numbers that are no probabilities. Look for values in it that are far "
-            "larger than those of the other rows. If there are none, fit the model again, with a smaller learning rate "
+            f"row {int(good.argmin())} gets numbers that are not probabilities. Look for values in it that are far "
+            "larger than those of the other rows. If you find none, fit the model again with a smaller learning rate "
             "or penalty."
         )
     return p
@@ -115,7 +115,7 @@ def log_shift_to_shares(log_p: Array, shares: Array, weight: Array) -> Array:
 
     def hessian(a: Array) -> Array:
         p = softmax(log_p + a, axis=1)
-        # Only differences within a matter: the last term keeps its mean in place.
+        # Only the differences between entries of a matter: the last term fixes its mean.
         return np.asarray(np.diag(part @ p) - (part[:, None] * p).T @ p + 1 / len(a))
 
     start = np.log(shares) - np.log(np.maximum(part @ softmax(log_p, axis=1), 1e-300))

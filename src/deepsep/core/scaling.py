@@ -13,8 +13,6 @@ from deepsep.core.arrays import checked_array
 
 Array = NDArray[Any]
 
-CHUNK = 4_096
-
 
 @dataclass(frozen=True)
 class Scaling:
@@ -44,18 +42,20 @@ class Scaling:
     @staticmethod
     def _mean(X: Array, weight: Array, function: Any) -> Array:
         sums = np.zeros(X.shape[1])
-        for start in range(0, len(X), CHUNK):
-            rows = slice(start, start + CHUNK)
+        for rows in _blocks(len(X)):
             sums += weight[rows] @ function(X[rows].astype(np.float64))
         return np.asarray(sums / weight.sum())
 
     def apply(self, X: Array) -> Array:
         """Return the scaled rows as float32."""
         out = np.empty(X.shape, np.float32)
-        for start in range(0, len(X), CHUNK):
-            rows = slice(start, start + CHUNK)
+        for rows in _blocks(len(X)):
             out[rows] = (X[rows] - self.centre) / self.scale
         return out
+
+
+def _blocks(n: int, size: int = 4_096) -> list[slice]:
+    return [slice(start, start + size) for start in range(0, n, size)]
 
 
 class ScaledRows:

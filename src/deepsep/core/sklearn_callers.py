@@ -1,4 +1,4 @@
-"""Recognise parts of scikit-learn that call us with unlabelled rows and would take them for a class."""
+"""Recognise parts of scikit-learn that would treat unlabelled rows as a class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from deepsep.errors import LabelError
 
 
 def check_wrappers() -> None:
-    """Raise if this fit is one of a scikit-learn wrapper that has taken the mark of unlabelled rows for a class.
+    """Raise if this fit is part of a scikit-learn wrapper that treats the mark of unlabelled rows as a class.
 
     VotingClassifier, StackingClassifier, CalibratedClassifierCV, BaggingClassifier and OneVsRestClassifier note the
     classes of ``y`` before they fit their parts, so the mark is among them.
@@ -23,7 +23,7 @@ def check_wrappers() -> None:
         classes = getattr(wrapper, "__dict__", {}).get("classes_")
         if isinstance(classes, np.ndarray) and classes.ndim == 1 and not given_labels(classes)[0].all():
             raise LabelError(
-                f"{type(wrapper).__name__} takes the mark of unlabelled rows for a class of its own, so its answers "
+                f"{type(wrapper).__name__} treats the mark of unlabelled rows as a class, so its predictions "
                 "would be wrong. It cannot be fitted to partly labelled rows. Fit the models themselves, and average "
                 "their predict_proba; for probabilities of labelled rows that a model has not seen, use "
                 "deepsep.out_of_fold(model, X, y)."
@@ -31,7 +31,7 @@ def check_wrappers() -> None:
 
 
 def called_from(function: str) -> bool:
-    """Whether a function of scikit-learn is among the callers."""
+    """Return whether a function of scikit-learn is among the callers."""
     return any(frame.f_code.co_name == function for frame in _sklearn_frames())
 
 

@@ -1,4 +1,4 @@
-"""The training rows as every method gets them: checked, with a class code and a weight for each."""
+"""Training rows in the form in which every method gets them: checked, with a class code and a weight for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from deepsep.errors import DataError, ParameterError
 
 Array = NDArray[Any]
 
-MOST_DENSE = 2_000_000_000  # bytes of sparse rows once they are dense
+MAX_DENSE_BYTES = 2_000_000_000  # of sparse rows once they are dense
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class TrainingRows:
     weighted : bool
         Whether weights were given.
     labels_drawn : LabelOrigins or None
-        The origin of every label; None for a part of other training rows.
+        The origin of every label; None for a subset of other training rows.
     columns : array of str or None
-        Names of the columns; None without names, and for a part of other training rows.
+        Names of the columns; None without names, and for a subset of other training rows.
     context : Context
         Of the fit to these rows.
     """
@@ -89,7 +89,7 @@ def read_training_rows(
 
     ``accept`` goes to scikit-learn's validation: ``accept_sparse`` or ``allow_nd``.
     """
-    X = read_rows(model, X, ensure_min_samples=2, **accept)
+    X = _read_rows(model, X, ensure_min_samples=2, **accept)
     labels = as_labels(y)
     if len(labels.codes) != X.shape[0]:
         raise ParameterError(f"X has {X.shape[0]} rows and y has {len(labels.codes)} entries; they must match.")
@@ -100,7 +100,7 @@ def read_training_rows(
     return TrainingRows(X, labels.codes, weight, labels.classes, sample_weight is not None, origins, columns)
 
 
-def read_rows(model: Any, X: Any, **accept: Any) -> Any:
+def _read_rows(model: Any, X: Any, **accept: Any) -> Any:
     """Return the rows as a finite matrix of float64 or float32, or raise an error that names the column.
 
     Sparse rows become dense, in single precision where it holds them, unless ``accept`` has ``accept_sparse``.
@@ -118,12 +118,12 @@ def read_rows(model: Any, X: Any, **accept: Any) -> Any:
 
 def _dense(model: Any, X: Any) -> Array:
     n, d = X.shape
-    if 4 * n * d > MOST_DENSE:
+    if 4 * n * d > MAX_DENSE_BYTES:
         raise DataError(
             f"X is sparse, and {type(model).__name__} needs it dense: {n:,} rows and {d:,} columns would take "
-            f"{4 * n * d / 1e9:,.1f} GB, more than the {MOST_DENSE / 1e9:g} GB that are allowed. Reduce the columns "
-            "first, for example with sklearn.decomposition.TruncatedSVD(100), pass fewer rows at a time, or use a "
-            "method that takes sparse rows as they are, such as TSVM."
+            f"{4 * n * d / 1e9:,.1f} GB, more than the {MAX_DENSE_BYTES / 1e9:g} GB that are allowed. Reduce the "
+            "columns first, for example with sklearn.decomposition.TruncatedSVD(100), pass fewer rows at a time, or "
+            "use a method that takes sparse rows as they are, such as TSVM."
         )
     size = np.abs(X.tocsr().data)
     holds = size.max(initial=0) < 1e30 and size.min(initial=1, where=size > 0) > 1e-30
@@ -131,8 +131,8 @@ def _dense(model: Any, X: Any) -> Array:
 
 
 def read_new_rows(model: Any, X: Any, **accept: Any) -> Any:
-    """Return rows to predict as ``read_rows`` does, in the units of the training rows, and none too large."""
-    rows = read_rows(model, X, reset=False, **accept)
+    """Return rows to predict as a finite matrix, in the units of the training rows, and none too large."""
+    rows = _read_rows(model, X, reset=False, **accept)
     return bound(divide(_as_matrix(rows), model._exponents).reshape(rows.shape))
 
 

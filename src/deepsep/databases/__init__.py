@@ -1,1 +1,1 @@
-"""Databases, through Arrow: PostgreSQL, and files of SQLite and DuckDB."""
+"""Connections to databases through Arrow: PostgreSQL, and files of SQLite and DuckDB."""

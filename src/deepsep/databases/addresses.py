@@ -1,4 +1,4 @@
-"""Which database an address names; addresses with a password are refused."""
+"""Addresses of databases; those with a password are refused."""
 
 from __future__ import annotations
 
@@ -13,18 +13,13 @@ from deepsep.errors import DataError, Setting
 
 System = Literal["postgresql", "sqlite", "duckdb"]
 
-SCHEME = re.compile(r"^\s*([A-Za-z][A-Za-z0-9+.:-]+)://")
-FILES = ("sqlite", "duckdb")
-KEYWORDS = re.compile(r"(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=", re.IGNORECASE)
-SECRET = re.compile(r":[^@/\\]*@|password\s*=", re.IGNORECASE)  # in what is neither a URL nor a file
-SQLITE, DUCKDB = b"SQLite format 3\x00", b"DUCK"  # at bytes 0 and 8 of a file
-EXAMPLES = "postgresql://user@host/database, or the path of an SQLite or DuckDB file"
-OUTSIDE = "set PGPASSWORD in the environment, or write the password to ~/.pgpass"
+FILE_SYSTEMS = ("sqlite", "duckdb")
+ADDRESS_EXAMPLES = "postgresql://user@host/database, or the path of an SQLite or DuckDB file"
 
 
 @dataclass(frozen=True)
 class Address:
-    """A database: its system, and where it is, without a password."""
+    """The address of a database: its system and its place, without a password."""
 
     system: System
     place: str
@@ -45,7 +40,7 @@ class Address:
         system, rest = _split(text)
         if system is None:
             return _file(Path(text))
-        if system not in FILES:
+        if system not in FILE_SYSTEMS:
             return cls("postgresql", f"postgresql://{rest}")
         found = _file(Path(unquote(rest.removeprefix("/"))))  # a third slash begins an absolute path
         if found.system != system:
@@ -54,46 +49,49 @@ class Address:
 
 
 def check_address(text: str, setting: str = "database") -> None:
-    """Raise if an address contains a password, before anything shows it, or names a database of another system.
+    """Raise if an address contains a password, which must not be shown, or names a database of another system.
 
-    ``setting`` is the one that holds the address.
+    ``setting`` is the name of the setting with the address.
     """
+    password_advice = "set PGPASSWORD in the environment, or write the password to ~/.pgpass"
     system, rest = _split(text)
     if system is None:
         if os.path.exists(text):
             return
-        if KEYWORDS.match(text.strip()):
+        keywords = r"(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*="
+        if re.match(keywords, text.strip(), re.IGNORECASE):
             raise DataError(
-                f"{{database}} takes no keywords such as host=. Name {EXAMPLES}; for a password, {OUTSIDE}.",
+                f"{{database}} does not take keywords such as host=. Name {ADDRESS_EXAMPLES}; for a password, "
+                f"{password_advice}.",
                 database=Setting(setting),
             )
-        has_password = SECRET.search(unquote(text)) is not None
+        has_password = re.search(r":[^@/\\]*@|password\s*=", unquote(text), re.IGNORECASE) is not None
     else:
-        has_password = system not in FILES and _has_password(rest)
+        has_password = system not in FILE_SYSTEMS and _has_password(rest)
     if has_password:
         raise DataError(
             "the address in {database} contains a password, which other users of the machine can see in the list of "
-            f"processes, and which stays in the history of the shell. Leave it out, and {OUTSIDE}.",
+            f"processes, and which stays in the history of the shell. Leave it out, and {password_advice}.",
             database=Setting(setting),
         )
-    if system not in (None, "postgresql", "postgres", *FILES):
+    if system not in (None, "postgresql", "postgres", *FILE_SYSTEMS):
         raise DataError(
-            f"{{database}}: deepsep reads no databases of {system!r}. Name {EXAMPLES}; from other systems, export the "
-            "rows as Parquet.",
+            f"{{database}}: deepsep does not read databases of {system!r}. Name {ADDRESS_EXAMPLES}; from other "
+            "systems, export the rows as Parquet.",
             database=Setting(setting, text),
         )
 
 
 def _split(text: str) -> tuple[str | None, str]:
     """Return the scheme of a URL, or None, and the rest."""
-    scheme = SCHEME.match(text)
+    scheme = re.match(r"\s*([A-Za-z][A-Za-z0-9+.:-]+)://", text)
     return (None, text) if scheme is None else (scheme[1].lower(), text[scheme.end() :])
 
 
 def _has_password(rest: str) -> bool:
-    """Whether a URL has a password, behind the user or among the parameters; ``rest`` is what follows the scheme.
+    """Return whether a URL has a password, after the user or among the parameters; ``rest`` is without the scheme.
 
-    libpq looks for the user up to the first slash. A password that has one itself is found too.
+    libpq looks for the user up to the first slash. A password that contains a slash is found, too.
     """
     user, at, _ = rest.partition("@")
     if at and ":" in unquote(user) and ("/" not in user or "=" not in user.partition("?")[2]):
@@ -105,16 +103,16 @@ def _has_password(rest: str) -> bool:
 def _file(path: Path) -> Address:
     """Return the database in a file, by its first bytes."""
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist, and none is made"
-        raise DataError(f"the database {path} {what}. Name {EXAMPLES}.")
+        what = "is a folder" if path.is_dir() else "does not exist, and is not created"
+        raise DataError(f"the database {path} {what}. Name {ADDRESS_EXAMPLES}.")
     try:
         with open(path, "rb") as file:
             head = file.read(16)
     except OSError as error:
         raise DataError(f"the database {path} cannot be read: {error.strerror}. Check the permissions.") from error
-    if head.startswith(SQLITE):
+    if head.startswith(b"SQLite format 3\x00"):
         return Address("sqlite", str(path))
-    if head[8:12] == DUCKDB:
+    if head[8:12] == b"DUCK":
         return Address("duckdb", str(path))
     raise DataError(
         f"{path} is neither an SQLite nor a DuckDB database. A file of rows, such as CSV or Parquet, is named as TABLE."

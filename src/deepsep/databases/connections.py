@@ -1,4 +1,4 @@
-"""One connection to a database: rows come and go as Arrow batches, and errors of drivers become deepsep's own."""
+"""Connections to databases: rows are read and written as Arrow batches, and drivers' errors become deepsep's own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from deepsep.errors import DatabaseError, DataError, DeepSepError
 
-INPUT = ("0A", "22", "23", "25", "28", "3D", "3F", "42")  # SQLSTATE classes that a user can mend; others are failures
-PATIENCE = 10  # seconds to wait for a lock of another program
+LOCK_SECONDS = 10  # to wait for a lock of another program
 ONE_SELECT = "Correct the query; it must be one select."
 
 
@@ -36,10 +35,11 @@ class Connection(ABC):
         The database, for messages.
     """
 
-    types: ClassVar[Mapping[Any, str]]  # how the system calls the Arrow types of predictions
-    any_case: ClassVar[bool] = False  # whether names that differ in case are two
+    types: ClassVar[Mapping[Any, str]]  # the system's names of the Arrow types of predictions
+    key_types: ClassVar[Mapping[str, Any]]  # Arrow types of keys, by the system's names
+    any_case: ClassVar[bool] = False  # whether names that differ only in case are the same
     longest_name: ClassVar[int] = 10_000  # bytes
-    # What to do, by what a message contains: about what a user can mend, and about the rest.
+    # Advice by parts of a message: for what a user can correct, and for everything else.
     mistakes: ClassVar[Mapping[str, str]] = {}
     failures: ClassVar[Mapping[str, str]] = {}
 
@@ -56,19 +56,19 @@ class Connection(ABC):
 
     @abstractmethod
     def columns(self, query: str) -> list[tuple[str, str]]:
-        """Return the columns of a query, with their types as the system calls them."""
+        """Return the columns of a query, with the system's names of their types."""
 
     @abstractmethod
     def readable(self, name: str, kind: str) -> str:
-        """Return the expression that reads a column of a type as something that a table in a file can hold."""
+        """Return the expression that reads a column of a type in a form that a table in a file can have."""
 
     @abstractmethod
     def key_type(self, query: str, name: str) -> tuple[str, Any]:
-        """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
+        """Return the type of a key in the system and in Arrow, or raise if a key cannot have it."""
 
     @abstractmethod
     def has_table(self, table: tuple[str, ...]) -> bool:
-        """Whether there is a table, or a view, of this name."""
+        """Return whether there is a table, or a view, of this name."""
 
     @abstractmethod
     def stream(self, query: str, rows: int) -> Iterator[Any]:
@@ -80,11 +80,11 @@ class Connection(ABC):
 
     @abstractmethod
     def commit(self) -> None:
-        """End the transaction; what it wrote stays."""
+        """End the transaction and keep its changes."""
 
     @abstractmethod
     def rollback(self) -> None:
-        """End the transaction; what it wrote is undone."""
+        """End the transaction and undo its changes."""
 
     @abstractmethod
     def close(self) -> None:
@@ -98,27 +98,28 @@ class Connection(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(DeepSepError):  # what was not committed is undone
+        with suppress(DeepSepError):  # changes that were not committed are undone
             self.close()
 
     @contextmanager
     def clear_errors(self, kind: type[Exception]) -> Iterator[None]:
-        """Turn errors of a driver into deepsep's, with what to do."""
+        """Turn errors of a driver into deepsep's, which say what to do."""
         try:
             yield
         except (kind, pa.ArrowException, OSError) as error:  # a stream raises the latter two
             raise self.explained(error) from error
 
     def explained(self, error: Exception) -> DeepSepError:
-        """Return the error for what a driver says."""
-        said = re.sub(r"\s*(Query was:.*|SQLSTATE: \w*)$", "", str(error), flags=re.DOTALL)
-        said = re.sub(r"^[A-Z_]+: (\[\w+\] )?", "", said)
-        text = f"{self.place}: {' '.join(said.split())[:400].rstrip('.! ')}"
+        """Return deepsep's error for a driver's error."""
+        message = re.sub(r"\s*(Query was:.*|SQLSTATE: \w*)$", "", str(error), flags=re.DOTALL)
+        message = re.sub(r"^[A-Z_]+: (\[\w+\] )?", "", message)
+        text = f"{self.place}: {' '.join(message.split())[:400].rstrip('.! ')}"
         for kind, cures in ((DataError, self.mistakes), (DatabaseError, self.failures)):
             for part, cure in cures.items():
-                if part in said.lower():
+                if part in message.lower():
                     return kind(f"{text}. {cure}")
-        if (getattr(error, "sqlstate", None) or "")[:2] in INPUT:
+        # The classes of SQLSTATE that a user can correct; others are failures.
+        if (getattr(error, "sqlstate", None) or "")[:2] in ("0A", "22", "23", "25", "28", "3D", "3F", "42"):
             return DataError(f"{text}. Correct the query, or the table.")
         return DatabaseError(f"{text}. Check the database and the connection, and run the same command again.")
 
@@ -129,7 +130,7 @@ class AdbcConnection(Connection):
     def __init__(self, place: str, module: Any, address: str, **options: Any) -> None:
         super().__init__(place)
         self._errors = module.Error
-        self._reading: Any = None  # a cursor that gives rows
+        self._reading: Any = None  # a cursor from which rows are being read
         with self._clear():
             self._connection = module.connect(address, **options)
 
@@ -154,17 +155,17 @@ class AdbcConnection(Connection):
             cursor.adbc_ingest(name, rows, mode="append", **({"db_schema_name": schema[0]} if schema else {}))
 
     def commit(self) -> None:
-        """End the transaction; what it wrote stays."""
+        """End the transaction and keep its changes."""
         with self._clear():
             self._connection.commit()
 
     def rollback(self) -> None:
-        """End the transaction; what it wrote is undone."""
+        """End the transaction and undo its changes."""
         with self._clear():
             self._connection.rollback()
 
     def close(self) -> None:
-        """Close the connection; rows that are still to come are not waited for."""
+        """Close the connection without waiting for further rows."""
         with self._clear():
             if self._reading is not None:
                 self._reading.adbc_cancel()
@@ -173,7 +174,7 @@ class AdbcConnection(Connection):
 
     @contextmanager
     def reading(self, query: str) -> Iterator[Any]:
-        """Yield a cursor that gives the rows of a query."""
+        """Yield a cursor for the rows of a query."""
         with self._clear(), self._connection.cursor() as cursor:
             self._reading = cursor
             cursor.execute(query)
@@ -181,8 +182,8 @@ class AdbcConnection(Connection):
         self._reading = None
 
 
-def in_batches(pieces: Iterator[Any], rows: int) -> Iterator[Any]:
-    """Yield Arrow tables of ``rows`` rows, the last perhaps shorter, from record batches of any size."""
+def tables_of(pieces: Iterator[Any], rows: int) -> Iterator[Any]:
+    """Yield Arrow tables of ``rows`` rows (the last one may be shorter) from record batches of any size."""
     held: list[Any] = []
     for piece in pieces:
         held.append(piece)

@@ -1,4 +1,4 @@
-"""Files of DuckDB, through its own package."""
+"""Connections to files of DuckDB, through its own package."""
 
 from __future__ import annotations
 
@@ -8,21 +8,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deepsep.databases.connections import ONE_SELECT, Connection, in_batches, literal, quoted
+from deepsep.databases.connections import ONE_SELECT, Connection, literal, quoted, tables_of
 from deepsep.errors import DataError, missing_package
-
-KEYS = {
-    **{"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64()},
-    **{"UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(), "UBIGINT": pa.uint64()},
-    **{"VARCHAR": pa.string(), "UUID": pa.string(), "DATE": pa.date32()},
-}
-FLOATS = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM")
-TEXTS = ("UUID", "JSON", "BIT")
-INCOMING = "deepsep_batch"
-SETTINGS = {
-    "enable_progress_bar": "false",  # it would be printed among the results
-    "memory_limit": "'1GB'",  # sorting and joining use the disk beyond it; otherwise, most of the memory
-}
 
 
 class DuckDB(Connection):
@@ -31,6 +18,11 @@ class DuckDB(Connection):
     types: ClassVar = {
         **{pa.string(): "varchar", pa.large_string(): "varchar", pa.float64(): "double"},
         **{pa.int64(): "bigint", pa.bool_(): "boolean", pa.date32(): "date"},
+    }
+    key_types: ClassVar = {
+        **{"TINYINT": pa.int8(), "SMALLINT": pa.int16(), "INTEGER": pa.int32(), "BIGINT": pa.int64()},
+        **{"UTINYINT": pa.uint8(), "USMALLINT": pa.uint16(), "UINTEGER": pa.uint32(), "UBIGINT": pa.uint64()},
+        **{"VARCHAR": pa.string(), "UUID": pa.string(), "DATE": pa.date32()},
     }
     any_case = True
     mistakes: ClassVar = {
@@ -55,11 +47,11 @@ class DuckDB(Connection):
         except ImportError as error:
             raise missing_package("a DuckDB file", "duckdb") from error
         self._errors = driver.Error
-        self._reading: Any = None  # gives rows; unless it is closed, it keeps this process from opening the file again
+        self._reading: Any = None  # a reader of rows; while it is open, this process cannot open the file again
         with self._clear():
             self._connection = driver.connect(place, read_only=read_only and not shared)
-        for setting, value in SETTINGS.items():
-            self.execute(f"set {setting} = {value}")
+        self.execute("set enable_progress_bar = false")  # it would be printed among the results
+        self.execute("set memory_limit = '1GB'")  # beyond it, sorts and joins use the disk
         self._begin = "begin transaction read only" if read_only else "begin"
         self.execute(self._begin)
 
@@ -77,31 +69,32 @@ class DuckDB(Connection):
             return list(self._connection.execute(sql).fetchall())
 
     def columns(self, query: str) -> list[tuple[str, str]]:
-        """Return the columns of a query, with their types as the system calls them."""
+        """Return the columns of a query, with the system's names of their types."""
         sql = f"describe select * from ({query}\n)"
         with self._clear():
             statements = self._connection.extract_statements(sql)
-        if len(statements) > 1:  # DuckDB would run them all, and one could end the transaction that cannot write
+        if len(statements) > 1:  # DuckDB would run them all, and one of them could end the read-only transaction
             raise DataError(f"{self.place}: the query has several statements. {ONE_SELECT}")
         return [(name, kind) for name, kind, *_ in self.fetch(sql)]
 
     def readable(self, name: str, kind: str) -> str:
-        """Return the expression that reads a column of a type as something that a table in a file can hold."""
-        to = "double" if kind.startswith(FLOATS) else "varchar" if kind.startswith(TEXTS) else None
+        """Return the expression that reads a column of a type in a form that a table in a file can have."""
+        floats, texts = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM"), ("UUID", "JSON", "BIT")
+        to = "double" if kind.startswith(floats) else "varchar" if kind.startswith(texts) else None
         return quoted(name) if to is None else f"cast({quoted(name)} as {to}) as {quoted(name)}"
 
     def key_type(self, query: str, name: str) -> tuple[str, Any]:
-        """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
+        """Return the type of a key in the system and in Arrow, or raise if a key cannot have it."""
         kind = dict(self.columns(query))[name]
-        if kind not in KEYS:
+        if kind not in self.key_types:
             raise DataError(
                 f"the key {name!r} is of the type {kind}; a key is an integer, a text, a date or a uuid. Convert it in "
                 f"the query, such as cast({name} as varchar) as {name}."
             )
-        return kind, KEYS[kind]
+        return kind, self.key_types[kind]
 
     def has_table(self, table: tuple[str, ...]) -> bool:
-        """Whether there is a table, or a view, of this name."""
+        """Return whether there is a table, or a view, of this name."""
         schema = literal(table[0]) if len(table) > 1 else "current_schema()"
         return bool(
             self.fetch(
@@ -114,29 +107,29 @@ class DuckDB(Connection):
         """Yield the rows of a query as Arrow tables, in bounded memory."""
         with self._clear():
             self._reading = self._connection.sql(query).to_arrow_reader(rows)
-            yield from in_batches(iter(self._reading), rows)
+            yield from tables_of(iter(self._reading), rows)
 
     def append(self, table: tuple[str, ...], rows: Any) -> None:
         """Append an Arrow table to a table, in the current transaction."""
         names = ", ".join(map(quoted, rows.column_names))
         with self._clear():
-            self._connection.register(INCOMING, rows)
+            self._connection.register("deepsep_batch", rows)
             place = ".".join(map(quoted, table))
-            self._connection.execute(f"insert into {place} ({names}) select {names} from {INCOMING}")
-            self._connection.unregister(INCOMING)
+            self._connection.execute(f"insert into {place} ({names}) select {names} from deepsep_batch")
+            self._connection.unregister("deepsep_batch")
 
     def commit(self) -> None:
-        """End the transaction; what it wrote stays."""
+        """End the transaction and keep its changes."""
         self.execute("commit")
         self.execute(self._begin)
 
     def rollback(self) -> None:
-        """End the transaction; what it wrote is undone."""
+        """End the transaction and undo its changes."""
         self.execute("rollback")
         self.execute(self._begin)
 
     def close(self) -> None:
-        """Close the connection; rows that are still to come are not waited for."""
+        """Close the connection without waiting for further rows."""
         with self._clear():
             if self._reading is not None:
                 self._reading.close()

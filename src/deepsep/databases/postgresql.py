@@ -1,4 +1,4 @@
-"""PostgreSQL, through its ADBC driver: rows come and go by ``COPY``."""
+"""Connections to PostgreSQL, through its ADBC driver: rows are read and written by ``COPY``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepsep.databases.connections import ONE_SELECT, PATIENCE, AdbcConnection, in_batches, literal, quoted
+from deepsep.databases.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, quoted, tables_of
 from deepsep.errors import DataError, missing_package
-
-NUMBERS = ("int2", "int4", "int8", "float4", "float8")
-PLAIN = (*NUMBERS, "text", "varchar", "bpchar", "name", "bool", "date", "timestamp", "timestamptz")
-KEYS = {
-    **{"int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "date": pa.date32()},
-    **dict.fromkeys(("text", "varchar", "uuid"), pa.string()),
-}
 
 
 class PostgreSQL(AdbcConnection):
@@ -26,6 +19,10 @@ class PostgreSQL(AdbcConnection):
     types: ClassVar = {
         **{pa.string(): "text", pa.large_string(): "text", pa.float64(): "double precision"},
         **{pa.int64(): "bigint", pa.bool_(): "boolean", pa.date32(): "date"},
+    }
+    key_types: ClassVar = {
+        **{"int2": pa.int16(), "int4": pa.int32(), "int8": pa.int64(), "date": pa.date32()},
+        **dict.fromkeys(("text", "varchar", "uuid"), pa.string()),
     }
     longest_name = 63
     mistakes: ClassVar = {
@@ -51,37 +48,38 @@ class PostgreSQL(AdbcConnection):
             raise missing_package("PostgreSQL", "adbc-driver-postgresql") from error
         super().__init__(place, driver, place)
         self._uuids: dict[tuple[str, ...], list[str]] = {}
-        if read_only:  # one view of the data for all that is read
+        if read_only:  # all queries see the same state of the data
             self.execute("set transaction isolation level repeatable read, read only")
         else:
-            self.execute(f"set lock_timeout = '{PATIENCE}s'")
+            self.execute(f"set lock_timeout = '{LOCK_SECONDS}s'")
             self.execute("set idle_in_transaction_session_timeout = 0")  # while the query is sorted
             self.commit()
 
     def columns(self, query: str) -> list[tuple[str, str]]:
-        """Return the columns of a query, with their types as the system calls them."""
+        """Return the columns of a query, with the system's names of their types."""
         with self._clear(), self._connection.cursor() as cursor:
             schema = cursor.adbc_execute_schema(f"select * from ({query}\n) as deepsep_source")
         return [(field.name, (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()) for field in schema]
 
     def readable(self, name: str, kind: str) -> str:
-        """Return the expression that reads a column of a type as something that a table in a file can hold."""
-        if kind in PLAIN:
+        """Return the expression that reads a column of a type in a form that a table in a file can have."""
+        plain = ("int2", "int4", "int8", "float4", "float8", "text", "varchar", "bpchar", "name")
+        if kind in (*plain, "bool", "date", "timestamp", "timestamptz"):
             return quoted(name)
         return f"{quoted(name)}::{'double precision' if kind == 'numeric' else 'text'} as {quoted(name)}"
 
     def key_type(self, query: str, name: str) -> tuple[str, Any]:
-        """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
+        """Return the type of a key in the system and in Arrow, or raise if a key cannot have it."""
         kind = dict(self.columns(query))[name]
-        if kind not in KEYS:
+        if kind not in self.key_types:
             raise DataError(
                 f"the key {name!r} is of the type {kind}; a key is an integer, a text, a date or a uuid. Convert it in "
                 f"the query, such as {name}::text as {name}."
             )
-        return kind, KEYS[kind]
+        return kind, self.key_types[kind]
 
     def has_table(self, table: tuple[str, ...]) -> bool:
-        """Whether there is a table, or a view, of this name."""
+        """Return whether there is a table, or a view, of this name."""
         name = ".".join(map(quoted, table))
         return bool(self.fetch(f"select to_regclass({literal(name)}) is not null")[0][0])
 
@@ -92,7 +90,7 @@ class PostgreSQL(AdbcConnection):
     def stream(self, query: str, rows: int) -> Iterator[Any]:
         """Yield the rows of a query as Arrow tables, in bounded memory."""
         with self.reading(query) as cursor, cursor.fetch_record_batch() as reader:
-            yield from in_batches(iter(reader), rows)
+            yield from tables_of(iter(reader), rows)
 
     def append(self, table: tuple[str, ...], rows: Any) -> None:
         """Append an Arrow table to a table, in the current transaction."""

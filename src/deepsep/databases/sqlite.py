@@ -1,4 +1,4 @@
-"""Files of SQLite, through its ADBC driver."""
+"""Connections to files of SQLite, through its ADBC driver."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from deepsep.databases.connections import ONE_SELECT, PATIENCE, AdbcConnection, literal, quoted
+from deepsep.databases.connections import LOCK_SECONDS, ONE_SELECT, AdbcConnection, literal, quoted
 from deepsep.errors import DataError, missing_package
-
-SORTED = "deepsep_rows"  # a temporary table
-KEYS = {"integer": pa.int64(), "text": pa.string()}
 
 
 class SQLite(AdbcConnection):
@@ -23,6 +20,7 @@ class SQLite(AdbcConnection):
         **{pa.string(): "text", pa.large_string(): "text", pa.float64(): "real"},
         **{pa.int64(): "integer", pa.bool_(): "integer"},
     }
+    key_types: ClassVar = {"integer": pa.int64(), "text": pa.string()}
     any_case = True
     mistakes: ClassVar = {
         "no such table": "Check the names in the query.",
@@ -44,33 +42,33 @@ class SQLite(AdbcConnection):
         except ImportError as error:
             raise missing_package("SQLite", "adbc-driver-sqlite") from error
         super().__init__(place, driver, f"{Path(place).resolve().as_uri()}?mode={'ro' if read_only else 'rw'}")
-        self.fetch(f"pragma busy_timeout = {1000 * PATIENCE}")
+        self.fetch(f"pragma busy_timeout = {1000 * LOCK_SECONDS}")
 
     def columns(self, query: str) -> list[tuple[str, str]]:
-        """Return the columns of a query; values have types, columns have none."""
-        self.execute(f"explain {query}")  # a bracket that closes ours would hide what comes after it from the driver
+        """Return the columns of a query, without types: in SQLite, values have types, columns do not."""
+        self.execute(f"explain {query}")  # a bracket that closes ours would hide the rest of the query from the driver
         with self._clear(), self._connection.cursor() as cursor:
             cursor.execute(f"select * from ({query}\n) limit 0")
             return [(name, "") for name in cursor.fetch_arrow_table().column_names]
 
     def readable(self, name: str, kind: str) -> str:
-        """Return the expression that reads a column of a type as something that a table in a file can hold."""
+        """Return the expression that reads a column of a type in a form that a table in a file can have."""
         return quoted(name)
 
     def key_type(self, query: str, name: str) -> tuple[str, Any]:
-        """Return the type of a column as the system and as Arrow call it, or raise if it is none for a key."""
+        """Return the type of a key in the system and in Arrow, or raise if a key cannot have it."""
         key = quoted(name)
         found = self.fetch(f"select distinct typeof({key}) from ({query}\n) where {key} is not null")
         kinds = sorted(kind for (kind,) in found) or ["integer"]
-        if len(kinds) > 1 or kinds[0] not in KEYS:
+        if len(kinds) > 1 or kinds[0] not in self.key_types:
             raise DataError(
                 f"the key {name!r} is of the type {' and '.join(kinds)}; a key is an integer or a text. Convert it in "
                 f"the query, such as cast({name} as text) as {name}."
             )
-        return kinds[0], KEYS[kinds[0]]
+        return kinds[0], self.key_types[kinds[0]]
 
     def has_table(self, table: tuple[str, ...]) -> bool:
-        """Whether there is a table, or a view, of this name."""
+        """Return whether there is a table, or a view, of this name."""
         if len(table) > 1:
             raise DataError(f"{'.'.join(table)}: SQLite has no schemas. Name the table alone.")
         found = self.fetch(f"select count(*) from sqlite_master where name = {literal(table[0])} collate nocase")
@@ -79,15 +77,16 @@ class SQLite(AdbcConnection):
     def stream(self, query: str, rows: int) -> Iterator[Any]:
         """Yield the rows of a query as Arrow tables, in bounded memory.
 
-        They are copied to a temporary table on the disk first: a reader that goes on would keep writers out, and the
-        driver takes the types of columns from the first rows that a query gives.
+        They are copied to a temporary table on the disk first: an open reader would keep writers out, and the driver
+        takes the types of columns from the first rows of a query.
         """
-        self.execute(f"drop table if exists temp.{SORTED}")
-        self.execute(f"create temp table {SORTED} as {query}")
+        copied = "deepsep_rows"
+        self.execute(f"drop table if exists temp.{copied}")
+        self.execute(f"create temp table {copied} as {query}")
         self.commit()
-        done, total = 0, self.fetch(f"select max(rowid) from temp.{SORTED}")[0][0] or 0
+        done, total = 0, self.fetch(f"select max(rowid) from temp.{copied}")[0][0] or 0
         while done < total:
-            page = f"select * from temp.{SORTED} where rowid > {done} and rowid <= {done + rows} order by rowid"
+            page = f"select * from temp.{copied} where rowid > {done} and rowid <= {done + rows} order by rowid"
             with self._clear(), self._connection.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(rows)})
                 cursor.execute(page)

@@ -1,4 +1,4 @@
-"""Foods of the USDA nutrient database: what is on their nutrition labels, and the aisle of a shop they belong in."""
+"""Foods of the USDA nutrient database: their nutrition labels, and the aisle of a shop that they belong in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from sklearn.utils import Bunch
 from deepsep.errors import DataError
 from deepsep.files.folder import sha256
 
-FILE = "foods.parquet"
-SHA256 = "2f0bf5404f6947416028ce96a22ecdfa10b5895709002e3cdda0012a95b9dfcc"
+FOODS_SHA256 = "2f0bf5404f6947416028ce96a22ecdfa10b5895709002e3cdda0012a95b9dfcc"
 
-DESCR = """Foods: nutrition labels and aisles
+FOODS_DESCR = """Foods: nutrition labels and aisles
 
 {rows:,} foods sold in the United States, one row each, identified by their description.
 
@@ -27,9 +26,9 @@ aisle     Five aisles of a shop, made of the source's food groups:
             Sweets and snacks         sweets; snacks
             Soups and ready meals     soups, sauces and gravies; fast foods; meals and entrees; restaurant foods
 
-The task: predict the aisle from the label. The description would give it away and is no feature. Other groups (meat and
-fish, dairy, fats, drinks, spices, baby food) are left out: two thousand cuts of meat would be a third of the table, and
-easy to tell from everything else. Of foods with equal labels one is kept.
+The task: predict the aisle from the label. The description would give it away and is not a feature. Other groups (meat
+and fish, dairy, fats, drinks, spices, baby food) are left out: two thousand cuts of meat would be a third of the table,
+and easy to tell from everything else. Of several foods with equal labels, one is kept.
 
 Source: U.S. Department of Agriculture, Agricultural Research Service, USDA National Nutrient Database for Standard
 Reference, Release 24 (2011), via the Debian package cronometer 0.9.9+dfsg1-1. Built by tools/build_foods.py.
@@ -58,9 +57,11 @@ def load_foods() -> Bunch:
     >>> foods.aisle["Rice, white, long-grain, regular, raw, enriched"]
     'Bread, cakes and cereals'
     """
-    content = resources.files("deepsep.datasets").joinpath("data", FILE).read_bytes()
-    if sha256(content) != SHA256:
-        raise DataError(f"the file {FILE} of deepsep.datasets is damaged: its hash does not match. Reinstall deepsep.")
+    content = resources.files("deepsep.datasets").joinpath("data", "foods.parquet").read_bytes()
+    if sha256(content) != FOODS_SHA256:
+        raise DataError(
+            "the file foods.parquet of deepsep.datasets is damaged: its hash does not match. Reinstall deepsep."
+        )
     data = pd.read_parquet(io.BytesIO(content)).set_index("food")
     aisle = data.pop("aisle")
-    return Bunch(data=data, aisle=aisle, DESCR=DESCR.format(rows=len(data), columns=data.shape[1]))
+    return Bunch(data=data, aisle=aisle, DESCR=FOODS_DESCR.format(rows=len(data), columns=data.shape[1]))

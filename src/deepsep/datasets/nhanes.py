@@ -15,18 +15,17 @@ from deepsep.errors import DataError
 from deepsep.files.folder import sha256
 from deepsep.survey import SurveySegments
 
-FILES = {
+FILE_HASHES = {
     "answers.parquet": "9f91cefbd3ea9e883abb8ac40b2a3130c78490cbcbc3a8279538310428101656",
     "profile.parquet": "f34c5ddc7b58395446c5d3bf89aa598f2cf645b5563498348e516332d30df75d",
 }
-N_SEGMENTS, SEED = 5, 0
 
-DESCR = """National Health and Nutrition Examination Survey (NHANES) 2017-18, adults
+NHANES_DESCR = """National Health and Nutrition Examination Survey (NHANES) 2017-18, adults
 
 5,533 adults living in the United States, one row each, identified by the respondent number SEQN.
 
-answers   What they said about their health, mood, sleep, smoking, exercise and diet: {answers} questions. Two of
-          them have several answers in a cell ("Whole; Soya"). "Refused" and "Don't know" are missing values, and so
+answers   Their answers on health, mood, sleep, smoking, exercise and diet: {answers} questions. Two of them have
+          several answers in a cell ("Whole; Soya"). "Refused" and "Don't know" are missing values, and so
           are questions that were not asked.
 profile   Demographics, diagnoses, body measures, blood values, and what they ate on two days: {profile} columns, text
           and numbers, with missing values.
@@ -72,21 +71,21 @@ def load_nhanes() -> Bunch:
     >>> nhanes.segment.nunique()
     5
     """
-    answers, profile = (_read(name) for name in FILES)
+    answers, profile = (_read(name) for name in FILE_HASHES)
     model = deepcopy(_segments())  # callers may rename the segments in their copy
     segment = pd.Series(model.segment_names_[model.labels_], index=answers.index, name="segment", dtype="str")
-    description = DESCR.format(answers=answers.shape[1], profile=profile.shape[1])
+    description = NHANES_DESCR.format(answers=answers.shape[1], profile=profile.shape[1])
     return Bunch(answers=answers, profile=profile, segment=segment, segments=model, DESCR=description)
 
 
 @cache
 def _segments() -> SurveySegments:
     """Return the model, which is fitted once per process."""
-    return SurveySegments(n_segments=N_SEGMENTS, random_state=SEED).fit(_read("answers.parquet"))
+    return SurveySegments(n_segments=5, random_state=0).fit(_read("answers.parquet"))
 
 
 def _read(name: str) -> Any:
     data = resources.files("deepsep.datasets").joinpath("data", name).read_bytes()
-    if sha256(data) != FILES[name]:
+    if sha256(data) != FILE_HASHES[name]:
         raise DataError(f"the file {name} of deepsep.datasets is damaged: its hash does not match. Reinstall deepsep.")
     return pd.read_parquet(io.BytesIO(data)).set_index("SEQN")

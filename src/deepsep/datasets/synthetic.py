@@ -12,10 +12,6 @@ from sklearn.utils import Bunch
 from deepsep.core.checks import is_integer, is_number, private_generator
 from deepsep.errors import ParameterError
 
-OPTIONS = 4  # answers per question
-LEVELS = ("none", "free", "basic", "plus")  # of a category in the profile
-POINTS = 20_000  # draws used for the Bayes accuracy
-
 
 def make_survey(
     n_samples: int = 1_000,
@@ -29,7 +25,7 @@ def make_survey(
     missing: float = 0.05,
     random_state: Any = None,
 ) -> Bunch:
-    """Generate a population: hidden segments, answers to a survey, and what a company knows about everyone.
+    """Generate a population: hidden segments, answers to a survey, and profiles as a company has them of everyone.
 
     Given the segment, all answers and features are independent. Each question has four answers, whose probabilities
     depend on the segment. The profile has numbers (normal around a centre per segment, variance 1) and categories (four
@@ -43,9 +39,9 @@ def make_survey(
     n_segments, n_questions, n_numbers, n_categories : int
         Size of the model.
     clarity : float, default=2.0
-        How much the segments differ in their answers; 0 means not at all.
+        Strength of the differences between the segments' answers; 0 for none.
     separation : float, default=1.0
-        How much they differ in their profiles; 0 means not at all.
+        Strength of the differences between their profiles; 0 for none.
     missing : float, default=0.05
         Share of answers and of profile values that are missing, at random.
     random_state : int, RandomState or None, default=None
@@ -83,20 +79,21 @@ def make_survey(
     ):
         if not (is_number(value) and 0 <= value <= most):
             raise ParameterError(f"make_survey: {name}={value!r}; pass a number from 0{' to 1' if most == 1 else ''}.")
+    n_options, plans = 4, ("none", "free", "basic", "plus")
     rng = private_generator(random_state)
     share = rng.dirichlet(np.full(n_segments, 10.0))
     centres = rng.normal(scale=separation, size=(n_segments, n_numbers))
-    levels = softmax(rng.normal(scale=separation, size=(n_segments, n_categories, len(LEVELS))), axis=-1)
-    options = softmax(rng.normal(scale=clarity, size=(n_segments, n_questions, OPTIONS)), axis=-1)
+    levels = softmax(rng.normal(scale=separation, size=(n_segments, n_categories, len(plans))), axis=-1)
+    options = softmax(rng.normal(scale=clarity, size=(n_segments, n_questions, n_options)), axis=-1)
 
     segment = rng.choice(n_segments, size=n_samples, p=share)
     answers = pd.DataFrame(
-        np.array([f"answer {j}" for j in range(OPTIONS)], dtype=object)[_draw(rng, options[segment])],
+        np.array([f"answer {j}" for j in range(n_options)], dtype=object)[_draw(rng, options[segment])],
         columns=[f"question {j}" for j in range(n_questions)],
     )
     numbers = pd.DataFrame(rng.normal(centres[segment]), columns=[f"usage {j}" for j in range(n_numbers)])
     categories = pd.DataFrame(
-        np.array(LEVELS, dtype=object)[_draw(rng, levels[segment])], columns=[f"plan {j}" for j in range(n_categories)]
+        np.array(plans, dtype=object)[_draw(rng, levels[segment])], columns=[f"plan {j}" for j in range(n_categories)]
     )
     profile = pd.concat([numbers, categories], axis=1)
     return Bunch(
@@ -113,9 +110,9 @@ def _draw(rng: np.random.Generator, probabilities: Any) -> Any:
     return above.sum(axis=-1)
 
 
-def _bayes_accuracy(rng: np.random.Generator, share: Any, centres: Any, levels: Any) -> float:
+def _bayes_accuracy(rng: np.random.Generator, share: Any, centres: Any, levels: Any, n_draws: int = 20_000) -> float:
     """Return E[max_k P(segment k | profile)], the accuracy of Bayes' rule, over draws from the model."""
-    segment = rng.choice(len(share), size=POINTS, p=share)
+    segment = rng.choice(len(share), size=n_draws, p=share)
     numbers, categories = rng.normal(centres[segment]), _draw(rng, levels[segment])
     log_joint = np.log(share) - 0.5 * ((numbers[:, np.newaxis] - centres) ** 2).sum(axis=-1)
     for j in range(levels.shape[1]):

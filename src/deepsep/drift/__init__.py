@@ -1,1 +1,1 @@
-"""Whether the rows to score still look like the training table: a profile of the table, counts, and a comparison."""
+"""Drift of scored rows from the training table: a profile of the table, counts, and a comparison."""

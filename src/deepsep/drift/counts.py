@@ -1,4 +1,4 @@
-"""Count scored rows in the bins and levels of a training profile, batch by batch; counts of parts add up."""
+"""Counts of scored rows in the bins and levels of a training profile, batch by batch; counts of parts add up."""
 
 from __future__ import annotations
 
@@ -14,18 +14,16 @@ from deepsep.drift.profile import ColumnProfile, TrainingProfile, as_numbers, co
 
 Array = NDArray[Any]
 
-ENOUGH = 5_000  # rows of a large file that are counted
-SCATTER = 2_654_435_761  # odd, so that its multiples are spread evenly over 32 bits
-OTHERS = 1_000  # most levels that are counted beside those of the profile
+MAX_OTHER_LEVELS = 1_000  # that are counted besides those of the profile
 
 
-def one_in(rows: int | None) -> int:
-    """Return one in how many rows of a table are to be counted; of a table of unknown size all are."""
-    return max((rows or 0) // ENOUGH, 1)
+def one_in(rows: int | None, enough: int = 5_000) -> int:
+    """Return k if one in k rows of a table should be counted; 1, for all, if its size is unknown."""
+    return max((rows or 0) // enough, 1)
 
 
 class ColumnCounts:
-    """How many rows of a column fall where.
+    """Histogram of one column.
 
     Attributes
     ----------
@@ -35,7 +33,7 @@ class ColumnCounts:
         Of numbers: values below the range, in each bin, and above it. Of categories: values at each level, and at
         others.
     new : int
-        Values at levels that the training table does not have; if the profile cannot tell, at all it does not name.
+        Values at levels that the training table does not have; if its rare levels are unknown, at all unnamed levels.
     others : Counter
         These levels.
     typical : float or None
@@ -54,11 +52,11 @@ class ColumnCounts:
         self.typical: float | None = None
 
     def add(self, column: Any) -> None:
-        """Count the next rows: a Series, numbers with NaN for gaps, or (levels with None for gaps, row by row)."""
+        """Count the next rows: a Series, numbers with NaN for gaps, or (levels with None for gaps, codes of rows)."""
         if self.profile.kind == "category":
             self._add_levels(*(column if isinstance(column, tuple) else _levels_of(column)))
             return
-        if isinstance(column, tuple):  # text, of which the lengths are counted
+        if isinstance(column, tuple):  # text, whose lengths are counted
             names, codes = column
             column = pd.Series(np.array(names, dtype=object)[codes], dtype="str")
         if self.profile.kind == "number":
@@ -85,14 +83,14 @@ class ColumnCounts:
             if place >= 0 or (self.marks and mark_of(name) in self.marks):
                 continue
             self.new += rows
-            if name in self.others or len(self.others) < OTHERS:
+            if name in self.others or len(self.others) < MAX_OTHER_LEVELS:
                 self.others[name] += rows
 
     def __iadd__(self, other: Self) -> Self:
         self.gaps += other.gaps
         self.counts += other.counts
         self.new += other.new
-        self.others = Counter(dict((self.others + other.others).most_common(OTHERS)))
+        self.others = Counter(dict((self.others + other.others).most_common(MAX_OTHER_LEVELS)))
         self.typical = other.typical if self.typical is None else self.typical
         return self
 
@@ -107,7 +105,7 @@ class ColumnCounts:
         }
 
     def from_plain(self, content: dict[str, Any]) -> Self:
-        """Return counts of the same column with what ``to_plain`` returned."""
+        """Return counts of the same column from a result of ``to_plain``."""
         other = type(self)(self.profile)
         other.gaps, other.counts = content["gaps"], np.array(content["counts"], np.int64)
         other.new, other.others, other.typical = content["new"], Counter(content["others"]), content["typical"]
@@ -115,22 +113,22 @@ class ColumnCounts:
 
     @property
     def given(self) -> int:
-        """Rows with a value."""
+        """Number of rows with a value."""
         return int(self.counts.sum())
 
 
 class Counts:
-    """What there is to compare with a training profile, of the rows that were scored.
+    """Counts of the rows that were scored, to compare with a training profile.
 
     Attributes
     ----------
     rows : int
         Rows seen.
     counted : int
-        Rows whose columns were counted: all, or one in ``every``, chosen by row number as if at random.
+        Rows whose columns were counted: all, or one in ``every``, chosen pseudo-randomly by row number.
     columns : dict {column: ColumnCounts}
     classes : array of int
-        Rows per class, in the order of ``classes_``; none if the profile has no answers.
+        Rows per class, in the order of ``classes_``; empty if the profile has no predictions.
     confidence : ColumnCounts or None
     total_confidence : float
         Sum of the confidence.
@@ -139,7 +137,7 @@ class Counts:
     def __init__(self, profile: TrainingProfile, every: int = 1) -> None:
         self.profile, self.every = profile, every
         self.rows = self.counted = 0
-        self._chosen: Array | slice = slice(None)  # of the rows whose columns were just counted
+        self._chosen: Array | slice = slice(None)  # the rows of the last batch whose columns were counted
         self.columns = {name: ColumnCounts(column) for name, column in profile.columns.items()}
         answers = profile.answers
         self.classes = np.zeros(0 if answers is None else len(answers.shares), np.int64)
@@ -148,7 +146,7 @@ class Counts:
         self.total_confidence = 0.0
 
     def add_columns(self, columns: Mapping[str, Any] | pd.DataFrame, first_row: int = 0, n: int | None = None) -> None:
-        """Count the columns of the next n rows, as the model uses them; the first has this number.
+        """Count the columns of the next n rows, as the model uses them, from row number ``first_row``.
 
         Without n, the columns are a DataFrame.
         """
@@ -156,7 +154,8 @@ class Counts:
         self.rows += n
         if self.every > 1:
             numbers = np.arange(first_row, first_row + n, dtype=np.uint64)
-            scattered = numbers * np.uint64(SCATTER) % np.uint64(1 << 32)
+            # The multiples of an odd number are spread evenly over 32 bits.
+            scattered = numbers * np.uint64(2_654_435_761) % np.uint64(1 << 32)
             self._chosen = np.flatnonzero(scattered < (1 << 32) // self.every)
             n = len(self._chosen)
         self.counted += n
@@ -164,7 +163,7 @@ class Counts:
             column.add(_taken(columns[name], self._chosen))
 
     def add_answers(self, codes: Array, confidence: Array | None) -> None:
-        """Count the answers about the next rows: the index of each row's class, and the confidence."""
+        """Count the predictions of the next rows: the index of each row's class, and the confidence."""
         if not len(self.classes):
             return
         self.classes += np.bincount(codes, minlength=len(self.classes))
@@ -195,7 +194,7 @@ class Counts:
         }
 
     def from_plain(self, content: dict[str, Any]) -> Self:
-        """Return counts for the same profile with what ``to_plain`` returned."""
+        """Return counts for the same profile from a result of ``to_plain``."""
         other = type(self)(self.profile, self.every)
         other.rows, other.counted = content["rows"], content["counted"]
         other.columns = {name: column.from_plain(content["columns"][name]) for name, column in self.columns.items()}

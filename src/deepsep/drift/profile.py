@@ -1,7 +1,7 @@
-"""A compact profile of a training table: what its columns and the model's answers look like, without any of its rows.
+"""A compact profile of a training table: the distributions of its columns and of the predictions, without its rows.
 
-Values are not written as they are where few rows share them: a level is named if at least ten rows have it, a bin of
-numbers holds about ten rows or more, and its edges are rounded outward to about a hundredth of the spread.
+Values that few rows share are not written as they are: a level is named if at least ten rows have it, a bin of numbers
+has about ten rows or more, and its edges are rounded outward to about a hundredth of the spread.
 """
 
 from __future__ import annotations
@@ -23,22 +23,17 @@ from deepsep.errors import ModelFileError
 Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]
 
-BINS = 32  # most bins of a column of numbers
-FEW = 10  # rows that share a level before it is named, or a bin
-LEVELS = 40  # most levels that are named
-LONGEST = 100  # most letters of a level that is named
-COLUMNS = 1_000  # most columns in a profile
-SPREAD = 100  # parts of the spread to which edges are rounded
-FEW_LEVELS = 100  # fewer different texts than this are a category, and so are texts that are mostly named
-MARKS = 4_096  # different marks of levels that are not named
-MARKED = 100  # most levels that get a mark
-MOST_BYTES = 1 << 25
-LATEST = 1e15  # seconds from 1970 to any date
+MAX_BINS = 32  # of a column of numbers
+MIN_SHARED_ROWS = 10  # that share a level before it is named, or a bin
+MAX_NAMED_LEVELS = 40
+MAX_COLUMNS = 1_000  # in a profile
+N_MARKS = 4_096  # different marks of levels that are not named
+MAX_MARKED_LEVELS = 100
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What one column looks like.
+    """Profile of a column.
 
     Numbers are in bins: those of dates are seconds since 1970, those of text the lengths of the texts.
 
@@ -56,12 +51,12 @@ class ColumnProfile:
     shares : list of float
         Share of the values in each bin or level.
     others : float
-        Share of the values to expect at levels that are not named.
+        Expected share of the values at levels that are not named.
     new : float
-        Share of the values to expect at levels that the training table does not have.
+        Expected share of the values at levels that the training table does not have.
     marks : list of int or None
-        A mark for each level that is not named, by which it is recognised: many words have the same one of 4,096. None:
-        there are too many of them, and new levels are not told from rare ones.
+        A mark, one of 4,096 numbers, for each level that is not named, by which it is recognised. None if there are too
+        many, so that new levels cannot be distinguished from rare ones.
     """
 
     kind: Kind
@@ -77,7 +72,7 @@ class ColumnProfile:
 
 @dataclass(frozen=True)
 class AnswerProfile:
-    """What the model answers.
+    """Profile of the model's predictions.
 
     Attributes
     ----------
@@ -86,7 +81,7 @@ class AnswerProfile:
     shares : list of float
         Share of the rows of each class, in the order of ``classes_``.
     confidence : ColumnProfile or None
-        The confidence, if the rows are unlabelled: of rows with labels the model is surer than of others.
+        The confidence, if the rows are unlabelled: a model is more confident on rows with labels.
     mean : float or None
         The mean of the confidence.
     """
@@ -99,14 +94,14 @@ class AnswerProfile:
 
 @dataclass(frozen=True)
 class TrainingProfile:
-    """What a training table looks like.
+    """Profile of a training table.
 
     Attributes
     ----------
     rows : int
         Number of rows.
     effective : float
-        The same for weighted rows: the number of equally weighted rows whose means are as certain.
+        Effective number of rows: the number of equally weighted rows whose means are as certain.
     columns : dict {column: ColumnProfile}
     answers : AnswerProfile or None
     data : str or None
@@ -133,19 +128,19 @@ def profile_table(
     Parameters
     ----------
     columns : DataFrame
-        Columns of numbers, dates and text, as the model uses them. Beyond the first 1,000 they are not profiled.
+        Columns of numbers, dates and text, as the model uses them. Only the first 1,000 are profiled.
     proba : array (n, c) or None
-        The probabilities that the model gives to the classes of each row. None: these are not like those of new rows,
-        and answers are not profiled.
+        The probabilities that the model gives to the classes of each row. None if they are unlike those of new rows:
+        then predictions are not profiled.
     weight : array (n,), optional
-        How much each row counts.
-    unlabelled : array (n,) of bool, optional
-        Rows without a label. If there are 50 of them, the answers are those about these rows alone.
+        Weights of the rows.
+    unlabeled : array (n,) of bool, optional
+        Rows without a label. If there are 50 of them, only predictions of these rows are profiled.
     data : str, optional
         Fingerprint of the data.
     """
     weight = np.ones(len(columns)) if weight is None else weight
-    some = columns.iloc[:, :COLUMNS]
+    some = columns.iloc[:, :MAX_COLUMNS]
     return TrainingProfile(
         rows=int((weight > 0).sum()),
         effective=effective_rows(weight),
@@ -155,11 +150,8 @@ def profile_table(
     )
 
 
-ENOUGH = 50  # unlabelled rows whose answers are typical of answers about new rows
-
-
 def _profile_answers(proba: Array, weight: Array, unlabeled: Array | None) -> AnswerProfile:
-    fresh = unlabeled is not None and (weight[unlabeled] > 0).sum() >= ENOUGH
+    fresh = unlabeled is not None and (weight[unlabeled] > 0).sum() >= 50
     if fresh:
         proba, weight = proba[unlabeled], weight[unlabeled]
     counts = np.bincount(proba.argmax(axis=1), weights=weight, minlength=proba.shape[1])
@@ -187,7 +179,7 @@ def profile_column(column: pd.Series[Any], weight: Array) -> ColumnProfile:
         kind = "number"
     else:
         levels, named = _levels(values)
-        few = len(levels) < FEW_LEVELS or named * 2 >= len(values)
+        few = len(levels) < 100 or named * 2 >= len(values)
         kind = "category" if few else "text"
         if few:
             return _profile_category(values, weight, gaps, levels)
@@ -200,7 +192,7 @@ def profile_column(column: pd.Series[Any], weight: Array) -> ColumnProfile:
 
 
 def as_numbers(values: pd.Series[Any], kind: Kind) -> Array:
-    """Return values without gaps as the numbers that are put in bins."""
+    """Return values without gaps as numbers, to put them in bins."""
     if kind == "number":
         return np.asarray(values.to_numpy(np.float64))
     if kind == "date":
@@ -222,7 +214,7 @@ def bin_of(edges: Array, numbers: Array) -> Array:
 
 
 def count_bins(edges: Array, numbers: Array) -> Array:
-    """Return how many numbers are below the range, in each bin, and above it: what counting ``bin_of`` gives, faster.
+    """Return the counts of numbers below the range, in each bin, and above it, faster than by ``bin_of``.
 
     Examples
     --------
@@ -241,13 +233,13 @@ def _edges(numbers: Array, weight: Array) -> Array:
         return np.empty(0)
     order = np.argsort(numbers, kind="stable")
     numbers, below = numbers[order], np.cumsum(weight[order])
-    n_bins = min(max(len(numbers) // FEW, 1), BINS)
+    n_bins = min(max(len(numbers) // MIN_SHARED_ROWS, 1), MAX_BINS)
     at = np.searchsorted(below, below[-1] * (np.arange(1, n_bins) / n_bins - 1e-12))
     quantiles = np.append(numbers[np.minimum(at, len(numbers) - 1)], numbers[-1])
     low, high = numbers[int(0.05 * (len(numbers) - 1))], numbers[int(0.95 * (len(numbers) - 1))]
     spread = high - low or numbers[-1] - numbers[0]
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        power = math.floor(math.log10(spread / SPREAD)) if 0 < spread < math.inf and spread / SPREAD > 0 else None
+        power = math.floor(math.log10(spread / 100)) if 0 < spread < math.inf and spread / 100 > 0 else None
         if power is not None and abs(power) < 300:
             up = 10.0**-power if power < 0 else 1.0
             down = 10.0**power if power > 0 else 1.0
@@ -258,24 +250,24 @@ def _edges(numbers: Array, weight: Array) -> Array:
 
 
 def _levels(values: pd.Series[Any]) -> tuple[pd.Series[int], int]:
-    """Return the rows of each level, the most frequent first, and how many of them are at levels that are named."""
+    """Return the number of rows of each level, the most frequent first, and of all levels that are named."""
     levels = values.value_counts()
     return levels, int(levels[_is_named(levels, 0)].sum())
 
 
 def _is_named(levels: pd.Series[int], less: int) -> Array:
-    """Return which levels are named, or would be if they had fewer rows."""
-    beyond = int(levels.iloc[LEVELS]) + 1 if len(levels) > LEVELS else 0
-    short = levels.index.str.len().to_numpy() <= LONGEST if len(levels) else np.empty(0, bool)
-    return np.asarray((levels.to_numpy() - less >= max(FEW, beyond)) & short)
+    """Return a mask of the levels that are named, or would be with ``less`` fewer rows."""
+    beyond = int(levels.iloc[MAX_NAMED_LEVELS]) + 1 if len(levels) > MAX_NAMED_LEVELS else 0
+    short = levels.index.str.len().to_numpy() <= 100 if len(levels) else np.empty(0, bool)
+    return np.asarray((levels.to_numpy() - less >= max(MIN_SHARED_ROWS, beyond)) & short)
 
 
 def _profile_category(values: pd.Series[Any], weight: Array, gaps: float, levels: pd.Series[int]) -> ColumnProfile:
     """Return the profile of a category.
 
-    Levels are named because they are frequent here, so in other rows they are a little less so. The share of the others
-    to expect there is that of the rows whose level would not be named without this one row, and the share of new levels
-    that of the rows whose level would not be known without them (Good and Turing's idea).
+    Levels are named because they are frequent here, so they are a little less frequent in other rows. The expected
+    share of other levels there is the share of rows whose level would not be named without this one row. The expected
+    share of new levels is the share of rows whose level would not be known without this row (Good and Turing's idea).
     """
     names = [str(name) for name in levels.index[_is_named(levels, 0)]]
     if not len(values):
@@ -298,13 +290,13 @@ def _profile_category(values: pd.Series[Any], weight: Array, gaps: float, levels
         shares=_rounded(counts / weight.sum()),
         others=float(f"{others:.6g}"),
         new=float(f"{new:.6g}"),
-        marks=marks if len(marks) <= MARKED else None,
+        marks=marks if len(marks) <= MAX_MARKED_LEVELS else None,
     )
 
 
 def mark_of(level: str) -> int:
     """Return a number from 0 to 4,095 for a level."""
-    return zlib.crc32(level.encode("utf-8", "backslashreplace")) % MARKS
+    return zlib.crc32(level.encode("utf-8", "backslashreplace")) % N_MARKS
 
 
 def _rounded(shares: Array) -> list[float]:
@@ -325,14 +317,14 @@ def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> Train
     Parameters
     ----------
     data : bytes
-        What ``dump_profile`` returned.
+        Result of ``dump_profile``.
     kinds : dict {column: "number", "boolean", "date" or "text"}
         The columns that the model uses.
     n_classes : int
         Number of the model's classes.
     """
     try:
-        _need(len(data) <= MOST_BYTES, "it is too large")
+        _need(len(data) <= 1 << 25, "it is too large")
         content = json.loads(data)
         columns = {name: _read_column(column) for name, column in content["columns"].items()}
         profile = TrainingProfile(
@@ -343,16 +335,16 @@ def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> Train
             data=content["data"],
         )
         _need(asdict(profile) == content, "it has parts that no profile has")
-        _need(profile.data is None or isinstance(profile.data, str), "its fingerprint is no text")
-        _need(len(columns) <= COLUMNS, "it has too many columns")
+        _need(profile.data is None or isinstance(profile.data, str), "its fingerprint is not text")
+        _need(len(columns) <= MAX_COLUMNS, "it has too many columns")
         for name, column in columns.items():
             expected = {"number": ("number",), "date": ("date",)}.get(kinds[name], ("category", "text"))
             _need(column.kind in expected, f"column {name!r} is of another kind")
         _need(profile.effective <= profile.rows * 1.001, "its rows do not add up")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ModelFileError(
-            f"the profile of the training table is no part of this model ({type(error).__name__}: {error}). Save the "
-            "model again."
+            f"the profile of the training table does not belong to this model ({type(error).__name__}: {error}). Save "
+            "the model again."
         ) from None
     return profile
 
@@ -363,26 +355,29 @@ def _read_column(entry: Mapping[str, Any]) -> ColumnProfile:
     _need(column.kind in ("number", "date", "category", "text"), "a column has no kind")
     ordered = all(low < high for low, high in pairwise(edges[1:])) and edges[:1] <= edges[1:2]
     _need(not edges or (len(edges) >= 2 and ordered), "bins are not in order")
-    _need(all(isinstance(level, str) for level in column.levels), "a level is no text")
-    _need(len(set(column.levels)) == len(column.levels) <= LEVELS, "levels occur twice, or are too many")
-    _need(len(edges) <= BINS + 1, "there are too many bins")
-    _need(column.kind != "date" or all(abs(edge) < LATEST for edge in edges), "a date is none")
-    _need(all(0 <= _number(share) <= 1 for share in (column.gaps, column.others, column.new)), "a share is none")
+    _need(all(isinstance(level, str) for level in column.levels), "a level is not text")
+    _need(len(set(column.levels)) == len(column.levels) <= MAX_NAMED_LEVELS, "levels occur twice, or are too many")
+    _need(len(edges) <= MAX_BINS + 1, "there are too many bins")
+    _need(column.kind != "date" or all(abs(edge) < 1e15 for edge in edges), "a date is out of range")
+    shares = column.gaps, column.others, column.new
+    _need(all(0 <= _number(share) <= 1 for share in shares), "a share is not between 0 and 1")
     marks = column.marks or []
-    _need(len(marks) <= MARKED and all(_whole(mark) < MARKS for mark in marks), "marks of levels are none")
+    valid = len(marks) <= MAX_MARKED_LEVELS and all(_whole(mark) < N_MARKS for mark in marks)
+    _need(valid, "a mark is out of range")
     _whole(column.distinct)
     n_bins = len(column.levels) if column.kind == "category" else max(len(edges) - 1, 0)
     _need(not (edges and column.levels), "a column has bins and levels")
     _need(len(column.shares) == n_bins, "a bin has no share")
     if column.kind != "category" and n_bins:
         _shares(column.shares)
-    _need(all(0 <= _number(share) <= 1 for share in column.shares) and sum(column.shares) < 1.001, "shares are none")
+    valid = all(0 <= _number(share) <= 1 for share in column.shares) and sum(column.shares) < 1.001
+    _need(valid, "shares do not add up")
     return column
 
 
 def _read_answers(entry: Mapping[str, Any], n_classes: int) -> AnswerProfile:
     confidence = None if entry["confidence"] is None else _read_column(entry["confidence"])
-    _need(confidence is None or confidence.kind == "number", "the confidence is no number")
+    _need(confidence is None or confidence.kind == "number", "the confidence is not a number")
     _need((confidence is None) == (entry["mean"] is None), "the confidence has no mean")
     _need(len(entry["shares"]) == n_classes, "it has other classes")
     mean = None if confidence is None else _number(entry["mean"])
@@ -395,12 +390,12 @@ def _shares(shares: Any) -> list[float]:
 
 
 def _whole(value: Any) -> int:
-    _need(type(value) is int and value >= 0, "a number of rows is none")
+    _need(type(value) is int and value >= 0, "a number of rows is not a whole number")
     return int(value)
 
 
 def _number(value: Any, above: float = -math.inf) -> float:
-    _need(type(value) in (int, float) and math.isfinite(value) and value > above, "a number is none")
+    _need(type(value) in (int, float) and math.isfinite(value) and value > above, "a number is out of range")
     return float(value)
 
 

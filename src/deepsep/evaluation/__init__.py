@@ -1,1 +1,1 @@
-"""Evaluate models: folds, out-of-fold predictions, metrics, intervals. Estimators are passed as arguments."""
+"""Evaluation of models: folds, out-of-fold predictions, metrics, intervals. Estimators are passed as arguments."""

@@ -1,4 +1,4 @@
-"""Sets of classes that hold the right one with a chosen probability, from rows held out."""
+"""Sets of classes that contain the right one with a chosen probability, from rows held out."""
 
 from __future__ import annotations
 
@@ -14,22 +14,19 @@ from deepsep.evaluation.evidence import Evidence
 
 Array = NDArray[Any]
 
-LEAST_PER_CLASS = 15  # labels of a class below which its own quantile means little
-ROUNDING = 1e-9
-
 
 @dataclass(frozen=True)
 class ConformalSets:
-    """Makes sets of classes of probabilities.
+    """Turns class probabilities into sets of classes.
 
     Attributes
     ----------
     coverage : float
-        How often a set holds the right class, at least.
+        Minimum probability with which a set contains the right class.
     per_class : bool
         Whether this holds among the rows of each class, and not only among all.
     least : array (c,)
-        The least probability with which a class is in the set if it is not the likeliest one; this always is.
+        The least probability with which a class is in the set. The most likely class always is.
     """
 
     coverage: float
@@ -37,39 +34,39 @@ class ConformalSets:
     least: Array
 
     def __call__(self, p: Array) -> Array:
-        """Return which classes are in the set of each row, (n, c)."""
+        """Return a mask (n, c) of the classes in the set of each row."""
         return np.asarray(_conformity(p) >= self.least)
 
 
 def conformal_sets(
     evidence: Evidence, coverage: float, *, per_class: bool = False, classes: Array | None = None
 ) -> ConformalSets:
-    r"""Return the sets that hold the right class of a new row with the probability ``coverage``, or more.
+    r"""Return the sets that contain the right class of a new row with the probability ``coverage``, or more.
 
-    The likeliest class of a row is in its set, so that none is empty. Another class :math:`k` is if its probability is
-    at least :math:`t_k`, the largest threshold that enough held-out rows reach with their own class:
+    The most likely class of a row is in its set, so that no set is empty. Another class :math:`k` is in the set if its
+    probability is at least :math:`t_k`, the largest threshold that enough held-out rows reach with their own class:
 
     .. math:: \sum_i w_i [s_i \ge t_k] \ge \text{coverage} \cdot \bigl(\sum_i w_i + w_k\bigr),
 
-    where :math:`s_i` is 1 if the likeliest class of a row is right, else the probability of its own class, and
-    :math:`w_k` is the weight of a new row of class :math:`k`: it may be the worst of all. If the new row and the
-    held-out ones were predicted by one model, and are exchangeable up to the shares of the classes, the coverage would
+    where :math:`s_i` is 1 if the most likely class of a row is right, else the probability of its own class, and
+    :math:`w_k` is the weight of a new row of class :math:`k`, which may be the worst of all. If one model had predicted
+    the new row and the held-out ones, and these were exchangeable up to the shares of the classes, the coverage would
     be exact in finite samples [1]_ [2]_. Here the models differ: held-out rows are predicted by models of the folds,
-    with fewer labels, and new rows by one fitted to all. No theorem covers that; in simulations the sets hold the right
-    class as often as they should, or a little more often. Where the likeliest class is right more often than
-    ``coverage``, all sets are that class, and the coverage is the accuracy.
+    with fewer labels, and new rows by one fitted to all. No theorem covers that; in simulations the sets contain the
+    right class as often as they should, or a little more often. If the most likely class is right more often than
+    ``coverage``, every set is that class alone, and the coverage is the accuracy.
 
     Parameters
     ----------
     evidence : Evidence
-        Of held-out rows.
+        Predictions of held-out rows.
     coverage : float
         Between 0 and 1.
     per_class : bool, default=False
-        Whether every class has a threshold from its own rows, so that sets hold the right class equally often in all
-        classes. It takes at least 15 labels of each.
+        Whether every class has a threshold from its own rows, so that sets contain the right class equally often in all
+        classes. This takes at least 15 labels of each.
     classes : array (c,), optional
-        What the classes are called in errors.
+        Names of the classes in errors.
 
     References
     ----------
@@ -102,7 +99,7 @@ def conformal_sets(
 
 
 def _conformity(p: Array) -> Array:
-    """Return the probabilities, with 1 for the likeliest class of each row."""
+    """Return the probabilities, with 1 for the most likely class of each row."""
     conformity = np.array(p, float)
     conformity[np.arange(len(p)), p.argmax(axis=1)] = 1.0
     return conformity
@@ -112,7 +109,7 @@ def _reached(own: Array, weight: Array, coverage: float, new: float) -> float:
     """Return the largest value that rows with enough weight reach; 0 if all rows together have too little."""
     down = np.argsort(-own, kind="stable")
     needed = coverage * (weight.sum() + new)
-    enough = np.cumsum(weight[down]) >= needed * (1 - ROUNDING)
+    enough = np.cumsum(weight[down]) >= needed * (1 - 1e-9)  # but for rounding
     return float(own[down][enough.argmax()]) if enough.any() else 0.0
 
 
@@ -124,19 +121,23 @@ def check_coverage(coverage: Any) -> None:
         )
 
 
-def check_labels(counts: Array, coverage: float, *, per_class: bool, classes: Array | None = None) -> None:
-    """Raise if labels are too few for sets: of all rows, or, per class, of one of them.
+def check_labels(
+    counts: Array, coverage: float, *, per_class: bool, classes: Array | None = None, least_per_class: int = 15
+) -> None:
+    """Raise if there are too few labels for sets: in all, or of one class for sets per class.
 
     Parameters
     ----------
     counts : array (c,)
         Held-out labels of each class.
     classes : array (c,), optional
-        What they are called.
+        Names of the classes.
+    least_per_class : int, default=15
+        With fewer labels of a class, its own quantile means little.
     """
-    least = math.ceil(coverage / (1 - coverage) - ROUNDING)  # with fewer, every set holds all classes
+    least = math.ceil(coverage / (1 - coverage) - 1e-9)  # with fewer, every set has all classes
     if per_class:
-        least, k = max(least, LEAST_PER_CLASS), int(counts.argmin())
+        least, k = max(least, least_per_class), int(counts.argmin())
         if counts[k] < least:
             name = f"class {k}" if classes is None else repr(classes.tolist()[k])
             raise LabelError(

@@ -1,4 +1,4 @@
-"""What is known from labelled rows that were held out: the ground of every promise about other rows."""
+"""Evidence from labelled rows that were held out, on which every estimate for other rows rests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Array = NDArray[Any]
 
 
 class UnseenClasses(NamedTuple):
-    """Share of the population that is of classes without a label, which cannot be predicted.
+    """Share of the population in classes without a label, which cannot be predicted.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class Evidence(NamedTuple):
     weight : array (m,)
         Weights that give the classes their shares in the population.
     repeats : int
-        How often every labelled row occurs.
+        Number of times that every labelled row occurs.
     unseen : UnseenClasses
-        Rows of classes without a label, of which no held-out row can tell.
+        Rows of classes without a label, about which held-out rows say nothing.
     """
 
     p: Array

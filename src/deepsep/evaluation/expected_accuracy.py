@@ -1,4 +1,4 @@
-"""How many of the unlabelled rows a model gets right: its confidence in them, corrected by rows held out."""
+"""The expected accuracy of a model on unlabelled rows: its confidence in them, corrected by rows held out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from deepsep.evaluation.intervals import NORMAL_QUANTILE, effective
 Array = NDArray[Any]
 
 # Chosen for intervals of 90 % to hold in 85 to 95 % of simulated fits (benchmarks/promises.py).
-SHRINKAGE = 0.75  # the part of the difference between held-out accuracy and confidence that is believed
-DEPENDENCE = 1.15  # standard error of held-out rows over that of independent ones, since rows of a fold share a model
+GAP_SHRINKAGE = 0.75  # the part of the difference between held-out accuracy and confidence that counts
+FOLD_DEPENDENCE = 1.15  # standard error of held-out rows, which share a model, over that of independent rows
 
 
 class ExpectedAccuracy(NamedTuple):
-    """The share of the unlabelled rows that should be right.
+    """The expected share of the unlabelled rows that are predicted correctly.
 
     Attributes
     ----------
@@ -54,15 +54,15 @@ class ExpectedAccuracy(NamedTuple):
 def unseen_classes(counts: Array, known: Array | None = None) -> UnseenClasses:
     """Return the share of rows of classes without a label, from the numbers of random labels of the others.
 
-    It is the share of classes with one label, as Good and Turing found: if one of n labels were left out, so many would
-    be of a class without another.
+    Good and Turing estimate it as the share of the labels that are the only one of their class: if one of n labels is
+    left out, this is the probability that its class has no other label.
 
     Parameters
     ----------
     counts : array (c,)
         Numbers of labels drawn at random.
     known : array (c,) of bool, optional
-        Classes that are known from other labels as well: they would not be missed.
+        Classes that are also known from other labels, and would not be missing without a random one.
 
     Examples
     --------
@@ -81,23 +81,25 @@ def expected_accuracy(
     *,
     confidence_error: float = 0.0,
 ) -> ExpectedAccuracy:
-    r"""Return how many of some rows are right, from probabilities of these rows and of labelled rows held out.
+    r"""Return the expected accuracy on some rows, from probabilities of these rows and of labelled rows held out.
 
-    Calibrated probabilities say it themselves: the mean of each row's largest one. By how much they are off, held-out
-    rows tell: :math:`\hat\delta`, the mean of right minus confidence, with the standard error :math:`\sigma`. Since
-    the probabilities were calibrated beforehand, the true :math:`\delta` is expected within a small multiple of
-    :math:`\sigma` around zero; under normal distributions its mean is :math:`s\hat\delta` and its variance
-    :math:`s\sigma^2`, with some :math:`s < 1`. Held-out rows are predicted with fewer labels, which
-    lowers their accuracy and their confidence alike, and leaves :math:`\delta` nearly as it is. If the probabilities
-    were calibrated by the same rows, the mean confidence has an error of its own, most of which :math:`\hat\delta`
-    takes back. Chance decides how many of a few rows are right, which adds to the variance, too.
+    If probabilities are calibrated, the accuracy is their mean confidence: the mean of each row's largest probability.
+    Held-out rows show by how much this is off: by :math:`\hat\delta`, the mean of right minus confidence, with the
+    standard error :math:`\sigma`. Since the probabilities were calibrated beforehand, the true :math:`\delta` is
+    expected within a small multiple of :math:`\sigma` around zero. Under normal distributions its mean is
+    :math:`s\hat\delta` and its variance :math:`s\sigma^2`, with some :math:`s < 1`.
+
+    Held-out rows are predicted with fewer labels. That lowers their accuracy and their confidence alike, and hardly
+    changes :math:`\delta`. If the probabilities were calibrated by the same rows, the mean confidence has an error of
+    its own, which :math:`\hat\delta` mostly compensates. The number of correct rows among a few depends on chance,
+    which adds to the variance, too.
 
     Parameters
     ----------
     p, weight : array (n, c) and (n,)
-        Probabilities and weights of the rows whose accuracy is wanted.
+        Probabilities and weights of the rows whose accuracy is estimated.
     evidence : Evidence
-        Of the labelled rows.
+        Predictions of the labelled rows.
     confidence_error : float, default=0
         The standard error of the mean confidence; see :func:`jackknife_error`.
 
@@ -131,7 +133,7 @@ def jackknife_error(values: Sequence[float], repeats: int = 1) -> float:
     values : sequence of float
         The estimate without each of the folds.
     repeats : int, default=1
-        How often the data were dealt into folds.
+        Number of times that the data were dealt into folds.
 
     Examples
     --------
@@ -157,7 +159,7 @@ def corrected(
     n_rows: float = np.inf,
     confidence_error: float = 0.0,
 ) -> ExpectedAccuracy:
-    """Return how many rows of a mean confidence are right, from held-out rows.
+    """Return the expected accuracy on rows of a given mean confidence, corrected by held-out rows.
 
     Parameters
     ----------
@@ -167,24 +169,24 @@ def corrected(
         The probability of the label that each held-out row gets, whether it is right, and the row's weight. If only
         some rows are accepted, these are the held-out rows that the same rule accepts.
     repeats : int, default=1
-        How often every labelled row occurs.
+        Number of times that every labelled row occurs.
     unseen : UnseenClasses, optional
         Rows of classes without a label.
     n_rows : float, optional
-        Of how many rows it is said: chance decides how many of a few are right.
+        Number of rows whose accuracy is estimated: the number of correct rows among a few depends on chance.
     confidence_error : float, default=0
         The standard error of ``confidence``.
     """
     unseen = unseen or UnseenClasses()
     share, away = weight / weight.sum(), right - sure
     mean, n = float(share @ away), effective(weight, len(weight)) / repeats
-    # As if there were one more row, a half away from the mean: a few rows that are right prove little about others.
+    # As with one more row, half away from the mean: that a few rows are right proves little about others.
     deviation = (n * float(share @ (away - mean) ** 2) + 0.25) / (n + 1)
-    of_seen = float(np.clip(confidence + SHRINKAGE * mean, 0, 1))
+    of_seen = float(np.clip(confidence + GAP_SHRINKAGE * mean, 0, 1))
     value = of_seen * (1 - unseen.share)
     variance = (
-        SHRINKAGE * DEPENDENCE**2 * deviation / n
-        + ((1 - SHRINKAGE) * confidence_error) ** 2
+        GAP_SHRINKAGE * FOLD_DEPENDENCE**2 * deviation / n
+        + ((1 - GAP_SHRINKAGE) * confidence_error) ** 2
         + (of_seen * unseen.error) ** 2
         + value * (1 - value) / n_rows
     )

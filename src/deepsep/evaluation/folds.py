@@ -25,16 +25,16 @@ MAX_UNLABELED = 20_000  # unlabelled rows in the fits behind a report or a compa
 class LabeledFold:
     """Cross-validation folds for partly labelled rows.
 
-    Every training fold holds all unlabelled rows and the labelled rows of the other folds; every test fold holds
-    labelled rows only, stratified by class. scikit-learn's own splitters treat unlabelled rows as
-    a class of their own and count every prediction for them as wrong.
+    Every training fold has all unlabelled rows and the labelled rows of the other folds; every test fold has labelled
+    rows only, stratified by class. scikit-learn's own splitters treat unlabelled rows as a class of their own and count
+    every prediction for them as wrong.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds. No class may have fewer labelled rows.
     n_repeats : int, default=1
-        How often the labelled rows are split anew.
+        Number of times that the labelled rows are split, each time in another way.
     random_state : int, RandomState or None, default=None
         Seed of the shuffling.
 
@@ -114,16 +114,16 @@ def _stratified(codes: Array, n_splits: int, random_state: Any) -> list[Array]:
 
 @dataclass(frozen=True)
 class Folds:
-    """Which rows take part in an evaluation, and which of them each fold holds out.
+    """The rows that take part in an evaluation, and those that each fold holds out.
 
     Attributes
     ----------
     rows : array
-        The rows that take part, sorted. A fold trains on all of them but those that it holds out.
+        The rows that take part, sorted. A fold trains on all of them except those that it holds out.
     tests : tuple of arrays
         The labelled rows that each fold holds out, sorted; one repeat after the other.
     n_repeats : int
-        How often the labelled rows were split into folds.
+        Number of times that the labelled rows were split into folds.
     seed : int
         Seed of the split, and of everything random in an evaluation on these folds.
     notes : tuple of str
@@ -157,7 +157,7 @@ class Folds:
     def complete(self, done: Set[tuple[int, str]], names: Iterable[str]) -> tuple[list[int], Folds]:
         """Return the folds in which all of these names are done, as numbers and as folds.
 
-        They are whole repeats or, if none is complete, folds of the first.
+        These are whole repeats or, if no repeat is complete, folds of the first one.
         """
         numbers = [i for i in range(len(self.tests)) if all((i, name) in done for name in names)]
         if len(numbers) == len(self.tests):
@@ -181,10 +181,10 @@ def deal_folds(
 ) -> Folds:
     """Split the labelled rows into folds, even if some classes have few of them.
 
-    Stratified folds split classes with enough labels as :class:`LabelledFold` does. Of a class with fewer labels than
+    Stratified folds split classes with enough labels as :class:`LabeledFold` does. Of a class with fewer labels than
     folds, a fold holds out at most one. Folds that are not stratified hold out a random part of all labels; only a
-    class whose labels would all be held out together is divided. All classes are thus in every training part, and a
-    class with one label is never held out. A row of weight 0 takes no part.
+    class whose labels would all be held out together is divided. So all classes are in every training part, and a
+    class with one label is never held out. A row of weight 0 does not take part.
 
     In stratified folds, the rows held out have exactly the class shares of the training rows. This suits labels that
     fill quotas. A few labels drawn at random have other shares than the population, by chance, and their accuracy in
@@ -195,13 +195,13 @@ def deal_folds(
     labels : Labels
         Labels of all rows.
     n_splits, n_repeats : int
-        The number of folds (fewer if no class has as many labels), and how often the rows are split.
+        The number of folds (fewer if no class has as many labels), and the number of splits of the rows.
     seed : int
         Repeat r is split with the seed ``seed + r``.
     weight : array (n,), optional
         Weights of the rows.
     max_unlabeled : int, optional
-        The most unlabelled rows to use; of more, a random sample is drawn.
+        Maximum number of unlabelled rows; of more, a random sample is drawn.
     stratified : bool, default=True
         Whether each class is spread evenly over the folds.
 
@@ -261,9 +261,8 @@ def _deal_evenly(codes: Array, counts: Array, n_splits: int, seed: int) -> list[
 def deal_distinct(X: Any, codes: Array, n_splits: int, rng: np.random.Generator) -> Folds:
     """Split labelled rows into folds, with identical rows of a class in the same fold.
 
-    Otherwise a model would be tested on copies of rows that it was trained on.
-
-    A class whose rows are all equal is never held out; if that is so for all classes, there are no folds.
+    Otherwise a model would be tested on copies of rows that it was trained on. A class whose rows are all equal is
+    never held out; if that is true of all classes, the result has no folds.
     """
     key = X @ rng.normal(size=X.shape[1]) if sparse.issparse(X) else X
     alike = np.unique(key, axis=0, return_inverse=True)[1].ravel()
@@ -277,7 +276,7 @@ def deal_distinct(X: Any, codes: Array, n_splits: int, rng: np.random.Generator)
 
 
 def spread_over_classes(codes: Array, rng: np.random.Generator) -> Array:
-    """Return the labelled rows in an order of which every first part is stratified by class."""
+    """Return the labelled rows in an order in which the first rows, however many, are stratified by class."""
     at = rng.permutation(np.flatnonzero(codes >= 0))
     place = np.empty(len(at))
     for k in np.unique(codes[at]):

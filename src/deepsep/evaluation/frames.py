@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
+from deepsep.core.model_parts import first_step
 from deepsep.errors import DataError
 
 Array = NDArray[Any]
-
-BATCH = 20_000  # rows that are predicted together
 
 
 def take(table: Any, rows: Array) -> Any:
@@ -24,7 +22,7 @@ def take(table: Any, rows: Array) -> Any:
 
 def used_columns(model: Any, table: Any) -> Any:
     """Return the table without the columns that a pipeline of ``for_table`` leaves out."""
-    first = model[0] if isinstance(model, Pipeline) else model
+    first = first_step(model)
     schema = getattr(first, "schema_", None)
     return table if schema is None else table[list(schema)]
 
@@ -51,23 +49,23 @@ def take_mixed(table: Any, rows: Array, other: dict[int, Array]) -> Any:
     return mixed
 
 
-def in_batches(function: Callable[[Any], Array], table: Any) -> Array:
+def in_batches(function: Callable[[Any], Array], table: Any, size: int = 20_000) -> Array:
     """Apply a function to all rows, batch by batch to save memory, and join the results."""
     n = len(table)
-    if n <= BATCH:
+    if n <= size:
         return function(table)
-    return np.concatenate([function(take(table, np.arange(i, min(i + BATCH, n)))) for i in range(0, n, BATCH)])
+    return np.concatenate([function(take(table, np.arange(i, min(i + size, n)))) for i in range(0, n, size)])
 
 
 def prediction_columns(
-    classes: Array, p: Array, label: str | None = None, *, called: Array | None = None, sets: Array | None = None
+    classes: Array, p: Array, label: str | None = None, *, predicted: Array | None = None, sets: Array | None = None
 ) -> dict[str, Array]:
     """Return the columns of predictions: the label, the probability of each class, and the confidence.
 
-    ``called`` are the labels, if not the likeliest classes; ``sets`` are texts of one more column.
+    ``predicted`` are the labels, if not the most likely classes; ``sets`` are texts of one more column.
     """
     best = p.max(axis=1) if len(p) else np.empty(0)
-    columns = [classes[p.argmax(axis=1)] if called is None else called, *p.T, best]
+    columns = [classes[p.argmax(axis=1)] if predicted is None else predicted, *p.T, best]
     columns += [] if sets is None else [sets]
     return dict(zip(prediction_names(classes, label, sets=sets is not None), columns, strict=True))
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.evaluation.frames import BATCH, take_mixed
+from deepsep.evaluation.frames import take_mixed
 
 Array = NDArray[Any]
-
-FLOOR = 1e-6  # of probabilities, so that a single confident mistake does not dominate
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def permute(
     repeats: int,
     rng: np.random.Generator,
     groups: Sequence[Sequence[int]] | None = None,
-    batch: int = BATCH,
+    batch: int = 20_000,
 ) -> Permuted:
     """Shuffle each column of the table in turn and measure the effect on the predictions.
 
@@ -55,13 +53,13 @@ def permute(
     codes : array (rows,)
         Their classes.
     repeats : int
-        How often each column is shuffled.
+        Number of times that each column is shuffled.
     rng : numpy.random.Generator
         Generator for the shuffling.
     groups : sequence of sequences of int, optional
-        Columns that are shuffled together and count as one; by default each by itself.
+        Columns that are shuffled together and count as one; by default each column alone.
     batch : int
-        About how many rows are predicted in one call.
+        Approximate number of rows that are predicted in one call.
     """
     groups = [[j] for j in range(table.shape[1])] if groups is None else groups
     n, d = len(codes), len(groups)
@@ -93,8 +91,8 @@ def _shuffled(table: Any, jobs: list[tuple[Sequence[int], Array]]) -> Any:
     return take_mixed(table, rows, other)
 
 
-def _losses(p: Array, codes: Array) -> tuple[Array, Array, Array]:
-    p = np.clip(p, FLOOR, 1 - FLOOR)
+def _losses(p: Array, codes: Array, floor: float = 1e-6) -> tuple[Array, Array, Array]:
+    p = np.clip(p, floor, 1 - floor)  # so that a single confident mistake does not dominate
     own = np.arange(len(p)), codes
     per_class = -np.log1p(-p)
     per_class[own] = -np.log(p[own])

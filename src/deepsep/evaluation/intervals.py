@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.evaluation.metrics import BINS, calibration_gaps, confidence_bins, scores
+from deepsep.evaluation.metrics import N_BINS, calibration_gaps, confidence_bins, scores
 
 Array = NDArray[Any]
 
-LEVEL = 0.9  # of every interval that users see
+INTERVAL_LEVEL = 0.9  # of every interval that users see
 NORMAL_QUANTILE = 1.6448536269514722  # of such an interval
-RESAMPLES = 1_000
+N_RESAMPLES = 1_000
 
 
 def wilson(right: float, n: float) -> list[float]:
@@ -34,7 +34,7 @@ def wilson(right: float, n: float) -> list[float]:
 def effective(weight: Array | None, n: int) -> float:
     """Return the effective sample size of weighted rows: Kish's (Σw)² / Σw².
 
-    The variance of a weighted share equals that of an unweighted share of so many rows.
+    The variance of a weighted share equals that of an unweighted share of this number of rows.
 
     Examples
     --------
@@ -54,10 +54,10 @@ def share_right(right: Array, weight: Array | None = None) -> tuple[float, list[
 
 
 def paired_difference(right: Array, other: Array, weight: Array | None = None) -> dict[str, Any]:
-    """Return by how much one method is more accurate than another on the same rows, with a 90 % interval.
+    """Return the difference in accuracy between two methods on the same rows, with a 90 % interval.
 
     The interval is that of Bonett and Price (2012): a Wald interval with one row added to each of the two kinds of
-    discordant rows. Unlike the bootstrap, it is not too narrow when the two methods hardly ever differ. With weights,
+    discordant rows. Unlike the bootstrap, it is not too narrow if the two methods rarely differ. With weights,
     the shares are weighted and the number of rows is the effective one. ``gained`` and ``lost`` count rows.
 
     Examples
@@ -93,7 +93,7 @@ def scores_with_intervals(p: Array, codes: Array, seed: int, weight: Array | Non
     parts = _parts(p, codes)
     strata = [np.flatnonzero(codes == k) for k in np.unique(codes)]
     draws = []
-    for _ in range(RESAMPLES):
+    for _ in range(N_RESAMPLES):
         at = np.concatenate([stratum[rng.integers(len(stratum), size=len(stratum))] for stratum in strata])
         draws.append(_from_sums((np.bincount(at, minlength=len(p)) * w) @ parts))
     low, high = np.percentile(draws, [5, 95], axis=0).tolist()
@@ -119,8 +119,8 @@ def _parts(p: Array, codes: Array) -> Array:
 
 def _from_sums(sums: Array) -> list[float]:
     """Return balanced accuracy, log loss and calibration error from the sums of :func:`_parts`."""
-    total, loss, gaps = sums[0], sums[1], sums[2 : 2 + BINS]
-    of_class, right = np.split(sums[2 + BINS :], 2)
+    total, loss, gaps = sums[0], sums[1], sums[2 : 2 + N_BINS]
+    of_class, right = np.split(sums[2 + N_BINS :], 2)
     occurs = of_class > 0
     return [(right[occurs] / of_class[occurs]).mean(), loss / total, np.abs(gaps).sum() / total]
 

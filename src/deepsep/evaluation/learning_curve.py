@@ -1,8 +1,8 @@
-"""What more labels would buy: a power law through the accuracy with fewer labels, and what it says of more."""
+"""The expected gain from more labels, by a power law that is fitted to the accuracy with fewer labels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,32 +12,23 @@ from numpy.typing import NDArray
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError
-from deepsep.evaluation.expected_accuracy import DEPENDENCE, ExpectedAccuracy
+from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE, ExpectedAccuracy
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.intervals import NORMAL_QUANTILE
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 
 Array = NDArray[Any]
 
-SHARES = (0.4, 0.6, 0.8, 1.0)  # of a fold's training labels
-MORE = 50
+MORE_LABELS = 50  # for which the gain is reported
 
 # The law is error(n) / error(today) = f + (1 - f) (n / today)^-c, where f is the part of the mistakes that no number
-# of labels removes. Before any label is seen, the exponent c is log-normal and f is beta distributed: what is likeliest
-# given the committee's mistakes with 35, 125 and 500 labels on 18 tables (benchmarks/results/committee.csv).
-EXPONENT, EXPONENT_SPREAD = 0.75, 0.3
-FLOOR = (1.0, 0.8)
-SUBSET = 0.05  # standard deviation of an accuracy that comes from which labels are in the subset
-# The accuracy also depends on which labels there are: by chance, with a variance of LUCK² / n around the law, of which
-# labels that are added take a part away.
-LUCK = 0.15
-
+# of labels removes.
 _C = np.exp(np.linspace(np.log(0.02), np.log(3.0), 241))
 _F = (np.arange(100) + 0.5) / 100
 
 
 class Gain(NamedTuple):
-    """By how much the accuracy should rise with more labels.
+    """Expected gain in accuracy from more labels.
 
     Attributes
     ----------
@@ -71,14 +62,14 @@ class Gain(NamedTuple):
 
 @dataclass(frozen=True)
 class Subsets:
-    """Which held-out rows are right after fits to parts of the labels.
+    """Correctness of held-out rows after fits to parts of the labels.
 
     Attributes
     ----------
     labels : array (k,)
         Labels in training, as a mean over the folds.
     right : array (m, k) of bool
-        Which rows are right, in the order of the folds.
+        True for rows that are right, in the order of the folds.
     """
 
     labels: Array
@@ -87,20 +78,20 @@ class Subsets:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """How the accuracy depends on the number of labels.
+    """The accuracy as a function of the number of labels.
 
     Attributes
     ----------
     n_labels : int
         Labels today.
     today : ExpectedAccuracy
-        The accuracy with them.
+        The accuracy with these.
     labels : array (k,)
-        Labels in training after which a stand-in was measured.
+        Numbers of training labels with which a stand-in was measured.
     error : array (k,)
-        Its mistakes on held-out rows.
+        Its share of mistakes on held-out rows.
     covariance : array (k, k)
-        Of the mistakes.
+        Covariance of ``error``.
     """
 
     n_labels: int
@@ -109,25 +100,28 @@ class LearningCurve:
     error: Array
     covariance: Array
 
-    def gain(self, more: int = MORE) -> Gain:
-        """Return by how much the accuracy should rise with so many labels more."""
+    def gain(self, more: int = MORE_LABELS, *, luck: float = 0.15) -> Gain:
+        """Return the expected gain in accuracy from ``more`` additional labels.
+
+        With n labels, the accuracy depends on chance, with a variance of luck² / n around the law.
+        """
         part = 1 - _law(1 + more / self.n_labels)
         weight = self._posterior()
         mean = float((weight * part).sum())
         square = float((weight * part**2).sum())
         mistakes = 1 - self.today.value
         spread = mistakes**2 * (square - mean**2) + self.today.error**2 * square
-        luck = LUCK**2 * (1 / self.n_labels - 1 / (self.n_labels + more))
-        return Gain(mistakes * mean, float(np.sqrt(spread + luck)))
+        chance = luck**2 * (1 / self.n_labels - 1 / (self.n_labels + more))
+        return Gain(mistakes * mean, float(np.sqrt(spread + chance)))
 
     def to_state(self) -> dict[str, Any]:
-        """Return plain values from which :meth:`from_state` restores the curve, but for ``today``."""
+        """Return plain values from which :meth:`from_state` restores the curve, except ``today``."""
         arrays = {"labels": self.labels, "error": self.error, "covariance": self.covariance}
         return {"n_labels": self.n_labels, **{name: array.tolist() for name, array in arrays.items()}}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], today: ExpectedAccuracy) -> LearningCurve:
-        """Return the curve that :meth:`to_state` took apart.
+        """Return the curve from the result of :meth:`to_state`.
 
         Raises
         ------
@@ -143,14 +137,14 @@ class LearningCurve:
         return cls(n_labels, today, labels, error, covariance)
 
     def _posterior(self) -> Array:
-        """Return how probable each exponent and floor is, (exponents, floors)."""
+        """Return the probability of each exponent and floor, (exponents, floors)."""
         log_p = _log_prior()
         if len(self.labels) > 1:
             shape = np.stack([_law(n / self.n_labels) for n in self.labels], axis=-1)
             precision = np.linalg.inv(self.covariance)
             inner = np.einsum("cfi,ij,cfj->cf", shape, precision, shape)
             cross = np.einsum("cfi,ij,j->cf", shape, precision, self.error)
-            log_p = log_p + cross**2 / inner / 2  # with the stand-in's own scale, whatever it is
+            log_p = log_p + cross**2 / inner / 2  # for any scale of the stand-in's mistakes
         p = np.exp(log_p - log_p.max())
         return np.asarray(p / p.sum())
 
@@ -160,30 +154,43 @@ def _law(ratio: float) -> Array:
     return np.asarray(_F + (1 - _F) * ratio ** -_C[:, None])
 
 
-def _log_prior() -> Array:
-    a, b = FLOOR
-    away = (np.log(_C) - np.log(EXPONENT)) / EXPONENT_SPREAD
+def _log_prior(exponent: float = 0.75, spread: float = 0.3, a: float = 1.0, b: float = 0.8) -> Array:
+    """Return the log density of a log-normal exponent c and a beta-distributed f, up to a constant.
+
+    The parameters are the most likely ones given the committee's mistakes with 35, 125 and 500 labels on 18 tables
+    (benchmarks/results/committee.csv).
+    """
+    away = (np.log(_C) - np.log(exponent)) / spread
     return np.asarray(-(away[:, None] ** 2) / 2 + (a - 1) * np.log(_F) + (b - 1) * np.log1p(-_F))
 
 
-def fit_subsets(estimator: Any, rows: TrainingRows, folds: Folds, *, n_jobs: int | None = None) -> Subsets:
-    """Fit a stand-in to parts of the training labels of each fold, and tell which rows of the fold are right.
+def fit_subsets(
+    estimator: Any,
+    rows: TrainingRows,
+    folds: Folds,
+    *,
+    n_jobs: int | None = None,
+    shares: Sequence[float] = (0.4, 0.6, 0.8, 1.0),
+) -> Subsets:
+    """Fit a stand-in to parts of the training labels of each fold, and predict the rows of the fold.
 
     Parameters
     ----------
     estimator : estimator
-        A cheap one: it is fitted four times in each fold, to labelled rows alone.
+        A cheap one: it is fitted to each share of the labels in each fold, to labelled rows alone.
     rows : TrainingRows
         All rows.
     folds : Folds
         The same as in the evaluation of the model.
     n_jobs : int, optional
-        Fits at the same time.
+        Number of fits at the same time.
+    shares : sequence of float
+        Shares of a fold's training labels.
     """
     labels, weight = rows.labels, rows.weight if rows.weighted else None
     labeled = replace(folds, rows=np.intersect1d(folds.rows, np.flatnonzero(labels.labeled)))
     fewest = len(labeled.rows) - max(map(len, folds.tests))
-    shares = [share for share in SHARES if round(share * fewest) >= len(labels.classes)]
+    shares = [share for share in shares if round(share * fewest) >= len(labels.classes)]
     candidates = {str(share): Candidate(estimator, labeled_only=True, label_share=share) for share in shares}
     given = rows.X, labels, labeled
     fits = fit_folds(candidates, *given, weight=weight, ask=_predict, checked=True, n_jobs=n_jobs)
@@ -199,7 +206,13 @@ def _predict(fitted: Any, X: Any) -> Array:
 
 
 def learning_curve(
-    subsets: Subsets, weight: Array, n_labels: int, today: ExpectedAccuracy, *, repeats: int = 1
+    subsets: Subsets,
+    weight: Array,
+    n_labels: int,
+    today: ExpectedAccuracy,
+    *,
+    repeats: int = 1,
+    subset_error: float = 0.05,
 ) -> LearningCurve:
     """Return the learning curve of a model from that of a stand-in.
 
@@ -210,15 +223,17 @@ def learning_curve(
     weight : array (m,)
         Weights of the held-out rows, which give the classes their shares in the population.
     n_labels : int
-        All labels.
+        Number of all labels.
     today : ExpectedAccuracy
         The accuracy of the model with all of them.
     repeats : int, default=1
-        How often every labelled row occurs.
+        Number of times that every labelled row occurs.
+    subset_error : float, default=0.05
+        Standard deviation of an accuracy due to the choice of the labels in a subset.
     """
     share = weight / weight.sum()
     wrong = 1.0 - subsets.right
     error = share @ wrong
     away = (wrong - error) * share[:, None]
-    covariance = DEPENDENCE**2 * repeats * away.T @ away + SUBSET**2 * np.eye(len(error))
+    covariance = FOLD_DEPENDENCE**2 * repeats * away.T @ away + subset_error**2 * np.eye(len(error))
     return LearningCurve(n_labels, today, subsets.labels, error, covariance)

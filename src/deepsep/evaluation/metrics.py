@@ -11,8 +11,8 @@ from sklearn import metrics
 
 Array = NDArray[Any]
 
-METRICS = ("accuracy", "balanced_accuracy", "log_loss", "ece")
-BINS = 10
+METRIC_NAMES = ("accuracy", "balanced_accuracy", "log_loss", "ece")
+N_BINS = 10
 
 
 def scores(p: Array, codes: Array, weight: Array | None = None) -> dict[str, float]:
@@ -52,5 +52,5 @@ def calibration_gaps(p: Array, codes: Array) -> Array:
 
 
 def confidence_bins(confidence: Array) -> Array:
-    """Return the bin of each row, of ten of equal width, as one-hot columns."""
-    return np.asarray(np.eye(BINS)[np.minimum((confidence * BINS).astype(int), BINS - 1)])
+    """Return the bin of each row, one of ten of equal width, as one-hot columns."""
+    return np.asarray(np.eye(N_BINS)[np.minimum((confidence * N_BINS).astype(int), N_BINS - 1)])

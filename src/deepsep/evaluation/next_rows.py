@@ -1,4 +1,4 @@
-"""Which rows to label next: uncertain ones that differ from each other."""
+"""Choice of rows to label next: uncertain ones that differ from each other."""
 
 from __future__ import annotations
 
@@ -11,16 +11,13 @@ from sklearn.decomposition import PCA
 
 Array = NDArray[Any]
 
-CANDIDATES = 3  # uncertain rows from which one is chosen
-COMPONENTS = 20  # principal components in which rows are compared
 
-
-def choose_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: int = 0) -> Array:
+def choose_next_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: int = 0) -> Array:
     """Choose the rows whose labels should help a model most.
 
-    A row is uncertain if its two most probable classes are close. The most uncertain rows, three times as many as are
-    wanted, are divided into clusters by k-means, in which uncertain rows weigh more, and the row nearest to the centre
-    of each cluster is chosen: otherwise the same question would be asked many times over.
+    A row is uncertain if its two most probable classes are close. The 3n most uncertain rows are divided into n
+    clusters by k-means, in which uncertain rows weigh more, and the row nearest to the centre of each cluster is
+    chosen. Without clusters, many of the chosen rows could be almost the same.
 
     Parameters
     ----------
@@ -29,9 +26,9 @@ def choose_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: in
     X : array (m, d)
         The rows as numbers; columns are standardised and reduced to 20 principal components.
     n : int
-        How many rows to choose; all, if there are no more.
+        Number of rows to choose; all, if there are fewer.
     per_class : bool, default=False
-        Whether to choose equally many rows of each predicted class, as far as there are any.
+        Whether to choose equally many rows of each predicted class, as far as possible.
     seed : int, default=0
         Seed of the clusters.
 
@@ -44,7 +41,7 @@ def choose_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: in
     --------
     >>> p = np.array([[0.9, 0.1], [0.5, 0.5], [0.51, 0.49], [0.45, 0.55], [0.2, 0.8]])
     >>> X = np.array([[0.0], [4.0], [4.0], [8.0], [9.0]])
-    >>> choose_rows(p, X, 2)
+    >>> choose_next_rows(p, X, 2)
     array([1, 3])
     """
     unsure, Z = uncertainty(p), _positions(np.asarray(X, float), seed)
@@ -60,25 +57,25 @@ def choose_rows(p: Array, X: Array, n: int, *, per_class: bool = False, seed: in
 
 
 def uncertainty(p: Array) -> Array:
-    """Return how close the two most probable classes are: 1 if they are equal, 0 if one is certain."""
+    """Return the uncertainty of each row: 1 if its two most probable classes are equal, 0 if one is certain."""
     if p.shape[1] < 2:
         return np.zeros(len(p))
     two = np.partition(p, -2, axis=1)[:, -2:]
     return np.asarray(1 - (two[:, 1] - two[:, 0]))
 
 
-def _positions(X: Array, seed: int) -> Array:
+def _positions(X: Array, seed: int, n_components: int = 20) -> Array:
     """Return the rows in a few principal components of the standardised columns."""
     deviation = X.std(axis=0)
     X = (X - X.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]
-    if min(X.shape) <= COMPONENTS:
+    if min(X.shape) <= n_components:
         return X
-    return np.asarray(PCA(COMPONENTS, random_state=seed).fit_transform(X))
+    return np.asarray(PCA(n_components, random_state=seed).fit_transform(X))
 
 
 def _spread(unsure: Array, Z: Array, n: int, seed: int) -> Array:
     """Return n uncertain rows, one for each cluster of the most uncertain ones."""
-    best = np.argsort(-unsure, kind="stable")[: CANDIDATES * n]
+    best = np.argsort(-unsure, kind="stable")[: 3 * n]
     distinct = len(np.unique(Z[best], axis=0)) if Z.shape[1] else 1
     if len(best) <= n or distinct < n:
         return best[:n]
@@ -91,7 +88,7 @@ def _spread(unsure: Array, Z: Array, n: int, seed: int) -> Array:
 
 
 def _quotas(available: Array, n: int) -> Array:
-    """Return how many of n rows each class gets: equally many, as far as there are any."""
+    """Return the numbers of rows of each class, n in all: equally many, as far as possible."""
     quotas = np.zeros(len(available), int)
     while quotas.sum() < min(n, available.sum()):
         open_ = np.flatnonzero(quotas < available)

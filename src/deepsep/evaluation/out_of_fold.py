@@ -12,23 +12,23 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.core.checks import is_integer, private_generator
 from deepsep.core.context import Context
 from deepsep.core.labels import Labels, as_labels
+from deepsep.core.model_parts import split_model
 from deepsep.core.training_rows import TrainingRows
-from deepsep.core.workers import end_with, without_interrupts
+from deepsep.core.worker_processes import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepWarning, LabelWarning, ParameterError, shown
 from deepsep.evaluation.folds import Folds, deal_folds, spread_over_classes
 from deepsep.evaluation.frames import prediction_columns, take
 from deepsep.evaluation.population import read_weights, to_population
 
 Array = NDArray[Any]
-T = TypeVar("T")
+Result = TypeVar("Result")
 
-MODEL = "model"  # the name of the only estimator of :func:`out_of_fold`
+MODEL_NAME = "model"  # of the only estimator of :func:`out_of_fold`
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Candidate:
     ----------
     estimator : estimator
         Copied for every fold. A ``random_state`` of None becomes the seed of the folds.
-    labelled_only : bool
+    labeled_only : bool
         Whether it is fitted to the labelled rows alone.
     label_share : float
-        The share of the training labels that it gets; other labelled rows are unlabelled for it.
+        The share of the training labels that it gets; it sees other labelled rows as unlabelled.
     class_shares : array (c,), optional
         Shares of the classes to which the labelled rows are weighted.
-    most_unlabelled : int, optional
-        The most unlabelled rows that it gets, drawn at random, for an estimator that would not read more.
+    most_unlabeled : int, optional
+        Maximum number of unlabelled rows that it gets, drawn at random, for an estimator that would not read more.
     """
 
     estimator: Any
@@ -103,7 +103,7 @@ class OutOfFold:
     seconds : dict of str to float
         Mean seconds of a fit, by estimator.
     failures : dict of str to str
-        Why an estimator could not be fitted, by estimator.
+        The reason why an estimator could not be fitted, by estimator.
     n_training : array (folds,)
         Labels in the training part of each fold.
     extras : list of dict
@@ -135,7 +135,7 @@ class OutOfFold:
         return np.split(values, self.folds.n_repeats)  # every repeat holds the same rows out
 
     def to_frame(self) -> Any:
-        """Return a DataFrame: row, fold, the label given, and prediction, probabilities and confidence."""
+        """Return a DataFrame of the row, fold, given label, prediction, probabilities and confidence."""
         import pandas as pd
 
         where = {"row": self.rows, "fold": self.fold, "given": self.classes[self.codes]}
@@ -167,13 +167,13 @@ def out_of_fold(
     y : array-like of shape (n,)
         Labels; unlabelled rows marked None, NaN, pd.NA, or -1 among integers.
     n_splits : int, default=5
-        Number of folds; fewer are made where no class has as many labels.
+        Number of folds; fewer if no class has as many labels.
     n_repeats : int, default=1
-        How often the labelled rows are dealt into folds.
+        Number of times that the labelled rows are dealt into folds.
     sample_weight : array-like of shape (n,), optional
         Passed on to a model that takes weights. A row of weight 0 is left out.
     random_state : int, RandomState or None, default=None
-        Seed of the folds, which for an int are those of :class:`LabelledFold`, and of a model that has no seed.
+        Seed of the folds, which for an int are those of :class:`LabeledFold`, and of a model without a seed.
 
     Returns
     -------
@@ -210,14 +210,7 @@ def out_of_fold(
     for note in folds.notes:
         warnings.warn(note, LabelWarning, stacklevel=2)
     encoder, estimator = split_model(model)
-    return fit_folds({MODEL: Candidate(estimator)}, X, labels, folds, encoder=encoder, weight=weight)
-
-
-def split_model(model: Any) -> tuple[Any, Any]:
-    """Return the steps before the estimator (None if there are none), and the estimator."""
-    if isinstance(model, Pipeline):
-        return (model[:-1] if len(model.steps) > 1 else None), model[-1]
-    return None, model
+    return fit_folds({MODEL_NAME: Candidate(estimator)}, X, labels, folds, encoder=encoder, weight=weight)
 
 
 def predict_proba(fitted: Any, X: Any) -> Array:
@@ -262,7 +255,7 @@ def fit_folds(
         ``after_fit(name, fitted, fold)`` is called after each fit, in the process of the fit; its results are kept in
         ``extras``.
     kept_failures : tuple of exceptions, optional
-        What an estimator may raise; it is then left out, with the reason in ``failures``.
+        Errors that an estimator may raise; it is then left out, with the reason in ``failures``.
     checked : bool, default=False
         Whether table, labels and weights are those of :class:`~deepsep.core.training_rows.TrainingRows`, which need not
         be checked again in each fold.
@@ -326,7 +319,7 @@ class FoldFits:
     def run(self, number: int, names: Sequence[str]) -> FoldResult:
         """Fit these candidates to the other rows of a fold, and predict the rows of the fold."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeepSepWarning)  # a fit to all rows says what there is to say
+            warnings.simplefilter("ignore", DeepSepWarning)  # the fit to all rows gives the same warnings
             fold = _encoded(self, number)
             result = FoldResult(number, int((fold.codes >= 0).sum()), {}, {}, {}, {})
             for name in names:
@@ -365,7 +358,7 @@ class FoldFits:
         return fit_copy(candidate.estimator, X, labels, weight, seed, checked=self.checked, for_new_rows=alone)
 
     def gather(self, results: Iterable[FoldResult]) -> OutOfFold:
-        """Join the results of tasks. Where some are missing, it is those of the folds that are complete."""
+        """Join the results of tasks. If some are missing, only complete folds are used."""
         results = list(results)
         failures = {name: why for r in results for name, why in r.failures.items() if name in self.candidates}
         names = [name for name in self.candidates if name not in failures]
@@ -397,11 +390,12 @@ def _merged(parts: Sequence[FoldResult]) -> FoldResult:
 
 
 def in_parallel(
-    tasks: Iterable[tuple[Callable[..., T], tuple[Any, ...]]], n_jobs: int | None
-) -> Iterator[tuple[int, T]]:
-    """Yield the number and the result of each task, (function, arguments), as it is done.
+    tasks: Iterable[tuple[Callable[..., Result], tuple[Any, ...]]], n_jobs: int | None
+) -> Iterator[tuple[int, Result]]:
+    """Yield the number and the result of each task, (function, arguments), when it is done.
 
-    Tasks begin in their order, and may be made as they begin; in several processes, if ``n_jobs`` is above one.
+    Tasks begin in their order, in several processes if ``n_jobs`` is above one. An iterator of tasks is read only as
+    they begin.
     """
     if n_jobs in (None, 1):
         for number, (function, arguments) in enumerate(tasks):
@@ -418,7 +412,9 @@ def in_parallel(
         yield from results
 
 
-def _run_task(parent: int, number: int, function: Callable[..., T], arguments: tuple[Any, ...]) -> tuple[int, T]:
+def _run_task(
+    parent: int, number: int, function: Callable[..., Result], arguments: tuple[Any, ...]
+) -> tuple[int, Result]:
     end_with(parent)
     return number, function(*arguments)
 
@@ -447,7 +443,7 @@ def fit_copy(
     checked: bool = False,
     for_new_rows: bool = False,
 ) -> Any:
-    """Return a fitted copy of an estimator; it gets the weights if it takes any, and the seed if it has none.
+    """Return a fitted copy of an estimator; it gets the weights if it takes weights, and the seed if it has none.
 
     Classifiers of deepsep get the labels as codes, and rows that are ``checked`` are not checked again. They do not
     predict their training rows if the copy is ``for_new_rows``.

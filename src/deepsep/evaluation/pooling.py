@@ -1,4 +1,4 @@
-"""The mixture of several models, fitted to the held-out labels that are fair, and its predictions out of fold."""
+"""The mixture of several models, fitted to the fair held-out labels, and its predictions out of fold."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from deepsep.core.mixture import PENALTY, Array, Mixture, fit_mixture, mix_unseen, mixtures_without_folds
+from deepsep.core.mixture import Array, Mixture, fit_mixture, mix_unseen, mixtures_without_folds
 from deepsep.evaluation.population import to_population
 
 
 @dataclass(frozen=True)
 class HeldOutLabels:
-    """Labelled rows that were held out, and what their labels may be used for.
+    """Labelled rows that were held out, with the labels on which an accuracy may rest.
 
     Attributes
     ----------
     codes, rows, fold : array (m,)
-        The class of each, which row it is, and the fold that held it out.
+        The class and the index of each row, and the fold that held it out.
     weight : array (m,)
         The weights given by the user, or ones.
     fair : array (m,) of bool
-        Which of them are like the rows of the population, or are made so by weights: not those that were chosen.
+        True for rows that represent the population, by themselves or once weighted; False for chosen ones.
     repeats : int
-        How often every row occurs.
+        Number of times that every row occurs.
     """
 
     codes: Array
@@ -36,7 +36,7 @@ class HeldOutLabels:
     repeats: int = 1
 
     def weigh(self, shares: Array | None) -> Array:
-        """Return weights that sum to the effective number of labels; with shares, the classes have these."""
+        """Return weights that sum to the effective number of labels, and give the classes these shares."""
         fair = np.where(self.fair, self.weight, 0.0)
         weight = np.asarray(to_population(self.codes, fair, shares))
         return np.asarray(weight * weight.sum() / (weight @ weight) / self.repeats)
@@ -44,12 +44,12 @@ class HeldOutLabels:
 
 @dataclass(frozen=True)
 class Pool:
-    """A mixture of models, and what it is worth on rows held out.
+    """A mixture of models, and its predictions of rows held out.
 
     Attributes
     ----------
     mixture : Mixture
-        Fitted to all held-out labels that are fair.
+        Fitted to all fair held-out labels.
     without_folds : list of Mixture
         The mixtures without each fold.
     held_out : array (m, c)
@@ -74,7 +74,7 @@ def fit_pool(
     usual: Array,
     shares: Array | None = None,
     estimate_shares: Callable[[Mixture], Array | None] | None = None,
-    penalty: float = PENALTY,
+    **how: Any,
 ) -> Pool:
     """Return the mixture of some models, weighted by held-out labels.
 
@@ -89,11 +89,11 @@ def fit_pool(
     shares : array (c,), optional
         Known shares of the classes in the population.
     estimate_shares : callable, optional
-        Returns the shares from a mixture, for labels that fill quotas if none are known.
-    penalty : float, optional
-        See :func:`~deepsep.core.mixture.fit_mixture`.
+        Returns the shares from a mixture, for labels that fill quotas if the shares are unknown.
+    **how
+        Passed to :func:`~deepsep.core.mixture.fit_mixture`.
     """
-    how: dict[str, Any] = {"usual": usual, "penalty": penalty}
+    how |= {"usual": usual}
     if shares is None and estimate_shares is not None:
         shares = estimate_shares(fit_mixture(p, labels.codes, labels.weigh(None), **how))
     weight = labels.weigh(shares)

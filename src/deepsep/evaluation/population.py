@@ -19,7 +19,7 @@ Array = NDArray[Any]
 
 
 def read_weights(sample_weight: Any, labels: Labels) -> Array | None:
-    """Return the weights of the rows, None if there are none, or raise."""
+    """Return the weights of the rows, None if they were not given, or raise."""
     if sample_weight is None:
         return None
     try:
@@ -60,8 +60,8 @@ def to_population(codes: Array, weight: Array | None, shares: Array | None) -> A
     return np.asarray(w * factors[codes])
 
 
-def row_weights(codes: Array, given: Array | None, shares: Array | None) -> tuple[Array | None, bool, bool]:
-    """Return the weights of held-out rows, None if all are equal, and whether those given and the shares differ."""
+def held_out_weights(codes: Array, given: Array | None, shares: Array | None) -> tuple[Array | None, bool, bool]:
+    """Return the weights of held-out rows (None if equal), and whether given weights and whether shares vary them."""
     weight = to_population(codes, given, shares)
     weighted, by_shares = _differ(given), weight is not given and _differ(weight)
     return (weight if weighted or by_shares else None), weighted, by_shares
@@ -99,11 +99,11 @@ class RawProbabilities:
     p : array (m, c)
         Probabilities of the held-out rows.
     population : Population or None
-        None if there are no known shares.
-    unlabelled : array (u, c) or None
-        Probabilities of the unlabelled rows; None if there are no such rows.
+        None if the shares are unknown.
+    unlabeled : array (u, c) or None
+        Probabilities of the unlabelled rows, or None.
     shift : array (c,) or None
-        The model's own adjustment, used if there are no unlabelled rows.
+        The model's own adjustment, used without unlabelled rows.
     """
 
     p: Array

@@ -20,7 +20,7 @@ Array = NDArray[Any]
 def to_parts(held_out: OutOfFold) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return plain values and arrays from which :func:`from_parts` restores the predictions, without ``extras``.
 
-    The classes of the rows are not among them: a model knows those of its training rows.
+    The classes of the rows are left out, since a model knows those of its training rows.
     """
     state = {
         "names": list(held_out.p),
@@ -43,7 +43,7 @@ def to_parts(held_out: OutOfFold) -> tuple[dict[str, Any], dict[str, Array]]:
 
 
 def from_parts(state: Mapping[str, Any], arrays: Mapping[str, Any], codes: Array, classes: Array) -> OutOfFold:
-    """Return the predictions that :func:`to_parts` took apart.
+    """Return the predictions from the result of :func:`to_parts`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def from_parts(state: Mapping[str, Any], arrays: Mapping[str, Any], codes: Array
         for each in p:
             check_probabilities(each)
     except DataError:
-        raise ModelFileError("the model's predictions out of fold are no probabilities. Save it again.") from None
+        raise ModelFileError("the model's predictions out of fold are not probabilities. Save it again.") from None
     tests = np.split(rows, np.cumsum(sizes)[:-1])
     return OutOfFold(
         rows=rows,
@@ -89,7 +89,7 @@ def from_parts(state: Mapping[str, Any], arrays: Mapping[str, Any], codes: Array
 
 
 def _fit_together(rows: Array, sizes: Array, taking_part: Array, n_repeats: Any, n: int) -> bool:
-    """Whether every repeat holds the same number of rows out, none twice, all of them among those that take part."""
+    """Return whether every repeat holds out as many rows, none twice, all of them among those that take part."""
     if not (isinstance(n_repeats, int) and n_repeats > 0 and len(rows)):
         return False
     if len(sizes) % n_repeats or len(rows) % n_repeats or (sizes < 1).any() or sizes.sum() != len(rows):

@@ -8,34 +8,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.core.model_parts import split_model
 from deepsep.errors import DataError, ParameterError
-from deepsep.evaluation.out_of_fold import MODEL, OutOfFold, split_model
+from deepsep.evaluation.out_of_fold import MODEL_NAME, OutOfFold
 
 Array = NDArray[Any]
 
-COMMITTEE = "committee"  # among the names of the members
-COLUMNS = ("given", "believed", "probability_given", "probability_believed", "trust")
+SUSPICIOUS_COLUMNS = ("given", "predicted", "probability_given", "probability_predicted", "trust")
 
 
 def suspicious_labels(source: Any, *, ids: Sequence[Any] | None = None) -> Any:
-    """Rank the labels of the labelled rows, those that are most likely to be wrong first.
+    """Rank the labels of the labelled rows, with those that are most likely to be wrong first.
 
-    Each label is compared with what was predicted for its row by models that had not seen it. A class that is hard to
-    recognise gets little probability everywhere, so that the probability of a label is divided by the mean of its
-    class. A low value is a reason to look at the row again, not proof: where the model is often wrong, so is this list.
+    Each label is compared with the prediction for its row by models that had not seen it. A class that is hard to
+    recognise gets little probability everywhere, so the probability of a label is divided by the mean of its class. A
+    low value is a reason to look at the row again, not proof: if the model is often wrong, so is this list.
 
     Parameters
     ----------
     source : fitted Committee, pipeline that ends in one, or OutOfFold
-        What has the predictions. For another method, pass the result of :func:`deepsep.out_of_fold`.
+        Source of the predictions. For another method, pass the result of :func:`deepsep.out_of_fold`.
     ids : sequence of shape (n,), optional
-        Identifiers of all rows of the training table. Without them, the rows have their numbers.
+        Identifiers of all rows of the training table; by default their numbers.
 
     Returns
     -------
     pandas.DataFrame
         One line per labelled row that was held out: ``row`` (or the name of ``ids``), ``given`` (the label),
-        ``believed`` (the most probable class), ``probability_given``, ``probability_believed``, and ``trust``: the
+        ``predicted`` (the most probable class), ``probability_given``, ``probability_predicted``, and ``trust``: the
         probability of the label, divided by the mean among all rows with this label.
 
     Examples
@@ -47,12 +47,12 @@ def suspicious_labels(source: Any, *, ids: Sequence[Any] | None = None) -> Any:
     >>> y = np.full(400, None)
     >>> y[:10], y[-10:] = "low", "high"
     >>> y[3] = "high"  # a mistake
-    >>> suspicious_labels(out_of_fold(TSVM(), X, y, random_state=0))[["row", "given", "believed"]].head(1)
-       row given believed
-    0    3  high      low
+    >>> suspicious_labels(out_of_fold(TSVM(), X, y, random_state=0))[["row", "given", "predicted"]].head(1)
+       row given predicted
+    0    3  high       low
     """
     held_out = _held_out(source)
-    p = held_out.p[COMMITTEE if COMMITTEE in held_out.p else MODEL]
+    p = held_out.p["committee" if "committee" in held_out.p else MODEL_NAME]
     return rank_labels(held_out.rows, held_out.codes, p, held_out.classes, ids)
 
 
@@ -71,16 +71,19 @@ def rank_labels(rows: Array, codes: Array, p: Array, classes: Array, ids: Sequen
         if len(ids) <= rows.max(initial=-1):
             raise DataError(f"there are ids for {len(ids)} rows, but the model was fitted to more. Pass one per row.")
         name, names = str(getattr(ids, "name", None) or "id"), np.asarray(ids)[rows]
-        name = "id" if name in COLUMNS else name
-    given, believed = classes[codes], classes[mean.argmax(axis=1)]
-    columns = (given, believed, mean[np.arange(len(mean)), codes], mean.max(axis=1), values)
-    frame = pd.DataFrame({name: names, **dict(zip(COLUMNS, columns, strict=True))})
+        name = "id" if name in SUSPICIOUS_COLUMNS else name
+    given, predicted = classes[codes], classes[mean.argmax(axis=1)]
+    columns = (given, predicted, mean[np.arange(len(mean)), codes], mean.max(axis=1), values)
+    frame = pd.DataFrame({name: names, **dict(zip(SUSPICIOUS_COLUMNS, columns, strict=True))})
     return frame.iloc[np.argsort(values, kind="stable")].reset_index(drop=True)
 
 
-def contradicted(frame: Any) -> Any:
-    """Return the lines of :func:`suspicious_labels` where another class is more probable than the label."""
-    return frame[frame["given"] != frame["believed"]].reset_index(drop=True)
+def doubtful_labels(frame: Any, n_classes: int) -> Any:
+    """Return the lines of :func:`suspicious_labels` whose label is improbable.
+
+    Its probability, by models that have not seen it, is at most half of a guess: 25 % with two classes, 10 % with five.
+    """
+    return frame[frame["probability_given"] <= 0.5 / n_classes].reset_index(drop=True)
 
 
 def trust(p: Array, codes: Array) -> Array:

@@ -1,1 +1,1 @@
-"""Store models as folders of files: plain values, arrays, and other libraries' classifiers in safe formats."""
+"""Model folders: plain values, arrays, and other libraries' classifiers in safe formats."""

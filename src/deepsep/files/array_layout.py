@@ -1,4 +1,4 @@
-"""Store dense and sparse arrays as contiguous tensors, with a layout from which they are restored."""
+"""Dense and sparse arrays as contiguous tensors, with a layout from which they are restored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Store the boosted trees of LightGBM and XGBoost as arrays, and hand back to them only a text that is written here.
+"""The boosted trees of LightGBM and XGBoost as arrays, from which their text is written after a check.
 
-Both libraries read a model in compiled code that trusts it. So a saved model never holds their own format: it holds
-numbers, which are checked, and from which the library's text is made anew.
+Both libraries read a model in compiled code that trusts it. So a saved model never has their own format. It has
+numbers, which are checked, and from which the library's text is written again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Parts = tuple[dict[str, Any], dict[str, Array]]
 # -- LightGBM ------------------------------------------------------------------------------------------------
 
 # Fields of a tree in LightGBM's text; the letter is the type of their numbers.
-INNER = {
+INNER_FIELDS = {
     **{"split_feature": "i", "split_gain": "f", "threshold": "f", "decision_type": "i", "left_child": "i"},
     **{"right_child": "i", "internal_value": "f", "internal_weight": "f", "internal_count": "i"},
 }
-LEAF = {"leaf_value": "f", "leaf_weight": "f", "leaf_count": "i"}
-OBJECTIVES = ("binary", "multiclass", "multiclassova")
+LEAF_FIELDS = {"leaf_value": "f", "leaf_weight": "f", "leaf_count": "i"}
+LIGHTGBM_OBJECTIVES = ("binary", "multiclass", "multiclassova")
 
 
 def take_lightgbm(classifier: Any) -> Parts:
@@ -39,19 +39,20 @@ def take_lightgbm(classifier: Any) -> Parts:
     objective, *settings = header["objective"].split()
     sigmoid = [float(word.removeprefix("sigmoid:")) for word in settings if word.startswith("sigmoid:")]
     trees = [_fields(block) for block in blocks]
-    if objective not in OBJECTIVES or any(int(tree["num_cat"]) or int(tree.get("is_linear", 0)) for tree in trees):
+    odd = any(int(tree["num_cat"]) or int(tree.get("is_linear", 0)) for tree in trees)
+    if objective not in LIGHTGBM_OBJECTIVES or odd:
         raise ModelFileError(
             f"LGBMClassifier cannot be saved with objective {objective!r}, categorical splits or linear trees. Fit "
-            f"with one of the objectives {', '.join(OBJECTIVES)} and constant leaves."
+            f"with one of the objectives {', '.join(LIGHTGBM_OBJECTIVES)} and constant leaves."
         )
     values = {"objective": objective, "sigmoid": (sigmoid or [1.0])[0], "average": "average_output" in head.split()}
     split = [tree for tree in trees if tree["num_leaves"] != "1"]
     arrays = {
         name: np.array(
-            [word for tree in (trees if name in LEAF else split) for word in tree.get(name, "").split()],
+            [word for tree in (trees if name in LEAF_FIELDS else split) for word in tree.get(name, "").split()],
             dtype=np.float64 if kind == "f" else np.int64,
         )
-        for name, kind in (INNER | LEAF).items()
+        for name, kind in (INNER_FIELDS | LEAF_FIELDS).items()
     }
     arrays["num_leaves"] = np.array([tree["num_leaves"] for tree in trees], dtype=np.int64)
     arrays["shrinkage"] = np.array([tree["shrinkage"] for tree in trees], dtype=np.float64)
@@ -86,16 +87,18 @@ def _lightgbm_text(values: Mapping[str, Any], arrays: Mapping[str, Any], d: int,
     inner, per_round = leaves - 1, 1 if c == 2 else c
     if (leaves < 1).any() or len(leaves) % per_round:
         raise ValueError("a tree has no leaf, or a round too few trees")
-    fields = {name: (checked_array(arrays, name, (int(inner.sum()),), kind), inner) for name, kind in INNER.items()}
+    fields = {
+        name: (checked_array(arrays, name, (int(inner.sum()),), kind), inner) for name, kind in INNER_FIELDS.items()
+    }
     fields |= {
         name: (checked_array(arrays, name, (int(leaves.sum()),), kind), leaves)
-        for name, kind in LEAF.items()
+        for name, kind in LEAF_FIELDS.items()
         if name in arrays or name == "leaf_value"
     }
     shrinkage = checked_array(arrays, "shrinkage", (len(leaves),), "f")
     _check_lightgbm({name: array for name, (array, _) in fields.items()}, leaves, d)
     objective, sigmoid = values["objective"], float(values["sigmoid"])
-    if objective not in OBJECTIVES or (objective == "binary") != (c == 2) or not 0 < sigmoid < np.inf:
+    if objective not in LIGHTGBM_OBJECTIVES or (objective == "binary") != (c == 2) or not 0 < sigmoid < np.inf:
         raise ValueError(f"objective {objective!r} is not one for {c} classes")
     many = "" if c == 2 else f" num_class:{c}"
     slope = "" if objective == "multiclass" else f" sigmoid:{sigmoid!r}"
@@ -118,7 +121,7 @@ def _lightgbm_text(values: Mapping[str, Any], arrays: Mapping[str, Any], d: int,
 
 def _check_lightgbm(fields: Mapping[str, Array], leaves: Array, d: int) -> None:
     """Raise unless the trees are trees of constant leaves, split by numbers."""
-    # Leaf k is written as -k - 1: put the leaves of a tree behind its inner nodes.
+    # Leaf k is written as -k - 1: put the leaves of a tree after its inner nodes.
     inner, size = leaves - 1, 2 * leaves - 1
     ends = np.cumsum(size)
     is_inner = np.arange(size.sum()) - np.repeat(ends - size, size) < np.repeat(inner, size)
@@ -132,7 +135,8 @@ def _check_lightgbm(fields: Mapping[str, Array], leaves: Array, d: int) -> None:
         raise ValueError("a tree points to a node that does not exist")
     Trees(size, left, right, feature).check(d)
     kind = fields["decision_type"]
-    if ((kind < 0) | (kind > 11) | (kind & 1 == 1)).any():  # bits: categorical, missing left, which missing (0 to 2)
+    # Bits of the kind: categorical, missing left, type of missing values (0 to 2).
+    if ((kind < 0) | (kind > 11) | (kind & 1 == 1)).any():
         raise ValueError("a tree splits in a way that is not known")
 
 
@@ -142,11 +146,10 @@ def _fields(block: str) -> dict[str, str]:
 
 # -- XGBoost -------------------------------------------------------------------------------------------------
 
-NODES = {
+NODE_FIELDS = {
     **{"left_children": "i", "right_children": "i", "split_indices": "i", "default_left": "i"},
     **{"split_conditions": "f", "base_weights": "f", "loss_changes": "f", "sum_hessian": "f"},
 }
-NO_PARENT = 2**31 - 1
 
 
 def take_xgboost(classifier: Any) -> Parts:
@@ -169,7 +172,7 @@ def take_xgboost(classifier: Any) -> Parts:
         "version": model["version"],
     }
     pruned = [_without_deleted(tree) for tree in trees]
-    arrays = {name: np.concatenate([tree[name] for tree in pruned]) for name in NODES}
+    arrays = {name: np.concatenate([tree[name] for tree in pruned]) for name in NODE_FIELDS}
     return values, {**arrays, "size": np.array([len(tree["left_children"]) for tree in pruned])}
 
 
@@ -180,7 +183,8 @@ def _without_deleted(tree: Mapping[str, Any]) -> dict[str, Array]:
     for node in reached:  # grows while it is read
         reached += [] if left[node] == -1 else [left[node], right[node]]
     kept = np.sort(reached)
-    nodes = {name: np.array(tree[name], np.float32 if kind == "f" else np.int64)[kept] for name, kind in NODES.items()}
+    types = {"f": np.float32, "i": np.int64}
+    nodes = {name: np.array(tree[name], types[kind])[kept] for name, kind in NODE_FIELDS.items()}
     for name in ("left_children", "right_children"):
         nodes[name] = np.where(nodes[name] == -1, -1, np.searchsorted(kept, nodes[name]))
     return nodes
@@ -205,7 +209,7 @@ def _objectives(c: int) -> dict[str, dict[str, Any]]:
 def _xgboost_text(values: Mapping[str, Any], arrays: Mapping[str, Any], d: int, c: int) -> str:
     """Return XGBoost's JSON of checked trees."""
     size = checked_array(arrays, "size", (None,), "i")
-    nodes = {name: checked_array(arrays, name, (int(size.sum()),), kind) for name, kind in NODES.items()}
+    nodes = {name: checked_array(arrays, name, (int(size.sum()),), kind) for name, kind in NODE_FIELDS.items()}
     Trees(size, nodes["left_children"], nodes["right_children"], nodes["split_indices"]).check(d)
     per_class, outputs = int(values["parallel"]), 1 if c == 2 else c
     if not 1 <= per_class <= len(size) or len(size) % (per_class * outputs):
@@ -222,13 +226,13 @@ def _xgboost_text(values: Mapping[str, Any], arrays: Mapping[str, Any], d: int, 
         raise ValueError("the best round does not exist")
     version = [int(number) for number in values["version"]]
     if not (len(version) == 3 and version[0] >= 1 and max(version) < 1_000):
-        raise ValueError(f"there is no version {version}")
+        raise ValueError(f"version {version} does not exist")
     nodes["default_left"] = np.clip(nodes["default_left"], 0, 1)
     trees = []
     for i, (end, count) in enumerate(zip(np.cumsum(size).tolist(), size.tolist(), strict=True)):
         one = {name: array[end - count : end] for name, array in nodes.items()}
         inner = np.flatnonzero(one["left_children"] != -1)
-        one["parents"] = np.full(count, NO_PARENT)
+        one["parents"] = np.full(count, 2**31 - 1)  # no parent
         for side in ("left_children", "right_children"):
             one["parents"][one[side][inner]] = inner
         tree: dict[str, Any] = {name: _plain(array) for name, array in one.items()}
@@ -261,5 +265,5 @@ def _xgboost_text(values: Mapping[str, Any], arrays: Mapping[str, Any], d: int, 
 
 
 def _plain(array: Array) -> list[Any]:
-    """Return numbers as JSON writes them; float32 in the fewest digits that give it back."""
+    """Return numbers for JSON; float32 in the fewest digits that restore it."""
     return [float(str(x)) for x in array] if array.dtype == np.float32 else array.tolist()

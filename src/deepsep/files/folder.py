@@ -1,4 +1,4 @@
-"""Read the files of a folder with a check of size and hash, and write a folder, or a file, completely or not at all."""
+"""Files of a folder, read with a check of size and hash, and written completely or not at all."""
 
 from __future__ import annotations
 
@@ -54,11 +54,16 @@ def read_checked(root: Path, name: str, entry: Mapping[str, Any]) -> bytes:
     return data
 
 
+def read_folder(root: Path) -> dict[str, bytes]:
+    """Return the content of every file below a folder."""
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
 def install(files: Mapping[str, bytes | Path], target: Path, own: Container[str]) -> None:
     """Write the files next to the target folder and move them into place; if anything fails, nothing changes.
 
-    A file is its content, or where it lies now. Files of an existing folder are replaced if their name is in ``own``,
-    and kept otherwise.
+    A file is given by its content or by its present path. Files of an existing folder are replaced if their name is in
+    ``own``, and kept otherwise.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target)
@@ -77,7 +82,7 @@ def install(files: Mapping[str, bytes | Path], target: Path, own: Container[str]
 
 
 def replace_file(target: Path, data: bytes) -> None:
-    """Write a file completely or not at all; an earlier one is replaced, and its permissions stay."""
+    """Write a file completely or not at all; an earlier file is replaced, and its permissions are kept."""
     target.parent.mkdir(parents=True, exist_ok=True)
     new = hidden_name(target, "new")
     try:

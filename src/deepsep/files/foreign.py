@@ -1,8 +1,8 @@
-"""Store classifiers of other libraries: their settings and fitted state as plain values and arrays.
+"""Classifiers of other libraries in saved models: their settings and fitted state as plain values and arrays.
 
-No library's own format is in a saved model. Compiled code follows the indices in a tree, or among support vectors,
-without checking them, and a forged index could lead it anywhere in memory: everything is checked before it is handed
-over, here and in ``boosted_trees.py``.
+A saved model never has another library's own format. Compiled code follows the indices in a tree, or among support
+vectors, without checking them, and a forged index could lead it anywhere in memory. So everything is checked here and
+in ``boosted_trees.py`` before another library gets it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 Array = NDArray[Any]
 Parts = tuple[dict[str, Any], dict[str, Any]]
 
-HOMES = {
+CLASSIFIER_MODULES = {
     "ExtraTreesClassifier": "sklearn.ensemble",
     "RandomForestClassifier": "sklearn.ensemble",
     "LogisticRegression": "sklearn.linear_model",
@@ -44,14 +44,12 @@ HOMES = {
     "XGBClassifier": "xgboost",
 }
 
-THREADS = ("n_jobs", "nthread", "num_threads", "num_thread")  # settings that would start any number of threads
-
 
 # -- settings ------------------------------------------------------------------------------------------------
 
 
 def is_classifier(value: Any) -> bool:
-    """Whether a setting is an estimator rather than a plain value."""
+    """Return whether a setting is an estimator rather than a plain value."""
     return hasattr(value, "get_params") and not isinstance(value, type)
 
 
@@ -71,32 +69,34 @@ def describe_classifier(classifier: Any) -> dict[str, Any]:
 
 
 def is_described(value: Any) -> bool:
-    """Whether a value was returned by ``describe_classifier``."""
+    """Return whether a value is a result of ``describe_classifier``."""
     return isinstance(value, dict) and "__classifier__" in value
 
 
 def new_classifier(described: Mapping[str, Any]) -> Any:
     """Return an unfitted classifier from its description."""
     kind = described["__classifier__"]
-    if kind not in HOMES:
+    if kind not in CLASSIFIER_MODULES:
         raise ModelFileError(
-            f"the model holds a classifier of unknown type {kind!r}; the known types are {', '.join(HOMES)}."
+            f"the model holds a classifier of unknown type {kind!r}; the known types are "
+            f"{', '.join(CLASSIFIER_MODULES)}."
         )
     settings = {
         name: new_classifier(value) if is_described(value) else unpack(value)
         for name, value in described["settings"].items()
     }
-    for name in settings.keys() & THREADS:
+    for name in settings.keys() & {"n_jobs", "nthread", "num_threads", "num_thread"}:  # at most one thread per core
         if isinstance(settings[name], int):
             settings[name] = min(settings[name], os.cpu_count() or 1)
-    return getattr(import_module(HOMES[kind]), kind)(**settings)
+    return getattr(import_module(CLASSIFIER_MODULES[kind]), kind)(**settings)
 
 
 def _kind(classifier: Any) -> str:
     kind = type(classifier).__name__
-    if kind not in HOMES or type(classifier) is not getattr(import_module(HOMES[kind]), kind):
+    modules = CLASSIFIER_MODULES
+    if kind not in modules or type(classifier) is not getattr(import_module(modules[kind]), kind):
         raise ModelFileError(
-            f"{kind} cannot be saved as part of a model. Fit one of {', '.join(HOMES)}, or save it by other means, "
+            f"{kind} cannot be saved as part of a model. Fit one of {', '.join(modules)}, or save it by other means, "
             "such as skops."
         )
     return kind
@@ -117,7 +117,7 @@ def dump_classifiers(classifiers: list[Any]) -> bytes:
 
 
 def load_classifiers(name: str, data: Any, n_features: int, classes: Array) -> list[Any]:
-    """Return the classifiers that ``dump_classifiers`` stored.
+    """Return the classifiers from a result of ``dump_classifiers``.
 
     Raises ModelFileError unless they are for this number of features and these classes, and all their parts fit.
     """
@@ -142,11 +142,11 @@ def load_classifiers(name: str, data: Any, n_features: int, classes: Array) -> l
 
 
 def _take(classifier: Any) -> Parts:
-    return KINDS[_kind(classifier)].take(classifier)
+    return CLASSIFIER_KINDS[_kind(classifier)].take(classifier)
 
 
 def _put(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int, classes: Array) -> Any:
-    return KINDS[_kind(new)].put(state, arrays, new, d, classes)
+    return CLASSIFIER_KINDS[_kind(new)].put(state, arrays, new, d, classes)
 
 
 def _set(new: Any, d: int, classes: Array, **attributes: Any) -> Any:
@@ -180,7 +180,7 @@ def _put_neighbours(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, 
     rows = checked_array(arrays, "rows", (len(codes), d), "f")
     if new.metric == "precomputed" or len(np.unique(codes)) != len(classes):
         raise ValueError("its neighbours are not rows of every class")
-    return new.fit(rows, classes[codes])  # it only stores them
+    return new.fit(rows, classes[codes])  # only stores them
 
 
 SVM_INTEGERS = ("support_", "_n_support")
@@ -210,7 +210,7 @@ def _put_svm(state: dict[str, Any], arrays: Mapping[str, Any], new: Any, d: int,
     if (counts < 0).any() or counts.sum() != n or not 0 < n <= rows:
         raise ValueError("the numbers of support vectors per class do not add up")
     if ((fitted["support_"] < 0) | (fitted["support_"] >= rows)).any():
-        raise ValueError("a support vector is none of the rows")
+        raise ValueError("a support vector is not one of the rows")
     fitted |= {name: fitted[name].astype(np.int32) for name in SVM_INTEGERS}  # the range was checked
     n_iter = checked_array(arrays, "n_iter_", (None,), "i")
     return _set(
@@ -303,7 +303,7 @@ def _put_self_training(state: dict[str, Any], arrays: Mapping[str, Any], new: An
 
 
 class Kind(NamedTuple):
-    """How a class of classifiers is taken apart and put together."""
+    """Functions that take a classifier of some class apart, and put it together again."""
 
     take: Callable[[Any], Parts]
     put: Callable[..., Any]
@@ -325,7 +325,7 @@ def _boosted(take: Callable[[Any], Parts], put: Callable[..., Any]) -> Kind:
     return Kind(take_boosted, put_boosted)
 
 
-KINDS = {
+CLASSIFIER_KINDS = {
     "ExtraTreesClassifier": Kind(_take_forest, _put_forest),
     "RandomForestClassifier": Kind(_take_forest, _put_forest),
     "LogisticRegression": Kind(_take_logistic, _put_logistic),

@@ -1,4 +1,4 @@
-"""Names for what is being written, from which a later run can tell what killed runs have left."""
+"""Hidden names for files that are being written, from which a later run recognises the leftovers of killed runs."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import re
 import secrets
 import shutil
 import time
+from glob import escape
 from pathlib import Path
 
-FORGOTTEN = 24 * 3600  # seconds after which a file is left over, if its process cannot be asked
-NAME = re.compile(r"(?:(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-)?[0-9a-f]{8}\.(?P<what>new|old)")
+HIDDEN_NAME = re.compile(r"(?:(?P<process>\d+)-(?P<machine>[0-9a-f]{8})-)?[0-9a-f]{8}\.(?P<what>new|old)")
 
 
 def hidden_name(target: Path, what: str) -> Path:
-    """Return a new hidden name beside the target, for what this process is writing ("new") or replacing ("old")."""
+    """Return a new hidden name next to the target, for a file that this process writes ("new") or replaces ("old")."""
     mark = f"{os.getpid()}-{_machine()}-{secrets.token_hex(4)}"
     return target.with_name(f".{target.name}.{mark}.{what}")
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what killed runs with the same target have left; what a live one is writing stays.
+    """Remove the leftovers of killed runs with the same target, but not files that a live run is writing.
 
-    An earlier target that was being replaced ("old") stays as well, unless there is a target.
+    An earlier target that was being replaced ("old") is kept as well, unless there is a target.
     """
     for left in leftovers(target):
         if left.is_dir() and not left.is_symlink():
@@ -34,20 +34,21 @@ def remove_leftovers(target: Path) -> None:
 
 
 def leftovers(target: Path) -> list[Path]:
-    """Return what :func:`remove_leftovers` would remove."""
+    """Return the files that :func:`remove_leftovers` would remove."""
     start, found = f".{target.name}.", []
-    for left in target.parent.glob(f"{_escape(start)}*"):
-        rest = NAME.match(left.name.removeprefix(start))
+    for left in target.parent.glob(f"{escape(start)}*"):
+        rest = HIDDEN_NAME.match(left.name.removeprefix(start))
         if rest is not None and _is_forgotten(left, rest) and (rest["what"] != "old" or target.exists()):
             found.append(left)
     return found
 
 
-def _is_forgotten(left: Path, name: re.Match[str]) -> bool:
+def _is_forgotten(left: Path, name: re.Match[str], max_seconds: float = 24 * 3600) -> bool:
+    """Return whether the process of a file has ended or, if that is unknown, whether the file is old."""
     if os.name != "nt" and name["machine"] == _machine():
         return not _is_alive(int(name["process"]))
     try:
-        return time.time() - left.stat().st_mtime > FORGOTTEN
+        return time.time() - left.stat().st_mtime > max_seconds
     except OSError:  # its own run has just removed it
         return False
 
@@ -64,7 +65,3 @@ def _is_alive(process: int) -> bool:
 
 def _machine() -> str:
     return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-
-
-def _escape(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)

@@ -1,4 +1,4 @@
-"""The manifest of a saved model: what the folder holds, what wrote it, and a hash of every file."""
+"""The manifest of a saved model: the contents of the folder, the versions that wrote it, and a hash of every file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from deepsep._version import __version__
 from deepsep.errors import DeepSepWarning, ModelFileError, VersionError
 from deepsep.files.folder import read_file, sha256
 
-FORMAT = "deepsep-model"
-FORMAT_VERSION = 1
-MANIFEST, ARRAYS, STEPS, PARTS, PROFILE = "manifest.json", "arrays.safetensors", "steps", "parts", "profile.json"
+MODEL_FORMAT = "deepsep-model"
+MODEL_FORMAT_VERSION = 1
+MANIFEST_FILE, ARRAYS_FILE, PROFILE_FILE = "manifest.json", "arrays.safetensors", "profile.json"
+STEPS_FOLDER, PARTS_FOLDER = "steps", "parts"
 
 
 def canonical(manifest: Mapping[str, Any]) -> bytes:
-    """Return the canonical text of a manifest, the same in all format versions: any other text was edited."""
+    """Return the canonical text of a manifest, the same in all format versions; any other text was edited."""
     return (json.dumps(manifest, indent=1, allow_nan=False) + "\n").encode("ascii")
 
 
@@ -42,18 +43,18 @@ def read_manifest(root: Path) -> dict[str, Any]:
         raise ModelFileError(f"{root} does not exist.{hint or ' Check the path.'}")
     if not root.is_dir():
         raise ModelFileError(
-            f"{root} is a file; a model saved by deepsep is a folder with a {MANIFEST}. Name that folder."
+            f"{root} is a file; a model saved by deepsep is a folder with a {MANIFEST_FILE}. Name that folder."
         )
-    if not os.path.lexists(root / MANIFEST):
-        raise ModelFileError(f"{root} is not a model saved by deepsep: it has no {MANIFEST}. Check the path.")
-    raw = read_file(root, MANIFEST)
+    if not os.path.lexists(root / MANIFEST_FILE):
+        raise ModelFileError(f"{root} is not a model saved by deepsep: it has no {MANIFEST_FILE}. Check the path.")
+    raw = read_file(root, MANIFEST_FILE)
     try:
         manifest = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{root / MANIFEST} is damaged: {error}. Save the model again.") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError(f"{root / MANIFEST_FILE} is damaged: {error}. Save the model again.") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != MODEL_FORMAT:
         raise ModelFileError(
-            f"{root / MANIFEST} belongs to something else: its format is not {FORMAT!r}. Check the path."
+            f"{root / MANIFEST_FILE} belongs to something else: its format is not {MODEL_FORMAT!r}. Check the path."
         )
     try:
         content = {key: value for key, value in manifest.items() if key != "sha256"}
@@ -62,20 +63,21 @@ def read_manifest(root: Path) -> dict[str, Any]:
         intact = False
     if not intact:
         raise ModelFileError(
-            f"{root / MANIFEST} was edited or damaged: its hash does not match. Restore it, or save the model again."
+            f"{root / MANIFEST_FILE} was edited or damaged: its hash does not match. Restore it, or save the model "
+            "again."
         )
     return manifest
 
 
 def check_versions(root: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise if this version cannot read the format; warn if another one wrote the model."""
+    """Raise if this version cannot read the format; warn if another version wrote the model."""
     writers, version = manifest["versions"], manifest["format_version"]
-    if version > FORMAT_VERSION:
+    if version > MODEL_FORMAT_VERSION:
         raise VersionError(
             f"{root} was written by deepsep {writers['deepsep']} in format {version}; deepsep {__version__} "
-            f"reads formats up to {FORMAT_VERSION}. Upgrade deepsep."
+            f"reads formats up to {MODEL_FORMAT_VERSION}. Upgrade deepsep."
         )
-    if version != FORMAT_VERSION:
+    if version != MODEL_FORMAT_VERSION:
         raise VersionError(f"{root} has format {version!r}, which no version of deepsep writes. Save the model again.")
     holds_steps = any(name.endswith(".gz") for name in manifest["files"])  # or a classifier of another library
     for package in ("deepsep", "scikit-learn") if holds_steps else ("deepsep",):
@@ -96,7 +98,7 @@ def check_model_folder(path: str | os.PathLike[str]) -> Path:
         raise ModelFileError(f"{target} is a file, and it is not overwritten. Save to another path.")
     if target.is_dir() and any(target.iterdir()):
         try:
-            ours = json.loads(read_file(target, MANIFEST)).get("format") == FORMAT
+            ours = json.loads(read_file(target, MANIFEST_FILE)).get("format") == MODEL_FORMAT
         except (ModelFileError, ValueError, AttributeError, RecursionError):
             ours = False
         if not ours:
@@ -108,9 +110,9 @@ def check_model_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def describe_earlier(target: Path) -> str | None:
-    """Return what the model in a folder is, and when it was written; None if the folder holds none."""
+    """Return the kind of the model in a folder and the time at which it was written; None without a model."""
     try:
-        manifest = json.loads(read_file(target, MANIFEST))
+        manifest = json.loads(read_file(target, MANIFEST_FILE))
         return f"{manifest['estimator']['kind']} of {manifest['created'][:16].replace('T', ' ')} UTC"
     except (ModelFileError, ValueError, LookupError, TypeError, RecursionError):
         return None

@@ -1,4 +1,4 @@
-"""Convert plain values to JSON and back without loss, for what a saved model holds besides its arrays."""
+"""Lossless conversion of plain values to JSON and back, for the contents of a saved model that are not arrays."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from deepsep.errors import ModelFileError
 
 Array = NDArray[Any]
-
-LONG = 1_000  # letters for which labels may leave room, whatever their length
 
 
 def pack(value: Any) -> Any:
@@ -76,7 +74,7 @@ def decode_classes(encoded: Mapping[str, Any]) -> Array:
     if dtype != "object" and not re.fullmatch(r"[<>|]([biuf][1248]|U\d{1,6})", dtype):
         raise ModelFileError(f"{dtype!r} is not a valid type of labels. Save the model again.")
     longest = max((len(value) for value in values if isinstance(value, str)), default=0)
-    if "U" in dtype and int(dtype.partition("U")[2]) > max(longest, LONG):
+    if "U" in dtype and int(dtype.partition("U")[2]) > max(longest, 1_000):
         raise ModelFileError(f"labels of type {dtype!r} are longer than any of them. Save the model again.")
     labels = np.array(values, dtype=dtype)
     if encode_classes(labels) != encoded:

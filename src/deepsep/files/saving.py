@@ -7,38 +7,39 @@ manifest.json           versions, columns, classes, settings, fingerprint of the
 arrays.safetensors      weights and everything else that is an array
 steps/0.gz, ...         the steps of a pipeline before the last
 parts/...               classifiers of other libraries, such as LightGBM's trees
-profile.json            what the columns of the training table and the answers look like, if the model knows it
+profile.json            the distributions of the training table's columns and of the predictions, if the model has them
 ======================  =============================================================================================
 
-Nothing in it is a pickle, and opening it runs no code from the folder: arrays are numbers, the manifest holds plain
+Nothing in it is a pickle, and opening it never runs code from the folder: arrays are numbers, the manifest has plain
 values, and the steps may only contain the scikit-learn and skrub types listed in ``steps.py``; for classifiers of
-other libraries, see ``foreign.py``. The hashes reveal damage and careless edits; they are not a signature and do not
+other libraries, see ``foreign.py``. The hashes reveal damage and careless edits. They are not a signature and do not
 prove who wrote the model.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from safetensors.numpy import save as write_tensors
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.profile import dump_profile
 from deepsep.errors import ModelFileError
 from deepsep.files.array_layout import lay_out
 from deepsep.files.folder import install, sha256
 from deepsep.files.foreign import describe_classifier, is_classifier
 from deepsep.files.manifest import (
-    ARRAYS,
-    FORMAT,
-    FORMAT_VERSION,
-    MANIFEST,
-    PARTS,
-    PROFILE,
-    STEPS,
+    ARRAYS_FILE,
+    MANIFEST_FILE,
+    MODEL_FORMAT,
+    MODEL_FORMAT_VERSION,
+    PARTS_FOLDER,
+    PROFILE_FILE,
+    STEPS_FOLDER,
     canonical,
     check_model_folder,
     versions,
@@ -46,8 +47,9 @@ from deepsep.files.manifest import (
 from deepsep.files.plain import pack
 from deepsep.files.steps import dump_step
 
-OWN = (MANIFEST, ARRAYS, STEPS, PARTS, PROFILE)  # files of an earlier model in the folder, to be replaced
-COMMON = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
+# Files of an earlier model in the folder, to be replaced.
+MODEL_FILES = (MANIFEST_FILE, ARRAYS_FILE, STEPS_FOLDER, PARTS_FOLDER, PROFILE_FILE)
+COMMON_ATTRIBUTES = ("classes_", "n_features_in_", "feature_names_in_", "data_fingerprint_")  # of every estimator
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -83,34 +85,36 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     ['low', 'low', 'low', 'high', 'high', 'high']
     """
     target = check_model_folder(path)
-    install(model_files(model), target, own=OWN)
+    install(model_files(model), target, own=MODEL_FILES)
 
 
 def model_files(model: Any) -> dict[str, bytes]:
     """Return the files of a saved model: name → content."""
-    steps: list[tuple[str, Any]] = model.steps if type(model) is Pipeline else [("", model)]
+    steps: list[tuple[str, Any]] = model.steps if _has_steps(model) else [("", model)]
     final = steps[-1][1]
     _require_ours(final)
     check_is_fitted(model)
     section, arrays = take_apart(final)
     layout, tensors, parts = lay_out(arrays)
-    files = {ARRAYS: write_tensors(tensors), **{f"{PARTS}/{name}": data for name, data in parts.items()}}
+    files = {ARRAYS_FILE: write_tensors(tensors), **{f"{PARTS_FOLDER}/{name}": data for name, data in parts.items()}}
     pipeline = None
-    if type(model) is Pipeline:
+    if _has_steps(model):
+        origin = getattr(model, "origin_", None)
         options = {name: getattr(model, name) for name in ("verbose", "transform_input")}
         pipeline = {
             "names": [name for name, _ in steps],
             "columns": _pack_or_raise("Pipeline", "feature_names_in_", getattr(model, "feature_names_in_", None)),
             "settings": {name: _pack_or_raise("Pipeline", name, value) for name, value in options.items()},
+            "table": asdict(origin) if is_dataclass(origin) and not isinstance(origin, type) else origin,
         }
         for i, (name, step) in enumerate(steps[:-1]):
-            files[f"{STEPS}/{i}.gz"] = dump_step(name, step)
+            files[f"{STEPS_FOLDER}/{i}.gz"] = dump_step(name, step)
     profile = getattr(model, "training_profile_", None)
     if profile is not None and profile.data == getattr(final, "data_fingerprint_", None):
-        files[PROFILE] = dump_profile(profile)
+        files[PROFILE_FILE] = dump_profile(profile)
     manifest = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format": MODEL_FORMAT,
+        "format_version": MODEL_FORMAT_VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "pipeline": pipeline,
@@ -119,11 +123,16 @@ def model_files(model: Any) -> dict[str, bytes]:
         "files": {name: {"size": len(data), "sha256": sha256(data)} for name, data in files.items()},
     }
     manifest["sha256"] = sha256(canonical(manifest))
-    return {**files, MANIFEST: canonical(manifest)}
+    return {**files, MANIFEST_FILE: canonical(manifest)}
+
+
+def _has_steps(model: Any) -> bool:
+    """Return whether a model is a pipeline of scikit-learn or of deepsep, and not one of another library."""
+    return is_pipeline(model) and type(model).__module__.partition(".")[0] in ("sklearn", "deepsep")
 
 
 def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is needed to rebuild a fitted estimator: a section of JSON, and arrays by name.
+    """Return the parts from which a fitted estimator can be rebuilt: a section of JSON, and arrays by name.
 
     The estimator has ``_saved_settings()`` and ``_to_parts() -> (state, arrays)``. The state holds plain values (text,
     numbers, true/false, None, lists, tuples, mappings, and 1-d arrays of labels); the arrays are numeric arrays or CSR
@@ -133,7 +142,7 @@ def take_apart(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     kind = type(model).__name__
     settings = {name: _setting(kind, name, value) for name, value in model._saved_settings().items()}
     state, arrays = model._to_parts()
-    common = {name: vars(model)[name] for name in COMMON if name in vars(model)}
+    common = {name: vars(model)[name] for name in COMMON_ATTRIBUTES if name in vars(model)}
     packed = {name: _pack_or_raise(kind, name, value) for name, value in {**common, **state}.items()}
     section = {"kind": kind, "settings": settings, **{name: packed.pop(name) for name in common}, "state": packed}
     return section, arrays

@@ -1,4 +1,4 @@
-"""Check restored transformers where their code trusts what they hold: a forged index could lead it anywhere in memory.
+"""Checks of restored transformers whose code trusts their attributes: a forged index could lead it anywhere in memory.
 
 Most transformers compute with NumPy, which checks shapes and indices itself. The exceptions are here.
 """
@@ -11,19 +11,14 @@ from typing import Any
 
 import numpy as np
 
-MOST_HASHES = 2**31 - 1
-
 
 def check_step(step: Any) -> None:
-    """Raise ValueError if compiled code could not trust this transformer; its own steps are checked by themselves."""
+    """Raise ValueError if compiled code could not trust this transformer. Its own steps are checked separately."""
     for kind in type(step).__mro__:
-        CHECKS.get(kind.__name__, _nothing)(step)
+        if kind.__name__ in STEP_CHECKS:
+            STEP_CHECKS[kind.__name__](step)
     if isinstance(getattr(step, "n_jobs", None), int):
         step.n_jobs = min(step.n_jobs, os.cpu_count() or 1)
-
-
-def _nothing(step: Any) -> None:
-    pass
 
 
 def _check_pipeline(step: Any) -> None:
@@ -31,7 +26,7 @@ def _check_pipeline(step: Any) -> None:
 
 
 def _check_one_hot(step: Any) -> None:
-    """Its columns must have room for every category that a row may have."""
+    """Raise unless a one-hot encoder has a column for every category of a row."""
     if not hasattr(step, "categories_"):
         return
     n = len(step.categories_)
@@ -67,7 +62,7 @@ def _need_integers(array: Any, limit: int, length: int | None = None) -> None:
 
 
 def _check_vocabulary(step: Any) -> None:
-    """Its words must be numbered from 0 on: the numbers are columns of a sparse matrix."""
+    """Raise unless words are numbered from 0 on: the numbers are columns of a sparse matrix."""
     if getattr(step, "input", "content") != "content":
         raise ValueError("a vectorizer would read files")
     words: dict[str, Any] = getattr(step, "vocabulary_", {})
@@ -77,14 +72,14 @@ def _check_vocabulary(step: Any) -> None:
 
 def _check_hashes(step: Any) -> None:
     (count,) = _integers([step.n_features])
-    if not 1 <= count <= MOST_HASHES:
+    if not 1 <= count < 2**31:
         raise ValueError(f"{count} hashed features")
     if getattr(step, "input", "content") not in ("content", "dict", "pair", "string"):
         raise ValueError("a vectorizer would read files")
 
 
 def _check_table_encoder(step: Any) -> None:
-    """Every feature must have a place, or a row would be filled with what memory happened to hold."""
+    """Raise unless every feature has a place, since rows would otherwise have arbitrary content of the memory."""
     places = getattr(step, "places_", np.empty(0, int))
     if not np.array_equal(np.sort(places), np.arange(len(places))):
         raise ValueError("features of the table have no place")
@@ -107,7 +102,7 @@ def _integers(values: Iterable[Any]) -> list[int]:
     return [int(number) for number in numbers]
 
 
-CHECKS = {
+STEP_CHECKS = {
     "Pipeline": _check_pipeline,
     "OneHotEncoder": _check_one_hot,
     "CountVectorizer": _check_vocabulary,

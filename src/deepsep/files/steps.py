@@ -1,7 +1,7 @@
-"""Store the fitted steps of a pipeline as plain values and arrays, built from a fixed list of types.
+"""The fitted steps of a pipeline as plain values and arrays, built from a fixed list of types.
 
 An entry of the file is a plain value, a collection of entries, an array, or a listed object with its attributes. Every
-name is looked up in the lists here, so that opening a file builds nothing else, and calls nothing.
+name is looked up in the lists here, so opening a file never builds anything else, and never calls anything.
 """
 
 from __future__ import annotations
@@ -19,81 +19,83 @@ from deepsep.files.step_checks import check_step
 
 Array = NDArray[Any]
 
-# Types that the steps of a pipeline may contain. None of them runs code named in its attributes.
-CLASSES = {
-    "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector _RemainderColsList",
-    "sklearn.decomposition._factor_analysis": "FactorAnalysis",
-    "sklearn.decomposition._fastica": "FastICA",
-    "sklearn.decomposition._incremental_pca": "IncrementalPCA",
-    "sklearn.decomposition._lda": "LatentDirichletAllocation",
-    "sklearn.decomposition._nmf": "NMF",
-    "sklearn.decomposition._pca": "PCA",
-    "sklearn.decomposition._truncated_svd": "TruncatedSVD",
-    "sklearn.feature_extraction._dict_vectorizer": "DictVectorizer",
-    "sklearn.feature_extraction._hash": "FeatureHasher",
-    "sklearn.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
-    "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
-    "sklearn.impute._base": "MissingIndicator SimpleImputer",
-    "sklearn.impute._knn": "KNNImputer",
-    "sklearn.kernel_approximation": "Nystroem RBFSampler",
-    "sklearn.pipeline": "FeatureUnion Pipeline",
-    "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PolynomialFeatures PowerTransformer "
-    "QuantileTransformer RobustScaler StandardScaler",
-    "sklearn.preprocessing._discretization": "KBinsDiscretizer",
-    "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
-    "sklearn.preprocessing._function_transformer": "FunctionTransformer",
-    "sklearn.preprocessing._polynomial": "PolynomialFeatures SplineTransformer",
-    "sklearn.random_projection": "GaussianRandomProjection",
-    "scipy.interpolate._bsplines": "BSpline",
-    "deepsep.table.columns": "UsefulColumns",
-    "deepsep.table.encoder": "TableEncoder",
-    "deepsep.table.normal_scores": "NormalScores",
-    "skrub._apply_to_cols": "ApplyToCols",
-    "skrub._apply_to_each_col": "ApplyToEachCol",
-    "skrub._apply_to_sub_frame": "ApplyToSubFrame",
-    "skrub._check_input": "CheckInputDataFrame",
-    "skrub._clean_categories": "CleanCategories",
-    "skrub._clean_null_strings": "CleanNullStrings",
-    "skrub._datetime_encoder": "DatetimeEncoder _SplineEncoder",
-    "skrub._drop_uninformative": "DropUninformative",
-    "skrub._duration_to_float": "DurationToFloat",
-    "skrub._gap_encoder": "GapEncoder",
-    "skrub._minhash_encoder": "MinHashEncoder",
-    "skrub._select_cols": "DropCols SelectCols",
-    "skrub._squashing_scaler": "SquashingScaler _MinMaxScaler",
-    "skrub._string_encoder": "StringEncoder",
-    "skrub._table_vectorizer": "Cleaner PassThrough ShortReprDict TableVectorizer",
-    "skrub._to_categorical": "ToCategorical",
-    "skrub._to_datetime": "ToDatetime",
-    "skrub._to_float": "ToFloat",
-    "skrub._to_str": "ToStr",
-    "skrub._utils": "LRUDict",
-    "skrub.selectors._base": "All And Cols Filter Inv NameFilter Or Sub XOr",
-}
-FUNCTIONS = {
-    "numpy": "abs absolute arcsinh cbrt exp expm1 log log10 log1p log2 sqrt square tanh",
-    "scipy._lib.array_api_compat.numpy._aliases": "asarray",  # an attribute of BSpline
-    "skrub._dataframe._common": "has_nulls is_any_date is_bool is_categorical is_float is_integer is_numeric is_string",
-    "skrub._table_vectorizer": "_created_by_predicate",
-    "skrub.selectors._selectors": "_cardinality_below",
-}
-TYPES = {
-    "builtins": "str int float bool",
-    "numpy": "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 str_ number integer "
-    "floating object_",
-}
-DICTIONARIES = {"builtins": "dict", "collections": "OrderedDict", "skrub._table_vectorizer": "ShortReprDict"}
-
 
 def _names(group: Mapping[str, str]) -> frozenset[str]:
     return frozenset(f"{module}.{name}" for module, names in group.items() for name in names.split())
 
 
-LISTED = {
-    "object": _names(CLASSES),
-    "function": _names(FUNCTIONS),
-    "type": _names(TYPES),
-    "dict": _names(DICTIONARIES),
+# Types that the steps of a pipeline may contain. None of them runs code named in its attributes.
+LISTED_NAMES = {
+    "object": _names(
+        {
+            "sklearn.compose._column_transformer": "ColumnTransformer make_column_selector _RemainderColsList",
+            "sklearn.decomposition._factor_analysis": "FactorAnalysis",
+            "sklearn.decomposition._fastica": "FastICA",
+            "sklearn.decomposition._incremental_pca": "IncrementalPCA",
+            "sklearn.decomposition._lda": "LatentDirichletAllocation",
+            "sklearn.decomposition._nmf": "NMF",
+            "sklearn.decomposition._pca": "PCA",
+            "sklearn.decomposition._truncated_svd": "TruncatedSVD",
+            "sklearn.feature_extraction._dict_vectorizer": "DictVectorizer",
+            "sklearn.feature_extraction._hash": "FeatureHasher",
+            "sklearn.feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
+            "sklearn.feature_selection._variance_threshold": "VarianceThreshold",
+            "sklearn.impute._base": "MissingIndicator SimpleImputer",
+            "sklearn.impute._knn": "KNNImputer",
+            "sklearn.kernel_approximation": "Nystroem RBFSampler",
+            "sklearn.pipeline": "FeatureUnion Pipeline",
+            "sklearn.preprocessing._data": "Binarizer MaxAbsScaler MinMaxScaler Normalizer PolynomialFeatures "
+            "PowerTransformer QuantileTransformer RobustScaler StandardScaler",
+            "sklearn.preprocessing._discretization": "KBinsDiscretizer",
+            "sklearn.preprocessing._encoders": "OneHotEncoder OrdinalEncoder",
+            "sklearn.preprocessing._function_transformer": "FunctionTransformer",
+            "sklearn.preprocessing._polynomial": "PolynomialFeatures SplineTransformer",
+            "sklearn.random_projection": "GaussianRandomProjection",
+            "scipy.interpolate._bsplines": "BSpline",
+            "deepsep.table.columns": "UsefulColumns",
+            "deepsep.table.encoder": "TableEncoder",
+            "deepsep.table.normal_scores": "NormalScores",
+            "skrub._apply_to_cols": "ApplyToCols",
+            "skrub._apply_to_each_col": "ApplyToEachCol",
+            "skrub._apply_to_sub_frame": "ApplyToSubFrame",
+            "skrub._check_input": "CheckInputDataFrame",
+            "skrub._clean_categories": "CleanCategories",
+            "skrub._clean_null_strings": "CleanNullStrings",
+            "skrub._datetime_encoder": "DatetimeEncoder _SplineEncoder",
+            "skrub._drop_uninformative": "DropUninformative",
+            "skrub._duration_to_float": "DurationToFloat",
+            "skrub._gap_encoder": "GapEncoder",
+            "skrub._minhash_encoder": "MinHashEncoder",
+            "skrub._select_cols": "DropCols SelectCols",
+            "skrub._squashing_scaler": "SquashingScaler _MinMaxScaler",
+            "skrub._string_encoder": "StringEncoder",
+            "skrub._table_vectorizer": "Cleaner PassThrough ShortReprDict TableVectorizer",
+            "skrub._to_categorical": "ToCategorical",
+            "skrub._to_datetime": "ToDatetime",
+            "skrub._to_float": "ToFloat",
+            "skrub._to_str": "ToStr",
+            "skrub._utils": "LRUDict",
+            "skrub.selectors._base": "All And Cols Filter Inv NameFilter Or Sub XOr",
+        }
+    ),
+    "function": _names(
+        {
+            "numpy": "abs absolute arcsinh cbrt exp expm1 log log10 log1p log2 sqrt square tanh",
+            "scipy._lib.array_api_compat.numpy._aliases": "asarray",  # an attribute of BSpline
+            "skrub._dataframe._common": "has_nulls is_any_date is_bool is_categorical is_float is_integer is_numeric "
+            "is_string",
+            "skrub._table_vectorizer": "_created_by_predicate",
+            "skrub.selectors._selectors": "_cardinality_below",
+        }
+    ),
+    "type": _names(
+        {
+            "builtins": "str int float bool",
+            "numpy": "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 str_ number "
+            "integer floating object_",
+        }
+    ),
+    "dict": _names({"builtins": "dict", "collections": "OrderedDict", "skrub._table_vectorizer": "ShortReprDict"}),
 }
 
 
@@ -145,13 +147,13 @@ def _name_of(thing: Any) -> str:
 
 
 def _listed(group: str, name: str) -> str:
-    if name not in LISTED[group]:
+    if name not in LISTED_NAMES[group]:
         raise _NotListedError(name)
     return name
 
 
 class _Writer:
-    """Turn a value into an entry: JSON in which everything but None, numbers and text is a pair [kind, content]."""
+    """Turns a value into an entry: JSON in which all but None, numbers and text is a pair [kind, content]."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, Any] = {}
@@ -183,7 +185,7 @@ class _Writer:
             return ["type", _listed("type", _name_of(value))]
         if callable(value) and not hasattr(value, "get_params") and not hasattr(value, "__dict__"):
             return ["function", _listed("function", _name_of(value))]
-        if callable(value) and _name_of(value) in LISTED["function"]:
+        if callable(value) and _name_of(value) in LISTED_NAMES["function"]:
             return ["function", _name_of(value)]
         return self._write_object(value)
 
@@ -191,7 +193,7 @@ class _Writer:
         if id(value) in self._numbers:
             return ["same", self._numbers[id(value)]]
         name = _name_of(type(value))
-        if name not in LISTED["object"]:
+        if name not in LISTED_NAMES["object"]:
             raise _NotListedError(_name_of(value) if callable(value) and hasattr(value, "__qualname__") else name)
         self._numbers[id(value)] = len(self._numbers)
         self._kept.append(value)
@@ -211,7 +213,7 @@ class _Writer:
 
 
 class _Reader:
-    """Build the value of an entry."""
+    """Builds the value of an entry."""
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         self._arrays = arrays
@@ -225,7 +227,7 @@ class _Reader:
         kind, content = entry
         build = getattr(self, f"_read_{kind}", None) if isinstance(kind, str) else None
         if build is None:
-            raise ValueError(f"{kind!r} is no kind of entry")
+            raise ValueError(f"{kind!r} is not a kind of entry")
         return build(content)
 
     def _all(self, content: Iterable[Any]) -> list[Any]:
@@ -272,7 +274,7 @@ class _Reader:
         values = np.empty(len(cells), dtype=object)
         values[:] = self._all(cells)
         longest = max((len(str(cell)) for cell in values), default=0)
-        if dtype != "|O" and np.dtype(_checked_dtype(dtype)).itemsize > max(4 * longest, LARGE_CELL):
+        if dtype != "|O" and np.dtype(_checked_dtype(dtype)).itemsize > max(4 * longest, 1_000):
             raise ValueError(f"type {dtype!r} is larger than its values")
         return values.astype(_checked_dtype(dtype)).reshape(shape)
 
@@ -298,9 +300,6 @@ class _Reader:
         self.objects.append(built)
         vars(built).update({key: self.read(item) for key, item in attributes.items()})
         return built
-
-
-LARGE_CELL = 1_000  # bytes per cell that an array of text may take, whatever its values
 
 
 def _find(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Decision trees as arrays: compiled code follows their indices without checking them, so they are checked here."""
+"""Decision trees as arrays, with a check of their indices, which compiled code follows without checking them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = NDArray[Any]
 
 
 class Trees(NamedTuple):
-    """Several binary trees, one behind the other.
+    """Several binary trees, one after the other.
 
     Children are indices within their own tree; a leaf has -1 for both.
     """
@@ -19,7 +19,7 @@ class Trees(NamedTuple):
     size: Array  # (trees,): the number of nodes of each
     left: Array  # (nodes,)
     right: Array  # (nodes,)
-    feature: Array  # (nodes,): read at inner nodes alone
+    feature: Array  # (nodes,): used at inner nodes only
 
     def check(self, n_features: int) -> Array:
         """Return the depth of each tree, or raise unless every one is a tree and uses existing features."""
@@ -47,7 +47,7 @@ class Trees(NamedTuple):
         return self._depth(left, right, roots)
 
     def _depth(self, left: Array, right: Array, roots: Array) -> Array:
-        """Return the depth of each tree; a part that hangs on no root has a cycle, and raises."""
+        """Return the depth of each tree, or raise if some nodes cannot be reached from a root, as in a cycle."""
         tree = np.repeat(np.arange(len(self.size)), self.size)
         depth = np.zeros(len(self.size), np.int64)
         level, reached, below = roots, len(roots), 0

@@ -2,7 +2,7 @@
 
 ``NumpyNetwork`` needs no torch, and is the fastest on a CPU; ``TorchNetwork`` takes any encoder and a GPU.
 ``TorchArrays`` lets the TSVM's pass over rows run on a GPU. ``ContextView`` is a table as the pretrained in-context
-network has read it. Whatever needs torch loads on first use, since importing it takes seconds.
+network has read it. Everything that needs torch is imported on first use, since that takes seconds.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from deepsep._lazy import lazy_names
 from deepsep.networks.average import NetworkAverage
-from deepsep.networks.committee import Committee, member_states, members_of
 from deepsep.networks.interface import Loss, Network, choose_device
+from deepsep.networks.network_committee import NetworkCommittee, member_states, members_of
 from deepsep.networks.numpy_network import NumpyNetwork
 from deepsep.networks.one_hot import OneHotAverage
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 __all__ = [
     "WEIGHTS_SHA256",
     "Batch",
-    "Committee",
     "ContextView",
     "Loss",
     "Member",
     "Network",
     "NetworkAverage",
+    "NetworkCommittee",
     "NumpyNetwork",
     "OnStep",
     "OneHotAverage",

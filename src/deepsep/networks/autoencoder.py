@@ -16,8 +16,6 @@ from deepsep.networks.torch_network import TorchNetwork, linear_layer
 
 Array = NDArray[Any]
 
-DECODER_WIDTH = 128
-
 
 def pretrain(
     network: TorchNetwork,
@@ -30,7 +28,7 @@ def pretrain(
     weight: Array | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> list[float]:
-    """Train the encoder of a network, under a decoder that is then thrown away, to rebuild the rows.
+    """Train the encoder of a network to rebuild the rows, under a decoder that is then thrown away.
 
     Parameters
     ----------
@@ -54,10 +52,9 @@ def pretrain(
     order_rng, noise_seed = streams(rng)
     head, size = network.module["head"], math.prod(network.input_shape)
     assert isinstance(head, nn.Linear)
-    width = head.in_features
-    decoder = nn.Sequential(
-        linear_layer(rng, width, DECODER_WIDTH), nn.Tanh(), linear_layer(rng, DECODER_WIDTH, size)
-    ).to(device)
+    decoder = nn.Sequential(linear_layer(rng, head.in_features, 128), nn.Tanh(), linear_layer(rng, 128, size)).to(
+        device
+    )
     optimiser = adam([(p, 0.0) for p in (*encoder.parameters(), *decoder.parameters())], lr=lr)
     norms = [module for module in encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
 

@@ -10,24 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.networks.frozen import ROWS, FrozenNetwork, on_grid
+from deepsep.networks.frozen import FrozenNetwork, batches, on_grid
 
 Array = NDArray[Any]
 
-THREADS_FROM = 20_000  # rows below which threads are not worth starting
-
 
 class NetworkAverage:
-    """The weighted average of default networks in evaluation mode; a row gets the same bits in any company.
+    """The weighted average of default networks in evaluation mode; a row gets the same bits in any batch.
 
     Parameters
     ----------
     states : sequence of dict
-        What :meth:`NumpyNetwork.state` returned, one a network.
+        Results of :meth:`NumpyNetwork.state`, one per network.
     weights : array (T,)
-        Their weights, of sum one.
+        Their weights, which sum to one.
     centre, scale : arrays (d,)
-        Rows are taken as (x - centre) / scale.
+        Rows x become (x - centre) / scale.
     """
 
     def __init__(self, states: Sequence[dict[str, Array]], weights: Array, centre: Array, scale: Array) -> None:
@@ -39,17 +37,16 @@ class NetworkAverage:
         """Return the average of the networks' probabilities, (n, c) of float64, in batches on all cores."""
         _, first = self.networks[0]
         out = np.empty((len(X), first.layers[-1].shape[1]))
-        batches = [slice(start, start + ROWS) for start in range(0, len(X), ROWS)]
 
         def work(batch: slice) -> None:
             out[batch] = self._batch(X[batch])
 
-        if len(X) < THREADS_FROM:
-            for batch in batches:
+        if len(X) < 20_000:  # threads are not worth starting
+            for batch in batches(len(X)):
                 work(batch)
         else:
             with ThreadPoolExecutor(min(os.cpu_count() or 1, 16)) as pool:
-                list(pool.map(work, batches))
+                list(pool.map(work, batches(len(X))))
         return out
 
     def _batch(self, x: Array) -> Array:

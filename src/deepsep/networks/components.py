@@ -1,4 +1,4 @@
-"""The view of principal components: one of the two ways in which the in-context network looks at a table."""
+"""The view of principal components, one of the two views that the in-context network has of a table."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Components(NamedTuple):
         return self._standardise(values) @ self.axes
 
     def apply_to_each(self, values: Tensor) -> Tensor:
-        """Return the same, each row for itself.
+        """Return the components of rows (B, n, d), computed separately for each row.
 
-        A matrix product may round a row differently in another place. That shows: the network asks whether a value is
-        above or below that of the row's copy in the context. Here all sums go from the first column to the last.
+        A matrix product may round a row differently in another place. This matters because the network compares a value
+        with that of the row's copy in the context. Here all sums go from the first column to the last.
         """
         scores = self._standardise(values)
         out = scores.new_zeros(*scores.shape[:2], self.axes.shape[2])
@@ -43,8 +43,8 @@ class Components(NamedTuple):
 def find_components(context: Tensor, n_components: int) -> Components:
     """Find the first axes of ``context`` (B, c, d).
 
-    Axes have no direction of their own: here the largest entry of each is positive, so that the same rows give the
-    same components on every machine, but for rounding.
+    The sign of an axis is arbitrary: here the largest entry of each is positive, so that the same rows give the same
+    components on every machine, apart from rounding.
     """
     rows, columns = context.shape[1:]
     mean = context.mean(1, keepdim=True)
@@ -66,7 +66,7 @@ def find_components(context: Tensor, n_components: int) -> Components:
 def principal_components(values: Tensor, n_context: int, n_components: int) -> tuple[Tensor, Tensor]:
     """Return the components of all rows, and the logs of their deviations.
 
-    The axes come from the context rows alone: rows that are only asked about influence nothing.
+    The axes come from the context rows alone: rows that are only predicted have no influence.
     """
     components = find_components(values[:, :n_context], n_components)
     return components.apply(values), components.spectrum

@@ -25,15 +25,14 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 MOST_COLUMNS = 72
-LEAST_PROBABILITY = 1e-4
-# Rows pass through the network so many at a time, the last tile filled up with zeros: with matrices of one shape a
-# row's products are summed in one order, wherever it stands and whatever stands beside it.
+# Rows pass through the network in tiles of equal size, the last one filled up with zeros: with matrices of one shape,
+# a row's products are summed in the same order, wherever it stands and whichever rows stand next to it.
 TILES = {"cpu": 128, "cuda": 2048}
 
 
 @dataclass(frozen=True)
 class Member:
-    """How one member sees a table."""
+    """Columns and order in which one member sees a table."""
 
     columns: Array  # (k,)
     identities: Array  # (k, sizes.identity), float32
@@ -43,7 +42,7 @@ class Member:
 
     @property
     def n_readings(self) -> int:
-        """How often the member reads the context."""
+        """Number of times that the member reads the context."""
         return len(self.codings)
 
 
@@ -172,9 +171,10 @@ def pool(opinions: Sequence[Array], exponents: Array) -> Array:
     Exponents that sum to 1 give a geometric mean. Opinions that agree by and large are better calibrated so than as a
     plain mean, which is less sure than each of them. None may rule out a class on its own: hence the least probability.
     """
+    least_probability = 1e-4
     logs = np.zeros(opinions[0].shape)
     for exponent, p in zip(exponents, opinions, strict=True):
-        logs += exponent * np.log(np.maximum(p, LEAST_PROBABILITY))
+        logs += exponent * np.log(np.maximum(p, least_probability))
     product = np.exp(logs - logs.max(1, keepdims=True))
     return np.asarray(product / product.sum(1, keepdims=True))
 

@@ -60,14 +60,14 @@ class Sizes:
 
 
 class KeysValues(NamedTuple):
-    """What an attention layer keeps of its context."""
+    """Keys and values of the context of an attention layer."""
 
     keys: Tensor
     values: Tensor
 
 
 class ColumnStatistics(NamedTuple):
-    """What the context says of every column: the cells of all rows are measured by it."""
+    """Statistics of the columns in the context, by which the cells of all rows are standardised."""
 
     mean: Tensor  # (B, 1, d)
     scale: Tensor  # (B, 1, d)

@@ -1,4 +1,4 @@
-"""What every network back end offers, and the conventions they share.
+"""The interface of all network back ends, and the conventions they share.
 
 A network is ``g ∘ f``: an encoder f (rows → embedding) and a linear head g with a softmax (embedding →
 probabilities). The default one is, in the paper's order,
@@ -29,7 +29,7 @@ BN_EPS, BN_MOMENTUM = 1e-5, 0.1
 
 
 class Network(Protocol):
-    """A classifier that is trained in phases: what Algorithm 1 asks of a back end."""
+    """A classifier that is trained in phases, as Algorithm 1 requires."""
 
     def train(
         self,
@@ -49,8 +49,8 @@ class Network(Protocol):
         Parameters
         ----------
         X : array of shape (n, d)
-            Rows. On the CPU also anything with a length, a shape, ``rows_on_demand`` and rows by slice or index, so
-            that rows can be made as they are needed.
+            Rows. On the CPU also any object with a length, a shape, ``rows_on_demand`` and rows by slice or index, so
+            that rows can be made when they are needed.
         targets : array of shape (n, c)
             A probability vector for every row.
         loss : {"kl", "mse"}
@@ -61,21 +61,21 @@ class Network(Protocol):
         lr : float
             Learning rate.
         batch_size : int
-            Rows in a batch; the last one of an epoch may be smaller. A batch of a single row is normalised with the
-            running statistics of the batch norm and leaves them as they are.
+            Rows in a batch; the last batch of an epoch may be smaller. A batch of a single row is normalised with the
+            running statistics of the batch norm and does not change them.
         rng : numpy.random.Generator
             Source of the order of the rows and of the dropout. The order is the same for every back end.
         weight : array of shape (n,), optional
-            A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm counts the rows of a
-            batch alike: with unequal weights its moments would be those of a few rows, and change from batch to batch.
+            A weight of k stands for k copies of a row in the loss, 0 for its absence. Batch norm ignores weights: with
+            unequal ones its moments would be those of a few rows, and change from batch to batch.
         on_epoch : callable, optional
             Called as ``on_epoch(epoch, loss)`` after each epoch, from 0 on. If it returns True, the phase ends there.
 
         Returns
         -------
         list of float
-            For each epoch the mean loss over its rows as they were met (dropout on, weights moving), without the
-            penalty.
+            For each epoch the mean loss over its rows during training (with dropout, while the weights change),
+            without the penalty.
         """
         ...
 
@@ -88,16 +88,16 @@ class Network(Protocol):
         ...
 
     def state(self) -> dict[str, Array]:
-        """Return a copy of every parameter and running statistic, under the names that torch gives them."""
+        """Return a copy of every parameter and running statistic, under torch's names."""
         ...
 
     def load_state(self, state: dict[str, Array]) -> None:
-        """Take over what :meth:`state` returned, be it another back end's."""
+        """Load a result of :meth:`state`, which may come from another back end."""
         ...
 
 
 def per_layer(l2: float | Sequence[float], n_layers: int) -> tuple[float, ...]:
-    """Return one L2 coefficient for each layer; a single number serves them all."""
+    """Return one L2 coefficient for each layer; a single number applies to all."""
     values = tuple(map(float, l2)) if isinstance(l2, Sequence) else (float(l2),) * n_layers
     if len(values) != n_layers:
         raise ParameterError(f"l2 has {len(values)} coefficients, but the network has {n_layers} layers with weights")
@@ -112,9 +112,9 @@ def glorot_normal(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
 
 
 def streams(rng: np.random.Generator) -> tuple[np.random.Generator, int]:
-    """Split off a generator for the order of the rows, and a seed for the dropout.
+    """Draw a generator for the order of the rows, and a seed for the dropout.
 
-    They are kept apart so that back ends that draw their dropout differently still see the same batches.
+    They are separate so that back ends that draw their dropout differently still see the same batches.
     """
     order, noise = rng.integers(0, 2**63, size=2)
     return np.random.default_rng(order), int(noise)
@@ -133,7 +133,7 @@ def present_rows(n: int, weight: Array | None) -> tuple[Array | None, Array | No
 
 
 def check_phase(n: int, targets_shape: tuple[int, ...], *, n_classes: int, loss: str, batch_size: int) -> None:
-    """Raise an error where the arguments of ``train`` do not fit together."""
+    """Raise an error if the arguments of ``train`` do not fit together."""
     if n == 0:
         raise DataError("there are no rows to train on")
     if targets_shape != (n, n_classes):
@@ -144,18 +144,18 @@ def check_phase(n: int, targets_shape: tuple[int, ...], *, n_classes: int, loss:
         raise ParameterError(f"batch_size must be at least 1, got {batch_size}")
 
 
-def check_names(state: dict[str, Array], own: dict[str, Array]) -> None:
-    """Raise an error unless a state has the names and shapes of the network's own."""
+def check_state(state: dict[str, Array], own: dict[str, Array]) -> None:
+    """Raise an error unless a state has the names and shapes of the network's own state."""
     if state.keys() != own.keys():
         odd = sorted(state.keys() ^ own.keys())
-        raise ParameterError(f"the state of another network: names {odd} are in one of the two only")
+        raise ParameterError(f"the state is that of another network: names {odd} are in one of the two only")
     for name, value in own.items():
         if np.shape(state[name]) != value.shape:
             raise ParameterError(f"{name} has shape {np.shape(state[name])}, but the network's has {value.shape}")
 
 
 def choose_device(device: str) -> str:
-    """Return "cuda" or "cpu" for a setting of "auto", "cpu" or "cuda", or raise where there is no GPU."""
+    """Return "cuda" or "cpu" for a setting of "auto", "cpu" or "cuda", or raise if there is not a GPU for "cuda"."""
     if device == "cpu":
         return "cpu"
     import torch

@@ -1,4 +1,4 @@
-"""What all training in torch shares: losses of rows, Adam, private random states, and the loop over epochs."""
+"""Parts shared by all training in torch: losses of rows, Adam, private random states, and the loop over epochs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from torch import Tensor
 
 from deepsep.networks.interface import ADAM_EPS, BETA1, BETA2, Array, Loss
 
-WARM_UP = 3  # steps before a step is captured; torch asks for some, so that lazy initialisations are over
-
 
 def tensor(values: Array | Tensor, device: torch.device | str) -> Tensor:
-    """Return float32 values on the device: themselves, where they are that already."""
+    """Return float32 values on the device, without copying if they are there already."""
     if not isinstance(values, Tensor):
-        # torch warns of arrays that are not writable, which is what a memory map or a worker process is given.
+        # torch warns of arrays that are not writable, such as those of a memory map or in a worker process.
         values = torch.from_numpy(np.require(values, np.float32, ["C", "W"]))
     return values.to(device, torch.float32)
 
@@ -46,13 +44,13 @@ def adam(decays: list[tuple[Tensor, float]], *, lr: float) -> torch.optim.Adam:
 
 @contextlib.contextmanager
 def private_seed(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the global generators that modules such as dropout draw from, and put them back afterwards."""
+    """Seed the global generators that modules such as dropout draw from, and restore them afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         if device.type != "cuda":
             yield
             return
-        # The generator is lent another state, rather than seeded: a capture marks the state that it finds.
+        # The generator gets another state instead of a seed, because a capture marks the state that it finds.
         generator = _cuda_generator(device)
         own = generator.graphsafe_get_state()
         generator.graphsafe_set_state(torch.Generator(device).manual_seed(seed).graphsafe_get_state())
@@ -64,10 +62,9 @@ def private_seed(seed: int, device: torch.device) -> Iterator[None]:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: for small networks, handing work to a second one costs more than it saves.
+    """Limit torch to one thread: for small networks, handing work to a second one costs more than it saves.
 
-    On a machine that is busy the second thread may be waited for at every operation, and a step takes many times as
-    long.
+    On a busy machine, every operation may wait for the second thread, and a step takes many times as long.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -95,9 +92,9 @@ def run_epochs(
 ) -> None:
     """Train on every batch of every epoch.
 
-    On a GPU a step of a small network is hundreds of launches and hardly any arithmetic. There, full batches are one
-    CUDA graph, which finds its rows itself: the next ``batch_size`` of the order, from a position kept on the device.
-    A step that cannot be captured is run as it is.
+    On a GPU a step of a small network is hundreds of launches and little arithmetic. There, the step on a full batch is
+    one CUDA graph, which finds its rows itself: the next ``batch_size`` of the order, from a position kept on the
+    device. A step that cannot be captured is run as it is.
 
     Parameters
     ----------
@@ -106,7 +103,7 @@ def run_epochs(
     draw_order : callable
         ``draw_order()`` returns the indices of the ``n`` rows of an epoch.
     record : callable
-        ``record(epoch, total)`` is given the sum of what the steps returned. True ends the training.
+        Called as ``record(epoch, total)`` with the sum of the steps' results. True ends the training.
     """
     order = torch.empty(n, dtype=torch.int64, device=device)
     total = torch.zeros((), dtype=torch.float64, device=device)
@@ -130,7 +127,7 @@ def run_epochs(
                     continue
                 total.add_(step(order[start : start + batch_size]))
                 n_eager += 1
-                if n_eager == WARM_UP and device.type == "cuda":
+                if n_eager == 3 and device.type == "cuda":  # torch needs some steps before a capture to initialise
                     graph = capture(next_step, device)
                     position.fill_(start + batch_size)
             if record(epoch, total.cpu().numpy()):
@@ -139,7 +136,7 @@ def run_epochs(
 
 @contextlib.contextmanager
 def _side_stream(device: torch.device) -> Iterator[None]:
-    """Work on a stream of one's own where the device has streams: a capture refuses the default one."""
+    """Work on a separate stream if the device has streams: a capture refuses the default one."""
     if device.type != "cuda":
         yield
         return
@@ -151,7 +148,7 @@ def _side_stream(device: torch.device) -> Iterator[None]:
 
 
 def capture(step: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGraph | None:
-    """Return a graph of the step, which is not run; None where it does something that a graph cannot hold."""
+    """Return a graph of the step, which is not run; None if it does something that a graph cannot hold."""
     generator = _cuda_generator(device)
     state = generator.clone_state()
     graph = torch.cuda.CUDAGraph()
@@ -159,7 +156,7 @@ def capture(step: Callable[[], None], device: torch.device) -> torch.cuda.CUDAGr
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream(device)):
             step()
     except RuntimeError:
-        # A capture that fails leaves the generator's state marked as captured, and of no further use.
+        # A capture that fails leaves the generator's state marked as captured, which makes it useless.
         generator.graphsafe_set_state(state.graphsafe_get_state())
         torch.cuda.synchronize(device)
         return None

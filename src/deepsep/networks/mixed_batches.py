@@ -14,15 +14,13 @@ from deepsep.networks.loop import adam, one_thread, private_seed, run_epochs
 
 OnStep = Callable[[int, float], object]
 
-REPORT_EVERY = 50  # steps
-
 
 class Batch(NamedTuple):
-    """What one step sees: indices of rows, on the device, and how far the training is."""
+    """The batch of one step: indices of rows, on the device, and the progress of the training."""
 
     labeled: Tensor  # (b,)
-    unlabeled: Tensor  # (m,); empty where there are no unlabelled rows
-    step: Tensor  # 0, 1, ... as a number on the device: schedules made of it survive in a CUDA graph
+    unlabeled: Tensor  # (m,); empty without unlabelled rows
+    step: Tensor  # 0, 1, ... as a number on the device, so that schedules made from it work in a CUDA graph
     progress: Tensor  # step / steps, from 0 to below 1
 
     @property
@@ -47,40 +45,42 @@ def train_steps(
     weight: Array | None = None,
     after_step: Callable[[Batch], object] | None = None,
     on_step: OnStep | None = None,
+    report_every: int = 50,
 ) -> list[float]:
     """Minimise a loss with Adam over batches of labelled and unlabelled rows.
 
-    Rows come in random order, and again once all have come: unlabelled rows do not wait for each other, and few
-    labelled rows are seen often. A row of weight k comes k times as often as one of weight 1, so that losses need not
-    know about weights.
+    Labelled and unlabelled rows come in random order, in separate passes: a few labelled rows come often. A row of
+    weight k comes k times as often as one of weight 1, so that losses need not know about weights.
 
     Parameters
     ----------
     module : torch.nn.Module
-        Is in training mode during the steps, in evaluation mode afterwards.
+        In training mode during the steps, in evaluation mode afterwards.
     loss_of : callable
         ``loss_of(batch)`` returns the loss to lower, a number. On a GPU it is captured once and replayed.
     decays : list of (parameter, coefficient)
-        What is trained, each with the coefficient of its squared norm (see ``TorchNetwork.decays``).
-    labelled, unlabelled : array of int
+        The parameters to train, each with the coefficient of its squared norm (see ``TorchNetwork.decays``).
+    labeled, unlabeled : array of int
         Indices of the rows.
     steps : int
         Number of steps.
-    lr, batch_size, unlabelled_batch
-        Of Adam; labelled and unlabelled rows in a batch (fewer where there are fewer).
+    lr, batch_size, unlabeled_batch
+        Learning rate of Adam; number of labelled and of unlabelled rows in a batch (fewer if there are fewer).
     rng : numpy.random.Generator
-        Order of the rows, and the seed of what modules and ``loss_of`` draw from torch's global generators.
+        Order of the rows, and the seed of torch's global generators, from which modules and ``loss_of`` draw.
     weight : array (n,), optional
-        Of all rows, by their index.
+        Weights of all rows, by their index.
     after_step : callable, optional
         Called after each step, such as for a moving average of the parameters.
     on_step : callable, optional
-        ``on_step(n, loss)`` after every 50 steps, the last ones fewer: how many they were, and their mean loss.
+        Called as ``on_step(n, loss)`` with the number of steps since the last call and their mean loss.
+    report_every : int, default=50
+        Number of steps between two calls of ``on_step``; fewer before the last one.
 
     Returns
     -------
     list of float
-        The mean loss of every 50 steps.
+        The mean losses that ``on_step`` gets.
     """
     order_rng, noise_seed = streams(rng)
     sizes = [min(batch_size, len(labeled)), min(unlabeled_batch, len(unlabeled))]
@@ -122,7 +122,7 @@ def train_steps(
     module.train()
     try:
         with private_seed(noise_seed, device), one_thread():
-            for n_reports, n_steps in ((steps // REPORT_EVERY, REPORT_EVERY), (1, steps % REPORT_EVERY)):
+            for n_reports, n_steps in ((steps // report_every, report_every), (1, steps % report_every)):
                 if n_reports and n_steps:
                     run(n_reports, n_steps)
     finally:
@@ -131,7 +131,7 @@ def train_steps(
 
 
 class _Endless:
-    """Rows for ever: pass after pass, each in a new order, in proportion to the weights."""
+    """Endless rows: pass after pass, each in a new order, in proportion to the weights."""
 
     def __init__(self, index: Array, weight: Array | None, rng: np.random.Generator) -> None:
         self._index, self._rng = index, rng

@@ -2,7 +2,7 @@
 
 A network of 17,000 weights spends its time in overheads, not in arithmetic; this file exists to have few of them.
 
-- The parameters are views into one flat array, so that Adam is ten calls, whatever the number of layers.
+- The parameters are views into one flat array, so that Adam is ten calls for any number of layers.
 - Every array of a step is allocated once per phase. Rows are gathered, and dropout bits drawn, for many steps at once.
 - The bias of the first layer is a column of ones in the rows, which makes it and its gradient part of one product.
 - Batch norm is folded into one scale and one shift; the scale of its gradient is applied to the batch or to
@@ -29,8 +29,8 @@ from deepsep.networks.interface import (
     Array,
     Loss,
     OnEpoch,
-    check_names,
     check_phase,
+    check_state,
     glorot_normal,
     per_layer,
     present_rows,
@@ -42,7 +42,6 @@ F32 = np.float32
 ONE, EPS, F32_BETA1, F32_BETA2 = (np.array(value, F32) for value in (1, BN_EPS, BETA1, BETA2))
 TINY = np.finfo(F32).tiny
 LINE = 16  # floats in a cache line: matrix products are up to a third faster on rows that start on one
-CHUNK_ROWS = 512  # rows gathered at a time: few calls, and the chunk stays in cache
 
 
 class NumpyNetwork:
@@ -57,7 +56,7 @@ class NumpyNetwork:
     dropout : float
         Probability with which an activation is dropped: exact to 1/65536; 0.5 costs one random bit an activation.
     noise : float
-        Standard deviation of the normal noise on every feature in training, drawn anew whenever a row is met.
+        Standard deviation of the normal noise on every feature in training, drawn again each time a row is used.
     l2 : float or sequence of float
         Coefficient of the squared weights of each layer, from the first to the head.
     rng : numpy.random.Generator
@@ -180,7 +179,7 @@ class NumpyNetwork:
 
     def load_state(self, state: dict[str, Array]) -> None:
         """Take over what :meth:`state` returned, be it another back end's."""
-        check_names(state, self.state())
+        check_state(state, self.state())
         p = self.parameters
         for name, W, b in zip(self.layer_names(), p.W, p.b, strict=True):
             W[...] = state[f"{name}.weight"].T
@@ -279,7 +278,7 @@ class Adam:
 
 
 class Dropout:
-    """Which activations are kept, drawn for many rows at once, and what they are multiplied with."""
+    """Dropout factors of the activations, drawn for many rows at once."""
 
     def __init__(self, rate: float, width: int, seed: int) -> None:
         self.width = width
@@ -337,8 +336,9 @@ class Chunk:
         dropout: Dropout,
         noise: _Noise | None = None,
     ) -> None:
+        chunk_rows = 512  # rows gathered at a time: few calls, and the chunk stays in cache
         n, d = X.shape
-        self.capacity = min(n, max(1, CHUNK_ROWS // batch_size) * batch_size)
+        self.capacity = min(n, max(1, chunk_rows // batch_size) * batch_size)
         self.batch_size, self.dropout, self.noise, self.d = batch_size, dropout, noise, d
         # Where rows are taken from, and where they are put: each on a cache line, with a one for the bias behind it.
         self.source, self.source_targets, self.source_weight = X, targets, weight
@@ -403,7 +403,7 @@ class Chunk:
 
 
 class Step:
-    """The gradient of the loss on one batch, in arrays that every step of the phase writes anew."""
+    """The gradient of the loss on one batch, in arrays that every step of the phase overwrites."""
 
     def __init__(self, size: int, widths: Sequence[int], *, loss: Loss, scale: float) -> None:
         self.loss = loss

@@ -1,9 +1,9 @@
-"""The average of networks for rows of which most features are 0 or 1: categories that became one feature per level.
+"""The average of networks for rows whose features are mostly 0 or 1: categories that became one feature per level.
 
-Of such features all but one of a category are 0, and the first layer need not multiply them. What they add to it is the
-same for all rows on the same grid, but for the level that a row has, which adds a line of a table. No sum is rounded in
-:mod:`deepsep.networks.frozen`, so sums in any order have the same bits; where a bound does not promise that for the
-sums here, there is no answer.
+All but one of the features of a category are 0, and the first layer need not multiply them. They add the same to it for
+all rows on the same grid, except for the level of a row, which adds a line of a table. No sum is rounded in
+:mod:`deepsep.networks.frozen`, so sums in any order have the same bits. If a bound does not guarantee that for the sums
+here, the result is None.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, activated, rounded
 
 Array = NDArray[Any]
 
-MOST_GRIDS = 32  # sizes of the largest feature of a row for which there are tables
-
 
 class _Grids(NamedTuple):
     exponents: Array  # ascending
@@ -38,7 +36,7 @@ class OneHotAverage:
     plain : array of int
         The features that may be any number.
     groups : sequence of arrays of int
-        The features of each category, of which at most one is 1 and the others 0.
+        The features of each category: at most one is 1, the others are 0.
     """
 
     def __init__(self, average: NetworkAverage, plain: Array, groups: Sequence[Array]) -> None:
@@ -47,7 +45,7 @@ class OneHotAverage:
         group = np.repeat(np.arange(len(groups)), [len(columns) for columns in groups])
         centre, factor = average.centre, average.factor
         self.zero, self.one = (0 - centre[levels]) * factor[levels], (1 - centre[levels]) * factor[levels]
-        # Features that are farther from 0 when they are 0 are like numbers: the largest of a row is then known.
+        # Features that, once scaled, are farther from 0 for a 0 than for a 1 are treated like numbers.
         self.heavy = np.flatnonzero(np.abs(self.zero) > np.abs(self.one))
         self.heavy_groups = group[self.heavy]
         self.zero[self.heavy] = self.one[self.heavy] = 0
@@ -67,14 +65,14 @@ class OneHotAverage:
         self._lock = Lock()
 
     def predict_proba(self, plain: Array, levels: Array) -> Array | None:
-        """Return what the average does, (n, c) of float64, or None where it must be asked itself.
+        """Return the average's probabilities, (n, c) of float64, or None if the average itself must compute them.
 
         Parameters
         ----------
         plain : array (n, k)
             The features that may be any number.
         levels : array (n, groups) of int
-            Which feature of each category is 1, by its number among those of all categories; their number, if none.
+            The feature of each category that is 1, by its index among those of all categories; their number if none is.
         """
         n, k = plain.shape
         rows = np.empty((n, len(self.centre) + 1))
@@ -106,14 +104,14 @@ class OneHotAverage:
             p = p + weight * network.from_second(activated(a))
         return np.asarray((p / sum(p)).T)
 
-    def _grids_for(self, exponents: Array) -> _Grids | None:
-        """Return tables for these grids, and others; None if sums might be rounded, or there are too many grids."""
+    def _grids_for(self, exponents: Array, max_grids: int = 32) -> _Grids | None:
+        """Return tables for these grids and others; None if sums might be rounded, or there are too many grids."""
         known = self._grids
         if np.isin(exponents, known.exponents).all():
             return known
         with self._lock:
             fresh = set(exponents.tolist()) - self._built.keys()
-            if len(self._built) + len(fresh) > MOST_GRIDS:
+            if len(self._built) + len(fresh) > max_grids:
                 return None
             self._built |= {grid: self._build(grid) for grid in fresh}
             if any(self._built[grid] is None for grid in exponents.tolist()):
@@ -127,9 +125,9 @@ class OneHotAverage:
             return self._grids
 
     def _build(self, grid: int) -> list[tuple[Array, Array]] | None:
-        """Return what the levels add to the first layer of each network, on a grid; None if sums might be rounded.
+        """Return the levels' part of the first layer of each network, on a grid; None if sums might be rounded.
 
-        It is a vector that all rows have, and a line for each level, with one of zeros for none.
+        It is a vector for all rows, and a line for each level, with one of zeros for no level.
         """
         zero, one = (rounded(values.copy(), np.array(grid - ROW_BITS)) for values in (self.zero, self.one))
         possible = np.abs(self.one) < 2.0**grid  # a row with another level is on another grid

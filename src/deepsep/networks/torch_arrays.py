@@ -1,6 +1,6 @@
-"""torch for the TSVM's pass over the rows, for rows that are on a GPU already or are worth bringing there.
+"""The TSVM's pass over the rows in torch, for rows that are on a GPU already or are worth moving there.
 
-The pass itself is ``Rows`` of :mod:`deepsep.solvers`; :class:`TorchArrays` is the array library it is given. Rows and
+The pass itself is ``Rows`` of :mod:`deepsep.solvers`, which gets :class:`TorchArrays` as its array library. Rows and
 multipliers stay on the device: a sweep sends w and receives sums.
 """
 
@@ -18,11 +18,10 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
-CHUNK = {"cuda": 2**28}  # numbers in flight at a time; the largest intermediate has one per row, problem and feature
-CHUNK_ELSEWHERE = 2**22
-SPLIT = 1024  # rows whose products are summed in the precision of the rows; these sums are added in double precision
-SELECT = 2**25  # the size of that intermediate above which it is worth a wait to leave out rows without curvature
-FEW = 20_000  # rows that a CPU has swept before a GPU has launched its kernels
+CHUNK_NUMBERS = {"cuda": 2**28, "cpu": 2**22}  # in the largest array, which has one per row, problem and feature
+SPLIT_ROWS = 1024  # are summed in their own precision; these sums are added in double precision
+SELECT_NUMBERS = 2**25  # with more in the largest array, rows without curvature are left out, at the cost of a wait
+MAX_HOST_ROWS = 20_000  # that a CPU has swept before a GPU has launched its kernels
 
 
 class TorchArrays:
@@ -31,7 +30,7 @@ class TorchArrays:
     Parameters
     ----------
     device : torch.device or str
-        It must know double precision, which Apple's does not.
+        It must support double precision, which Apple's GPUs do not.
     """
 
     xp = torch
@@ -41,13 +40,13 @@ class TorchArrays:
 
     @contextmanager
     def exactly(self) -> Iterator[None]:
-        """Work without gradients, and with products in full precision, whatever is in force elsewhere.
+        """Work without gradients, and with products in full precision, regardless of the settings elsewhere.
 
-        Scores in TF32 are wrong in their fourth digit. The certificate would notice, and all that follows be done in
-        double precision.
+        Scores in TF32 are wrong in their fourth digit. The certificate would notice, and everything that follows would
+        be done in double precision.
         """
         matmul: Any = torch.backends.cuda.matmul
-        # torch 2.9 renamed the setting, and complains of code that uses both names.
+        # torch 2.9 renamed the setting, and warns of code that uses both names.
         name, exact = ("fp32_precision", "ieee") if hasattr(matmul, "fp32_precision") else ("allow_tf32", False)
         before = getattr(matmul, name)
         if before != exact:
@@ -60,18 +59,18 @@ class TorchArrays:
                 setattr(matmul, name, before)
 
     def precision(self, x: Any) -> Any:
-        """Return double precision for rows that have it, and single for all others."""
+        """Return double precision for rows that have it, single precision for all others."""
         return torch.float64 if str(x.dtype).endswith("float64") else torch.float32
 
     def rows(self, x: Any, dtype: Any, ones: bool) -> Tensor:
-        """Return contiguous rows on the device: tensors that are that already are used as they are."""
+        """Return contiguous rows on the device, without copying if they are that already."""
         there = self.load(x, dtype)
         return torch.cat([there, there.new_ones(len(there), 1)], dim=1) if ones else there.contiguous()
 
     def load(self, values: Any, dtype: Any = None) -> Tensor:
-        """Return values on the device, the same where they are there in this type."""
+        """Return values on the device, without copying if they are there in this type."""
         if not isinstance(values, Tensor):
-            # Converted before they travel. torch warns of arrays that are not writable, such as a memory map.
+            # Converted before the transfer. torch warns of arrays that are not writable, such as a memory map.
             wanted = {torch.float64: np.float64, torch.float32: np.float32}.get(dtype)
             values = torch.from_numpy(np.require(values, wanted, ["C", "W"]))
         there: Tensor = values.detach().to(self.device, dtype)
@@ -92,15 +91,15 @@ class TorchArrays:
         return [part.view(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
     def host(self, *tensors: Tensor) -> list[Array]:
-        """Return NumPy's arrays, in one transfer: each of them waits for the device."""
+        """Return NumPy arrays, in one transfer, since every transfer waits for the device."""
         packed = torch.cat([tensor.flatten() for tensor in tensors]).cpu().numpy()
         parts = np.split(packed, np.cumsum([math.prod(tensor.shape) for tensor in tensors])[:-1])
         return [part.reshape(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
 
     def places(self, n: int, c: int, m: int, dtype: Any) -> Iterator[slice]:
-        """Yield few and large chunks, each a multiple of SPLIT apart from the last."""
-        numbers = CHUNK.get(self.device.type, CHUNK_ELSEWHERE)
-        size = max(1, numbers // (c * m * SPLIT)) * SPLIT
+        """Yield few and large chunks, each a multiple of SPLIT_ROWS except the last."""
+        numbers = CHUNK_NUMBERS.get(self.device.type, CHUNK_NUMBERS["cpu"])
+        size = max(1, numbers // (c * m * SPLIT_ROWS)) * SPLIT_ROWS
         for start in range(0, n, size):
             yield slice(start, min(start + size, n))
 
@@ -117,35 +116,35 @@ class TorchArrays:
         return _products(a.T, x)
 
     def totals(self, a: Tensor, cost: Tensor) -> Tensor:
-        """Return the product, in double precision; as one of matrices, since a sum would first be copied."""
+        """Return the product in double precision, as one of matrices, since a sum would copy its argument first."""
         return _products(a.T.to(cost.dtype), cost[:, None])[:, 0]
 
     def add_totals(self, sums: Tensor, terms: tuple[Tensor, ...], cost: Tensor) -> None:
-        """Add one product of all terms: on a GPU it is the number of operations that costs."""
+        """Add one product of all terms: on a GPU the time depends on the number of operations."""
         sums += self.totals(torch.cat(terms), cost).view(sums.shape)
 
     def curvature(self, kappa: Tensor, m: int, centre: Array | None) -> _Curvature:
-        """Return matrices, whatever their size."""
+        """Return matrices of any size."""
         return _Curvature(kappa, m)
 
 
 class _Curvature:
-    """The curvature as matrices, those of all problems from one product."""
+    """The curvature as matrices, from one product for all problems."""
 
     def __init__(self, kappa: Tensor, m: int) -> None:
         self._kappa = kappa
         self._sums = kappa.new_zeros((len(kappa), m * m), dtype=torch.float64)
 
     def add(self, x: Tensor, cost: Tensor, alpha: Tensor) -> None:
-        """Take in some rows; the stiffness comes last."""
+        """Add some rows; the stiffness is multiplied at the end."""
         m = x.shape[1]
         inside = alpha.frac() != 0  # alpha is between 0 and 1
         weight = inside * cost
-        if weight.numel() * m > SELECT:
-            # Asking for the number of rows waits for the device, but most rows are far from every kink.
+        if weight.numel() * m > SELECT_NUMBERS:
+            # The number of rows near a kink is known only after waiting for the device, but most rows are not.
             rows = inside.any(dim=0).nonzero().squeeze(1)
             x, weight = x.index_select(0, rows), weight.index_select(1, rows)
-        # The problems side by side make one product out of many small ones.
+        # The concatenated problems need one product instead of many small ones.
         weighted = (weight.T.unsqueeze(2) * x.unsqueeze(1)).flatten(1)
         self._sums += _products(weighted, x).view(self._sums.shape)
 
@@ -156,19 +155,19 @@ class _Curvature:
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
-    """Return left' right in double precision: the sum over rows, of which SPLIT at a time are summed in their own."""
-    n, whole = len(right), len(right) // SPLIT * SPLIT
+    """Return left' right in double precision, a sum over rows; SPLIT_ROWS at a time are summed in their own."""
+    n, whole = len(right), len(right) // SPLIT_ROWS * SPLIT_ROWS
     if not whole:
         return (left.T @ right).double()
-    left_pieces, right_pieces = (side[:whole].view(-1, SPLIT, side.shape[1]) for side in (left, right))
+    left_pieces, right_pieces = (side[:whole].view(-1, SPLIT_ROWS, side.shape[1]) for side in (left, right))
     total = torch.bmm(left_pieces.transpose(1, 2), right_pieces).sum(dim=0, dtype=torch.float64)
     return total if whole == n else total.add_(left[whole:].T @ right[whole:])
 
 
 def rows_by_size(rows: Callable[..., Any], *, device: torch.device | str | None = None) -> Callable[..., Any]:
-    """Return a maker of passes: on a device for many rows, and on the host for few.
+    """Return a function that makes passes: on a device for many rows, on the host for few.
 
-    The start of a TSVM, from the labelled rows and from a sample of the others, has too few rows for a GPU.
+    The start of a TSVM, from the labelled rows and a sample of the others, has too few rows for a GPU.
 
     Parameters
     ----------
@@ -179,7 +178,7 @@ def rows_by_size(rows: Callable[..., Any], *, device: torch.device | str | None 
     """
 
     def make(labeled: Any, signs: Array, cost: Any, unlabeled: Any, cost_unlabeled: Any, **rest: Any) -> Any:
-        if labeled.shape[0] + unlabeled.shape[0] > FEW:
+        if labeled.shape[0] + unlabeled.shape[0] > MAX_HOST_ROWS:
             library = TorchArrays(device_of(labeled, unlabeled) if device is None else device)
             return rows(labeled, signs, cost, unlabeled, cost_unlabeled, library=library, **rest)
         return rows(_host(labeled), signs, _host(cost), _host(unlabeled), _host(cost_unlabeled), **rest)

@@ -21,17 +21,14 @@ from deepsep.networks.interface import (
     Array,
     Loss,
     OnEpoch,
-    check_names,
     check_phase,
+    check_state,
     glorot_normal,
     per_layer,
     present_rows,
     streams,
 )
 from deepsep.networks.loop import adam, one_thread, private_seed, row_losses, run_epochs, tensor
-
-SMALL_BATCH = 100_000_000  # operations on a batch below which torch trains with one thread
-EVALUATE_ROWS = 4096  # rows that pass through an encoder together in evaluation mode
 
 
 def default_encoder(
@@ -41,7 +38,7 @@ def default_encoder(
     dropout: float = 0.5,
     rng: np.random.Generator | None = None,
 ) -> nn.Sequential:
-    """Return the f of the paper: Linear, tanh, batch norm, dropout, then Linear and tanh for each further width.
+    """Return the paper's encoder f: Linear, tanh, batch norm, dropout, then Linear and tanh for each further width.
 
     Parameters
     ----------
@@ -73,7 +70,7 @@ def default_encoder(
 
 def linear_layer(rng: np.random.Generator, n_in: int, n_out: int) -> nn.Linear:
     """Return a linear layer with weights from our generator."""
-    # By way of the meta device: elsewhere torch would draw weights of its own, from the global generator.
+    # Made on the meta device: elsewhere torch would draw weights from the global generator.
     layer = nn.Linear(n_in, n_out, device="meta", dtype=torch.float32).to_empty(device="cpu")
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(glorot_normal(rng, n_in, n_out)))
@@ -91,15 +88,15 @@ class TorchNetwork:
     n_classes : int
         Number of classes.
     encoder : torch.nn.Module or callable, optional
-        f: a module, of which a copy is trained, or a function without arguments that makes one. It maps
+        f: a module, which is copied, or a function without arguments that makes one. It maps
         ``(batch, *input_shape)`` to ``(batch, width)``. By default :func:`default_encoder`.
     hidden, dropout
-        Of the default encoder.
+        Settings of the default encoder.
     noise : float
         Standard deviation of the normal noise on every feature in training.
     l2 : float or sequence of float
         Coefficient of the squared weights (parameters of two dimensions or more), one for each in the order in which
-        the encoder lists them, then one for the head; a single number serves them all.
+        the encoder lists them, then one for the head; a single number applies to all.
     device : str or torch.device
         ``"cpu"`` or ``"cuda"``.
     rng : numpy.random.Generator
@@ -210,32 +207,32 @@ class TorchNetwork:
         return scores
 
     def embed(self, X: Array | Tensor) -> Array:
-        """Return f(x) for every row, in evaluation mode; on the CPU a row gets the same bits in any company."""
+        """Return f(x) for every row, in evaluation mode; on the CPU a row gets the same bits in any batch."""
         return self._evaluate(X, head=False)
 
     def predict_proba(self, X: Array | Tensor) -> Array:
-        """Return g(f(x)) for every row, in evaluation mode; on the CPU a row gets the same bits in any company."""
+        """Return g(f(x)) for every row, in evaluation mode; on the CPU a row gets the same bits in any batch."""
         return self._evaluate(X, head=True)
 
-    def _evaluate(self, X: Array | Tensor, *, head: bool) -> Array:
+    def _evaluate(self, X: Array | Tensor, *, head: bool, batch_size: int = 4096) -> Array:
         on_cpu = self.device.type == "cpu"
         if self._default and on_cpu:
             return evaluate(self.state(), self._rows(X).flatten(1).numpy(), head=head)
         steps = [self.module["encoder"], *([self.module["head"], nn.Softmax(-1)] if head else [])]
         function = nn.Sequential(*steps).eval()
-        size = min(len(X), EVALUATE_ROWS)
+        size = min(len(X), batch_size)
         exact = _double_products(function) if on_cpu else contextlib.nullcontext()
         with torch.inference_mode(), exact, self._threads(size):
-            # One batch at a time goes to the device; there may be many more rows than fit.
+            # One batch at a time goes to the device, since there may be many more rows than fit.
             parts = [
-                function(self._rows(X[start : start + EVALUATE_ROWS])).cpu().numpy()
-                for start in range(0, max(len(X), 1), EVALUATE_ROWS)
+                function(self._rows(X[start : start + batch_size])).cpu().numpy()
+                for start in range(0, max(len(X), 1), batch_size)
             ]
         return np.concatenate(parts)
 
     def _threads(self, n_rows: int) -> contextlib.AbstractContextManager[None]:
-        """Keep torch to one thread where a batch of so many rows is little work."""
-        small = self.device.type == "cpu" and n_rows * self._operations < SMALL_BATCH
+        """Limit torch to one thread if a batch of ``n_rows`` rows is little work."""
+        small = self.device.type == "cpu" and n_rows * self._operations < 100_000_000
         return one_thread() if small else contextlib.nullcontext()
 
     def state(self) -> dict[str, Array]:
@@ -243,8 +240,8 @@ class TorchNetwork:
         return {name: value.cpu().numpy().copy() for name, value in self.module.state_dict().items()}
 
     def load_state(self, state: dict[str, Array]) -> None:
-        """Take over what :meth:`state` returned, be it another back end's."""
-        check_names(state, self.state())
+        """Load a result of :meth:`state`, which may come from another back end."""
+        check_state(state, self.state())
         self.module.load_state_dict({name: torch.as_tensor(np.array(value)) for name, value in state.items()})
 
     def _rows(self, X: Array | Tensor) -> Tensor:
@@ -255,9 +252,9 @@ class TorchNetwork:
 
 @contextlib.contextmanager
 def _double_products(module: nn.Module) -> Iterator[None]:
-    """Let linear layers compute in double precision and round what comes out, within the block.
+    """Let linear layers compute in double precision and round their output, inside a ``with`` block.
 
-    In single precision the last digits of a row depend on where in its batch it stands.
+    In single precision the last digits of a row depend on its place in the batch.
     """
 
     def forward(layer: nn.Linear, x: Tensor) -> Tensor:

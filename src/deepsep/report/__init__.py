@@ -1,7 +1,7 @@
 """The report: how good a model is and what it predicts, as plain data and as one HTML file.
 
 It is made in three steps: :func:`summarize` measures everything and returns a plain dictionary, the figures are drawn
-from that, and :func:`render` puts both on a page. :func:`write_report` does all three. :func:`render_comparison` makes
+from it, and :func:`render` puts both on a page. :func:`write_report` does all three. :func:`render_comparison` makes
 a page from a comparison of methods, :func:`render_segments` one from the segments of a survey.
 """
 

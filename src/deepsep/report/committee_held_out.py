@@ -1,4 +1,4 @@
-"""Evaluate a committee on the predictions out of fold that it was weighted by: nothing is fitted again but a forest."""
+"""Evaluate a committee on the out-of-fold predictions that its weights come from. Only a forest is fitted again."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from deepsep.classifiers.catalogue import method, record_of, title_of
 from deepsep.classifiers.committee.committee import COMMITTEE, Committee
 from deepsep.classifiers.committee.fits import twin_of
 from deepsep.core.labels import Labels
+from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import Folds, deal_folds
 from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join, permute
 from deepsep.evaluation.intervals import paired_difference
-from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
+from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, OutOfFold, fit_folds
 from deepsep.report.wording import join_words, with_article
 from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 
-FOREST = "random-forest"
-TREES = 200  # of the forest whose columns are shuffled
-FOLDS = 5
-MOSTLY = 0.6  # of the weight: what an answer rests on
+FOREST_TREES = 200  # of the forest whose columns are shuffled, and of each baseline
 
 
 def is_fitted_to(estimator: Any, labels: Labels) -> bool:
@@ -43,10 +41,10 @@ def is_fitted_to(estimator: Any, labels: Labels) -> bool:
 def predictions(committee: Committee, labels: Labels, held_out: OutOfFold, weight: Array | None) -> dict[str, Array]:
     """Return the probabilities of the rows of the first repeat by the committee, its members, and guessing.
 
-    The same committee without the unlabelled rows is there if it was fitted with ``twins``.
+    If the committee was fitted with ``twins``, the one without unlabelled rows is included.
     """
     first = {name: held_out.by_repeat(p)[0] for name, p in held_out.p.items()}
-    p = {MODEL: first[COMMITTEE]}
+    p = {MODEL_NAME: first[COMMITTEE]}
     if twin_of(COMMITTEE) in first:
         p["start"] = first[twin_of(COMMITTEE)]
     p |= {name: first[name] for name in committee.members_}
@@ -66,7 +64,7 @@ def guess(labels: Labels, folds: Folds, weight: Array | None, fair: Array, share
 
 
 def members(committee: Committee) -> dict[str, Any]:
-    """Return the weight of each member, what the unlabelled rows are worth to it, and what the answer rests on."""
+    """Return the weight of each member, its gain from the unlabelled rows, and a sentence on those that matter most."""
     names = member_titles(committee)
     lines = [
         {"key": name, "name": names[name], "weight": weight, "unlabelled_rows": gain_from_unlabeled(committee, name)}
@@ -81,7 +79,7 @@ def members(committee: Committee) -> dict[str, Any]:
 
 
 def gain_from_unlabeled(committee: Committee, name: str = COMMITTEE) -> dict[str, Any] | None:
-    """Return how much more accurate a member, or the committee, is than its twin; None if it has none.
+    """Return the lead in accuracy of a member, or of the committee, over its twin; None if it has none.
 
     Held-out rows are weighted to the shares of the classes in the population, since a model that reads those shares off
     the unlabelled rows would look worse on labels that fill quotas.
@@ -95,17 +93,17 @@ def gain_from_unlabeled(committee: Committee, name: str = COMMITTEE) -> dict[str
 
 
 def member_titles(committee: Committee) -> dict[str, str]:
-    """Return what the members are called in sentences: the method, and what sets it apart where the name says it."""
+    """Return the names of the members for sentences: the method, and the variant if the member's name has one."""
     titles = {}
     for name, member in committee.members_.items():
         record = record_of(member)
-        apart = name if record is None else name.removeprefix(record.name).strip("-")
-        titles[name] = title_of(member) + (f" ({apart})" if apart else "")
+        variant = name if record is None else name.removeprefix(record.name).strip("-")
+        titles[name] = title_of(member) + (f" ({variant})" if variant else "")
     return titles
 
 
-def _rests_on(lines: Sequence[dict[str, Any]]) -> str:
-    """Return which members have most of the weight."""
+def _rests_on(lines: Sequence[dict[str, Any]], most: float = 0.6) -> str:
+    """Return a sentence on the members that together have most of the weight."""
     ordered = sorted(lines, key=lambda line: -line["weight"])
     if len(ordered) == 1:
         return f"The answer rests on {with_article(ordered[0]['name'])} alone."
@@ -115,7 +113,7 @@ def _rests_on(lines: Sequence[dict[str, Any]]) -> str:
     for line in ordered:
         some.append(f"{with_article(line['name'])} ({line['weight']:.2f})")
         total += line["weight"]
-        if total >= MOSTLY:
+        if total >= most:
             break
     return f"The answer rests mostly on {join_words(some)}."
 
@@ -132,22 +130,22 @@ def shuffle_columns(
 ) -> Permuted | str:
     """Return the effect of shuffling each column on a random forest in five folds, or why there is none.
 
-    To shuffle every column and ask all members would take longer than to fit them. The forest reads the labelled rows
-    as the model encodes them.
+    Shuffling each column for all members would take longer than fitting them. The forest reads the labelled rows as
+    the model encodes them.
     """
     encoder, _ = split_model(model)
     rows = np.flatnonzero(labels.labeled)
     known, weight = Labels(labels.codes[rows], labels.classes), None if sample_weight is None else sample_weight[rows]
     try:
-        dealt = deal_folds(known, n_splits=FOLDS, seed=seed, weight=weight)
+        dealt = deal_folds(known, n_splits=5, seed=seed, weight=weight)
     except LabelError as error:
         return str(error)
     given = take(table, rows)
     look = partial(_shuffle, encoder, given, dealt, repeats, seed)
-    forest = method(FOREST, n_estimators=TREES, random_state=seed)
+    forest = method("random-forest", n_estimators=FOREST_TREES, random_state=seed)
     X = given if encoder is None else encoder.transform(given)
-    fits = fit_folds({FOREST: Candidate(forest)}, X, known, dealt, weight=weight, after_fit=look, n_jobs=n_jobs)
-    return join([extra[FOREST] for extra in fits.extras])
+    fits = fit_folds({"forest": Candidate(forest)}, X, known, dealt, weight=weight, after_fit=look, n_jobs=n_jobs)
+    return join([extra["forest"] for extra in fits.extras])
 
 
 def _shuffle(

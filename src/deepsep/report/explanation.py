@@ -9,23 +9,20 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.core.labels import Labels, as_labels, codes_of
+from deepsep.core.model_parts import split_model
 from deepsep.errors import DataError
-from deepsep.evaluation.frames import column_names, take, used_columns
+from deepsep.evaluation.frames import column_names, in_batches, take, used_columns
 from deepsep.evaluation.importance import Permuted, permute
 from deepsep.evaluation.intervals import NORMAL_QUANTILE
-from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import read_weights
 from deepsep.report.committee_held_out import shuffle_columns
-from deepsep.report.held_out import OnStep, evaluate, predict_all
-from deepsep.report.tree import MOST_ROWS, imitate
+from deepsep.report.held_out import OnStep, evaluate_model
+from deepsep.report.tree import MAX_TREE_ROWS, imitate
 from deepsep.report.wording import join_words, percent, span
 
 Array = NDArray[Any]
 
-REPEATS = 5
-DEPTH = 4
-SHOWN = 12  # columns of the whole model in the text
-SHOWN_OF_CLASS = 5
+COLUMNS_PER_CLASS = 5  # in the text
 
 
 def explain(
@@ -34,8 +31,8 @@ def explain(
     labels: Any,
     *,
     held_out: bool = True,
-    depth: int = DEPTH,
-    repeats: int = REPEATS,
+    depth: int = 4,
+    repeats: int = 5,
     seed: int = 0,
     sample_weight: Any = None,
     n_jobs: int | None = None,
@@ -52,8 +49,8 @@ def explain(
     labels : array-like of shape (n,)
         Labels of the rows; None for unlabelled ones.
     held_out : bool, default=True
-        Whether to measure importance on held-out labelled rows, which refits the model for each fold; for a committee,
-        a random forest in its place. False uses the model as it is, and the importances are then too large.
+        Whether to measure importance on held-out labelled rows. This refits the model for each fold or, for a
+        committee, a random forest in its place. False uses the model as it is; the importances are then too large.
     depth : int, default=4
         Depth of the tree: the most conditions in a rule.
     repeats : int, default=5
@@ -72,7 +69,8 @@ def explain(
     dict
         Plain values. ``importance``: ``columns`` with the increase in log loss when the column is shuffled, its 90 %
         interval and the loss of accuracy, and ``classes`` with the increase in the log loss of each class against the
-        rest. ``tree``: the ``fidelity`` of the tree and the ``rules`` of each class. :func:`as_text` makes text of it.
+        rest. ``tree``: the ``fidelity`` of the tree and the ``rules`` of each class. For a text, see
+        :func:`explanation_text`.
 
     Examples
     --------
@@ -108,7 +106,7 @@ def explain(
         )
         permuted, note = (None, shuffled) if isinstance(shuffled, str) else (shuffled, None)
     elif held_out:
-        evaluation = evaluate(
+        evaluation = evaluate_model(
             model,
             table,
             known,
@@ -149,7 +147,7 @@ def importance(
 ) -> dict[str, Any]:
     """Return the columns by importance, the most important first, over all classes and for each class.
 
-    ``by_forest`` says that it is the importance to a random forest on the same labels, which stands for a committee.
+    ``by_forest``: it was measured on a random forest with the same labels, in place of a committee.
     """
     n = permuted.loss.shape[1]
     overall = _ranked(permuted.loss, columns)
@@ -160,7 +158,7 @@ def importance(
         "rows": n,
         "columns": [{**line, "accuracy": float(lost[line["column"]])} for line in overall],
         "classes": [
-            {"class": name, "columns": _ranked(permuted.per_class[:, :, k], columns)[: 2 * SHOWN_OF_CLASS]}
+            {"class": name, "columns": _ranked(permuted.per_class[:, :, k], columns)[: 2 * COLUMNS_PER_CLASS]}
             for k, name in enumerate(classes)
         ],
     }
@@ -191,52 +189,50 @@ def tree(
     classes: list[str],
     *,
     proba: Any = None,
-    depth: int = DEPTH,
+    depth: int = 4,
     seed: int = 0,
     order: Any = slice(None),
 ) -> dict[str, Any]:
-    """Return a shallow tree that imitates the model on a sample of rows; ``proba`` are its predictions, if known.
+    """Return a shallow tree that imitates the model on a sample of rows; ``proba`` are its probabilities, if known.
 
-    ``order`` are the places of the classes among those of the model.
+    ``order`` has the places of the classes among those of the model.
     """
-    if len(table) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(seed).choice(len(table), MOST_ROWS, replace=False))
+    if len(table) > MAX_TREE_ROWS:
+        rows = np.sort(np.random.default_rng(seed).choice(len(table), MAX_TREE_ROWS, replace=False))
         table, proba = take(table, rows), None if proba is None else np.asarray(proba)[rows]
-    p = predict_all(model, table) if proba is None else np.asarray(proba)
+    p = in_batches(model.predict_proba, table) if proba is None else np.asarray(proba)
     return imitate(used_columns(model, table), p[:, order].argmax(axis=1), classes, depth, seed)
 
 
 def order_of(model: Any, labels: Labels) -> Any:
-    """Return the places of the labels' classes among those of the model, which are not sorted once it is renamed."""
+    """Return the places of the labels' classes among the model's, which are no longer sorted once it is renamed."""
     own = np.asarray(getattr(model, "classes_", labels.classes))
     same = own.dtype.kind == labels.classes.dtype.kind and set(own.tolist()) == set(labels.classes.tolist())
     return codes_of(own, labels.classes) if same else slice(None)
 
 
-def as_text(explanation: dict[str, Any]) -> str:
+def explanation_text(explanation: dict[str, Any], n_columns: int = 12) -> str:
     """Return the result of :func:`explain` as text for a terminal."""
     importances, rules = explanation["importance"], explanation["tree"]
     lines = [f"What the model looks at ({how(importances)})", ""]
-    shown = [line for line in importances["columns"] if line["clear"]][:SHOWN]
+    shown = [line for line in importances["columns"] if line["clear"]][:n_columns]
     width = max((len(line["column"]) for line in shown), default=0)
     lines += [
         f"  {line['column']:<{width}}  log loss +{line['loss']:.3f}, accuracy {-100 * line['accuracy']:+.1f} points"
         for line in shown
     ] or ["  No single column matters clearly with these labels."]
     lines += ["", fidelity_sentence(rules)]
+    no_rule = "No rule of the tree leads to this class: it takes more than a few conditions to separate it."
     for driven, described in zip(importances["classes"], rules["classes"], strict=True):
-        names = [line["column"] for line in driven["columns"] if line["clear"]][:SHOWN_OF_CLASS]
+        names = [line["column"] for line in driven["columns"] if line["clear"]][:COLUMNS_PER_CLASS]
         lines += ["", f"{driven['class']} ({described['rows']:,} rows)"]
         lines.append("  driven by " + (join_words(names) if names else "no single column that stands out"))
-        lines += [f"  - {rule_sentence(rule)}" for rule in described["rules"]] or [f"  - {NO_RULE}"]
+        lines += [f"  - {rule_sentence(rule)}" for rule in described["rules"]] or [f"  - {no_rule}"]
     return "\n".join([*lines, ""])
 
 
-NO_RULE = "No rule of the tree leads to this class: it takes more than a few conditions to separate it."
-
-
 def how(importances: dict[str, Any]) -> str:
-    """Return how the importance was measured."""
+    """Return a phrase on how the importance was measured."""
     rows = f"{importances['rows']:,} labelled rows"
     if importances["by_forest"]:
         return f"by a random forest in the committee's place, on {rows}, held out"
@@ -244,7 +240,7 @@ def how(importances: dict[str, Any]) -> str:
 
 
 def fidelity_sentence(rules: dict[str, Any]) -> str:
-    """Return how well the rules describe the model."""
+    """Return a sentence on how well the rules describe the model."""
     value = rules["fidelity"]
     trust = (
         "They describe most of what it does."

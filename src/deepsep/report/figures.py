@@ -10,18 +10,16 @@ from markupsafe import Markup
 from deepsep.report.svg import marker, picture, tag, ticks
 from deepsep.report.wording import number, percent, shorten, span, wrap
 
-WIDTH = 372.0
-ROOM = 12.0  # around a figure
-LETTER = 6.6  # mean width of a letter
-LINE = 13.0  # height of a line of text
+FIGURE_WIDTH = 372.0
+FIGURE_MARGIN = 12.0
 
 
-def shares(lines: Sequence[dict[str, Any]]) -> Markup:
+def draw_shares(lines: Sequence[dict[str, Any]]) -> Markup:
     """Draw the share of each class among the labels and among the predictions."""
     left, right, row = 2.0, 44.0, 54.0
     both = lines[0]["predicted"] is not None
     most = max(max(line["labelled"], line["predicted"] or 0) for line in lines)
-    wide = WIDTH - left - right
+    wide = FIGURE_WIDTH - left - right
     parts = []
     for i, line in enumerate(lines):
         y = i * row + 20
@@ -34,35 +32,35 @@ def shares(lines: Sequence[dict[str, Any]]) -> Markup:
         f"{line['class']} {percent(line['labelled'])}" + (f" and {percent(line['predicted'])}" if both else "")
         for line in lines
     )
-    return picture(WIDTH, len(lines) * row + 2, alt, parts)
+    return picture(FIGURE_WIDTH, len(lines) * row + 2, alt, parts)
 
 
-def intervals(methods: Sequence[dict[str, Any]]) -> Markup:
+def draw_intervals(methods: Sequence[dict[str, Any]]) -> Markup:
     """Draw the accuracy of each method as a dot on its interval."""
     row, top = 42.0, 4.0
     low = min(line["accuracy"]["interval"][0] for line in methods)
     high = max(line["accuracy"]["interval"][1] for line in methods)
     marks = [tick for tick in ticks(low, high) if 0 <= tick <= 1]
-    scale = _Scale(marks[0], marks[-1], ROOM, WIDTH - ROOM - 8)
+    scale = _Scale(marks[0], marks[-1], FIGURE_MARGIN, FIGURE_WIDTH - FIGURE_MARGIN - 8)
     bottom = top + len(methods) * row + 4
     parts = [_vertical(scale(tick), top, bottom, percent(tick)) for tick in marks]
-    parts.append(_title("accuracy", WIDTH / 2, bottom + 33, middle=True))
+    parts.append(_title("accuracy", FIGURE_WIDTH / 2, bottom + 33, middle=True))
     for i, line in enumerate(methods):
         y, own = top + i * row + 28, line["accuracy"]
         kind = "s0" if line["key"] == "model" else "s1"
         weight = "name strong" if line["key"] == "model" else "name"
         text = f"{line['name']}: {percent(own['value'])} ({span(own['interval'])})"
-        parts.append(tag("text", text, x=ROOM, y=y - 12, class_=weight))
+        parts.append(tag("text", text, x=FIGURE_MARGIN, y=y - 12, class_=weight))
         parts.append(_whisker(scale(own["interval"][0]), scale(own["interval"][1]), y, kind))
         parts.append(tag("circle", cx=scale(own["value"]), cy=y, r=5, class_=f"dot {kind}"))
     alt = "Accuracy with 90 % interval: " + "; ".join(
         f"{line['name']} {percent(line['accuracy']['value'])} ({span(line['accuracy']['interval'])})"
         for line in methods
     )
-    return picture(WIDTH, bottom + 38, alt, parts)
+    return picture(FIGURE_WIDTH, bottom + 38, alt, parts)
 
 
-def lines(
+def draw_lines(
     x: Sequence[float],
     series: Sequence[dict[str, Any]],
     *,
@@ -76,13 +74,13 @@ def lines(
     low = min(end for one in series for end, _ in one["interval"])
     high = max(end for one in series for _, end in one["interval"])
     marks = [tick for tick in ticks(low, high) if 0 <= tick <= 1]
-    across = _Scale(x[0], x[-1], left + 14, WIDTH - ROOM - 10)
+    across = _Scale(x[0], x[-1], left + 14, FIGURE_WIDTH - FIGURE_MARGIN - 10)
     up = _Scale(marks[0], marks[-1], height - 44, top)
-    parts = [_horizontal(up(tick), left, WIDTH - ROOM, percent(tick)) for tick in marks]
+    parts = [_horizontal(up(tick), left, FIGURE_WIDTH - FIGURE_MARGIN, percent(tick)) for tick in marks]
     parts += [
         tag("text", number(value), x=across(value), y=height - 26, class_="axis", text_anchor="middle") for value in x
     ]
-    parts.append(_title(x_title, (left + WIDTH - ROOM) / 2, height - 6, middle=True))
+    parts.append(_title(x_title, (left + FIGURE_WIDTH - FIGURE_MARGIN) / 2, height - 6, middle=True))
     parts.append(_title(y_title, 2, top - 12))
     for j, one in reversed(list(enumerate(series))):
         shift = dodge * (j - (len(series) - 1) / 2)
@@ -96,24 +94,25 @@ def lines(
         y = 10 + 18.0 * j
         parts.append(tag("line", x1=left + 2, x2=left + 24, y1=y, y2=y, class_=f"line s{j}"))
         parts.append(tag("text", shorten(one["name"], 42), x=left + 30, y=y + 4, class_="name"))
-    return picture(WIDTH, height, alt, parts)
+    return picture(FIGURE_WIDTH, height, alt, parts)
 
 
-def more_labels(curve: dict[str, Any]) -> Markup:
-    """Draw the accuracy of a forest with fewer labels, and that of the model with more, with its band."""
+def draw_more_labels(curve: dict[str, Any]) -> Markup:
+    """Draw the accuracy of a forest with fewer labels, and that expected of the model with more, with its band."""
     height, left, top = 300.0, 44.0, 74.0
     past, today, ahead = curve["forest"], curve["today"], curve["ahead"]
     future = [{**today, "interval": [today["accuracy"]] * 2}, *ahead]
     ends = [end for point in future for end in point["interval"]] + [point["accuracy"] for point in past]
     marks = [tick for tick in ticks(min(ends), max(ends)) if 0 <= tick <= 1]
-    across = _Scale(min(point["labels"] for point in [*past, today]), ahead[-1]["labels"], left + 14, WIDTH - ROOM - 10)
+    first = min(point["labels"] for point in [*past, today])
+    across = _Scale(first, ahead[-1]["labels"], left + 14, FIGURE_WIDTH - FIGURE_MARGIN - 10)
     up = _Scale(marks[0], marks[-1], height - 44, top)
-    parts = [_horizontal(up(tick), left, WIDTH - ROOM, percent(tick)) for tick in marks]
+    parts = [_horizontal(up(tick), left, FIGURE_WIDTH - FIGURE_MARGIN, percent(tick)) for tick in marks]
     at = {point["labels"]: across(point["labels"]) for point in (*past[:1], today, *ahead[1::2])}
     parts += [
         tag("text", number(round(n)), x=x, y=height - 26, class_="axis", text_anchor="middle") for n, x in at.items()
     ]
-    parts.append(_title("labels", (left + WIDTH - ROOM) / 2, height - 6, middle=True))
+    parts.append(_title("labels", (left + FIGURE_WIDTH - FIGURE_MARGIN) / 2, height - 6, middle=True))
     parts.append(_title("accuracy", 2, top - 12))
     edge = [(point["labels"], point["interval"][1]) for point in future]
     edge += [(point["labels"], point["interval"][0]) for point in reversed(future)]
@@ -130,18 +129,18 @@ def more_labels(curve: dict[str, Any]) -> Markup:
     alt = f"Accuracy expected with more labels: {percent(today['accuracy'])} with {today['labels']}; " + "; ".join(
         f"{percent(point['accuracy'])} ({span(point['interval'])}) with {point['labels']}" for point in ahead
     )
-    return picture(WIDTH, height, alt, parts)
+    return picture(FIGURE_WIDTH, height, alt, parts)
 
 
 def _path(points: Sequence[tuple[float, float]], across: _Scale, up: _Scale) -> str:
     return "M" + "L".join(f"{across(x):.1f} {up(y):.1f}" for x, y in points)
 
 
-def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
+def draw_confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
     """Draw the confusion matrix of the held-out rows, shaded by the share of each true class."""
     c = len(classes)
     cell = 46.0 if c <= 5 else 36.0 if c <= 10 else 26.0
-    room = LETTER * max(len(line) for name in classes for line in wrap(name, 20)) + 12
+    room = 6.6 * max(len(line) for name in classes for line in wrap(name, 20)) + 12  # 6.6 is the width of a letter
     left, top = max(room, 80.0), max(room, 44.0)
     parts = [_title("predicted →", 0, top - 24), _title("true class ↓", 0, top - 8)]
     for i, name in enumerate(classes):
@@ -166,10 +165,10 @@ def confusion(table: Sequence[Sequence[int]], classes: Sequence[str]) -> Markup:
     return picture(max(left + c * cell + 4, 300), top + c * cell + 4, alt, parts)
 
 
-def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
+def draw_reliability(groups: Sequence[dict[str, Any]]) -> Markup:
     """Draw accuracy against confidence (a reliability diagram)."""
     height, left, top = 346.0, 46.0, 26.0
-    across = _Scale(0, 1, left, WIDTH - ROOM - 20)
+    across = _Scale(0, 1, left, FIGURE_WIDTH - FIGURE_MARGIN - 20)
     up = _Scale(0, 1, height - 46, top)
     marks = (0, 0.25, 0.5, 0.75, 1)
     parts = [_horizontal(up(tick), left, across(1), percent(tick)) for tick in marks]
@@ -187,11 +186,11 @@ def reliability(groups: Sequence[dict[str, Any]]) -> Markup:
     alt = "Reliability: " + "; ".join(
         f"confidence {percent(group['confidence'])}, {percent(group['accuracy'])} right" for group in groups
     )
-    return picture(WIDTH, height, alt, parts)
+    return picture(FIGURE_WIDTH, height, alt, parts)
 
 
-def map_of_rows(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
-    """Draw the map of rows, the labelled ones ringed and on top; data attributes hold what is shown on hover."""
+def draw_map(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
+    """Draw the map of rows, the labelled ones ringed and on top; data attributes have the text shown on hover."""
     width, height, edge = 760.0, 520.0, 16.0
     parts = []
     for row in sorted(drawn["rows"], key=lambda row: row["label"] is not None):
@@ -208,16 +207,16 @@ def map_of_rows(drawn: dict[str, Any], classes: Sequence[str]) -> Markup:
     return picture(width, height, alt, parts, "map")
 
 
-def key(k: int) -> Markup:
+def draw_key(k: int) -> Markup:
     """Draw the marker of a class, for a legend or a heading."""
     return tag("svg", marker(k, 8, 8, 6), viewBox="0 0 16 16", class_="key", aria_hidden="true")
 
 
-def importance(columns: Sequence[dict[str, Any]]) -> Markup:
+def draw_importance(columns: Sequence[dict[str, Any]]) -> Markup:
     """Draw the increase in log loss when each column is shuffled."""
-    row, left = 40.0, ROOM
+    row, left = 40.0, FIGURE_MARGIN
     marks = ticks(0, max(line["interval"][1] for line in columns), most=5)
-    scale = _Scale(0, marks[-1], left, WIDTH - 52)
+    scale = _Scale(0, marks[-1], left, FIGURE_WIDTH - 52)
     bottom = len(columns) * row + 2
     parts: list[Any] = [_vertical(scale(tick), 4, bottom, number(tick)) for tick in marks]
     parts.append(_title("increase in log loss", (left + scale(marks[-1])) / 2, bottom + 33, middle=True))
@@ -233,10 +232,10 @@ def importance(columns: Sequence[dict[str, Any]]) -> Markup:
     alt = "Increase in log loss when a column is shuffled: " + "; ".join(
         f"{line['column']} {line['loss']:.3f}" for line in columns
     )
-    return picture(WIDTH, bottom + 38, alt, parts)
+    return picture(FIGURE_WIDTH, bottom + 38, alt, parts)
 
 
-def difference(size: float) -> Markup:
+def draw_difference(size: float) -> Markup:
     """Draw the difference between a segment and all rows, in standard deviations, as a bar from the middle."""
     half, most = 36.0, 1.0
     length = max(half * min(abs(size), most) / most, 1.0)
@@ -270,11 +269,12 @@ def _name(text: str, x: float, y: float, most: int, *, end: bool = False, **attr
 def _lines(text: str, x: float, y: float, *, end: bool = False, turned: bool = False) -> list[Markup]:
     """Return a name in up to two lines around a point, turned upwards or not; the full name is shown on hover."""
     lines = wrap(text, 20)
-    first = 4 - LINE * (len(lines) - 1) / 2
+    height = 13.0  # of a line
+    first = 4 - height * (len(lines) - 1) / 2
     where = {"transform": f"rotate(-90 {x:.1f} {y:.1f})"} if turned else {}
     anchor = "end" if end else None
     return [
-        tag("text", tag("title", text), line, x=x, y=y + first + LINE * i, class_="name", text_anchor=anchor, **where)
+        tag("text", tag("title", text), line, x=x, y=y + first + height * i, class_="name", text_anchor=anchor, **where)
         for i, line in enumerate(lines)
     ]
 

@@ -1,4 +1,4 @@
-"""Warnings at the top of a report: what would make the model or its accuracy misleading."""
+"""Warnings at the top of a report: findings that make the model or its accuracy misleading."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.pipeline import Pipeline
 
 from deepsep.core.labels import Labels
+from deepsep.core.model_parts import is_pipeline, split_model
 from deepsep.evaluation.frames import take
-from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, to_population
 from deepsep.table.columns import as_frame
 from deepsep.table.quality import check_columns, rows_to_check
 
 Array = NDArray[Any]
-
-DIFFERENT = 0.25  # distance between labelled and unlabelled rows from which accuracy does not carry over
 
 
 def check_model(model: Any, table: Any, labels: Labels, weight: Array | None = None) -> list[dict[str, Any]]:
@@ -29,7 +26,7 @@ def check_model(model: Any, table: Any, labels: Labels, weight: Array | None = N
     estimator, rows = split_model(model)[1], rows_to_check(labels)
     known = Labels(labels.codes[rows], labels.classes)
     some, weight = take(table, rows), None if weight is None else weight[rows]
-    if isinstance(model, Pipeline) and hasattr(model[0], "left_out_"):
+    if is_pipeline(model) and hasattr(model[0], "left_out_"):
         return check_fit(model[0].transform(some), known, estimator, weight, model[0].left_out_)
     return check_fit(as_frame(some), known, estimator, weight)
 
@@ -40,9 +37,10 @@ def check_fit(
     estimator: Any,
     weight: Array | None = None,
     left_out: Mapping[str, str] | None = None,
+    **of_table: Any,
 ) -> list[dict[str, Any]]:
     """Return the findings for converted columns, with labelled rows weighted to the estimator's ``priors``."""
-    return check_population(columns, labels, given_shares(estimator, labels.classes), weight, left_out)
+    return check_population(columns, labels, given_shares(estimator, labels.classes), weight, left_out, **of_table)
 
 
 def check_population(
@@ -51,15 +49,16 @@ def check_population(
     shares: Array | None,
     weight: Array | None = None,
     left_out: Mapping[str, str] | None = None,
+    **of_table: Any,
 ) -> list[dict[str, Any]]:
     """Return the findings for converted columns, with labelled rows weighted to known shares of the classes."""
     if shares is not None:
         at = labels.labeled
         weight = np.ones(len(at)) if weight is None else np.array(weight, float)
         weight[at] = to_population(labels.codes[at], weight[at], shares)
-    return check_columns(columns, labels, left_out=left_out, weight=weight)
+    return check_columns(columns, labels, left_out=left_out, weight=weight, **of_table)
 
 
-def too_different(findings: list[dict[str, Any]]) -> bool:
+def too_different(findings: list[dict[str, Any]], max_distance: float = 0.25) -> bool:
     """Return whether labelled and unlabelled rows differ so much that accuracy does not carry over."""
-    return any(finding.get("distance", 0.0) >= DIFFERENT for finding in findings)
+    return any(finding.get("distance", 0.0) >= max_distance for finding in findings)

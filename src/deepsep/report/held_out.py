@@ -14,20 +14,21 @@ from sklearn.base import clone
 from deepsep.classifiers.catalogue import method, uses_unlabeled
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels
+from deepsep.core.model_parts import split_model
 from deepsep.errors import LabelError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
-from deepsep.evaluation.frames import column_names, in_batches, take
+from deepsep.evaluation.frames import column_names, take
 from deepsep.evaluation.importance import Permuted, join, permute
-from deepsep.evaluation.out_of_fold import MODEL, Candidate, Fold, OutOfFold, fit_folds, split_model
+from deepsep.evaluation.out_of_fold import MODEL_NAME, Candidate, Fold, OutOfFold, fit_folds
 from deepsep.evaluation.population import (
     Population,
     RawProbabilities,
     by_round,
     given_shares,
-    row_weights,
+    held_out_weights,
     tempered,
 )
-from deepsep.report.committee_held_out import guess, is_fitted_to, predictions, shuffle_columns
+from deepsep.report.committee_held_out import FOREST_TREES, guess, is_fitted_to, predictions, shuffle_columns
 from deepsep.report.map import Embedded, embed, embed_members
 from deepsep.table.pipeline import source_columns
 
@@ -35,15 +36,9 @@ Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
 
 FOLDS = 5
-BASELINES = ("random-forest", "lightgbm-few-labels")
-TREES = 200  # in each baseline, for speed
-START = "start"  # the method without its unlabelled rows
-CURVE = (0.25, 0.5)  # shares of a fold's training labels in the learning curve, besides all of them
-CURVE_BASELINE = "random-forest"
-NO_FAIR_LABELS = (
-    "No accuracy is stated, because nearly all labels were chosen: rows that are harder or easier than the others say "
-    "nothing about them. Label 50 rows drawn at random, and say so."
-)
+BASELINE_METHODS = ("random-forest", "lightgbm-few-labels")  # the first is in the learning curve, too
+START_KEY = "start"  # the method without its unlabelled rows
+CURVE_SHARES = (0.25, 0.5)  # of a fold's training labels, in the learning curve; its last point has them all
 
 
 @dataclass(frozen=True)
@@ -73,9 +68,9 @@ class Evaluation:
     n_training : int
         Labels in the training part of a fold.
     weighted : bool
-        Whether rows differ in weight because of the weights given.
+        Whether rows differ in weight because weights were given.
     population : {"labels", "given", "estimated"}
-        The class shares to which the rows are weighted: those of the labels, ``priors``, or the committee's estimate.
+        Source of the class shares to which the rows are weighted: the labels, ``priors``, or the committee's estimate.
     notes : tuple of str
         Limits of the evaluation, as sentences for the user.
     """
@@ -96,7 +91,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
 
-def evaluate(
+def evaluate_model(
     model: Any,
     table: Any,
     labels: Labels,
@@ -125,7 +120,7 @@ def evaluate(
     folds : int, default=5
         Number of folds; fewer where no class has as many labels.
     seed : int, default=0
-        Seed of everything.
+        Seed of everything random.
     sample_weight : array (n,), optional
         Of the rows, in training and when they are held out.
     baselines : bool, default=True
@@ -144,7 +139,10 @@ def evaluate(
     """
     origins = origins or read_origins(None, labels)
     if origins.basis is None:
-        return NO_FAIR_LABELS
+        return (
+            "No accuracy is stated, because nearly all labels were chosen: rows that are harder or easier than the "
+            "others say nothing about them. Label 50 rows drawn at random, and say that they were."
+        )
     try:
         dealt = deal_folds(
             labels,
@@ -167,7 +165,7 @@ def evaluate(
             on_step(done, n_folds, f"cross-validation, fold {min(done + 1, n_folds)} of {n_folds}")
 
     fits = fit_folds(
-        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL: Candidate(_quiet(estimator))},
+        _candidates(estimator, labels, dealt, shares) if baselines else {MODEL_NAME: Candidate(_quiet(estimator))},
         table,
         labels,
         dealt,
@@ -185,7 +183,7 @@ def evaluate(
 def _of_committee(
     model: Any, table: Any, labels: Labels, seed: int, weight: Array | None, repeats: int, n_jobs: int | None
 ) -> Evaluation | str:
-    """Return the evaluation of a committee by what it knows already: the predictions that it was weighted by."""
+    """Return the evaluation of a committee from the out-of-fold predictions that it already has."""
     _, committee = split_model(model)
     held_out = committee.out_of_fold_
     if held_out is None:
@@ -199,7 +197,7 @@ def _of_committee(
     at = committee.label_origins_.fair[held_out.by_repeat(held_out.rows)[0]]
     rows, codes = (held_out.by_repeat(each)[0][at] for each in (held_out.rows, held_out.codes))
     own = None if held_out.weight is None else held_out.by_repeat(held_out.weight)[0][at]
-    given, weighted, by_shares = row_weights(codes, own, committee.population_shares_)
+    given, weighted, by_shares = held_out_weights(codes, own, committee.population_shares_)
     return Evaluation(
         rows=rows,
         codes=codes,
@@ -221,23 +219,23 @@ def _of_committee(
 def _candidates(estimator: Any, labels: Labels, dealt: Folds, shares: Array | None) -> dict[str, Candidate]:
     """Return the model, the baselines, and some of them with fewer labels for the learning curve."""
     model, own_name = _quiet(estimator), getattr(estimator, "method_name", None)
-    names = [name for name in BASELINES if name != own_name]
-    # Baselines get the known shares, too: as weights of the labelled rows, since they have no setting for shares.
-    baselines = {name: method(name, n_estimators=TREES, random_state=dealt.seed) for name in names}
-    candidates = {MODEL: Candidate(model)} | {
+    names = [name for name in BASELINE_METHODS if name != own_name]
+    # Baselines get the known shares as weights of the labelled rows, since they have no setting for shares.
+    baselines = {name: method(name, n_estimators=FOREST_TREES, random_state=dealt.seed) for name in names}
+    candidates = {MODEL_NAME: Candidate(model)} | {
         name: Candidate(baseline, labeled_only=True, class_shares=shares) for name, baseline in baselines.items()
     }
     if not hasattr(estimator, "round_proba") and uses_unlabeled(estimator):
-        candidates[START] = Candidate(model, labeled_only=True)
+        candidates[START_KEY] = Candidate(model, labeled_only=True)
     n_labeled = (labels.codes[dealt.rows] >= 0).sum()
     fewest = int(n_labeled - max(len(test) for test in dealt.tests))
-    for part in CURVE:
+    for part in CURVE_SHARES:
         if round(part * fewest) < 2 * len(labels.classes):  # with fewer than two labels per class, a point means little
             continue
-        candidates[_with_fewer_labels(MODEL, part)] = Candidate(model, label_share=part)
-        if CURVE_BASELINE in baselines:
-            fewer = Candidate(baselines[CURVE_BASELINE], labeled_only=True, label_share=part, class_shares=shares)
-            candidates[_with_fewer_labels(CURVE_BASELINE, part)] = fewer
+        candidates[_with_fewer_labels(MODEL_NAME, part)] = Candidate(model, label_share=part)
+        if BASELINE_METHODS[0] in baselines:
+            fewer = Candidate(baselines[BASELINE_METHODS[0]], labeled_only=True, label_share=part, class_shares=shares)
+            candidates[_with_fewer_labels(BASELINE_METHODS[0], part)] = fewer
     return candidates
 
 
@@ -256,7 +254,7 @@ def _look_inside(
     columns: list[str], dealt: Folds, shares: Array | None, repeats: int, seed: int, name: str, fitted: Any, fold: Fold
 ) -> tuple[Any, Permuted | None, Embedded | None] | None:
     """Return the probabilities of all rounds, the effect of shuffling columns, and an embedding, for the model only."""
-    if name != MODEL:
+    if name != MODEL_NAME:
         return None
     rounds = None
     if hasattr(fitted, "round_proba"):
@@ -283,22 +281,23 @@ def _permuted(columns: list[str], repeats: int, seed: int, name: str, fitted: An
 
 
 def _evaluation(fits: OutOfFold, estimator: Any, shares: Array | None, baselines: bool) -> Evaluation:
-    codes, p = fits.codes, {name: fits.p[name] for name in (MODEL, *BASELINES, "majority", START) if name in fits.p}
-    weight, weighted, by_shares = row_weights(codes, fits.weight, shares)
-    each_fold = [extra[MODEL] for extra in fits.extras]
+    codes = fits.codes
+    p = {name: fits.p[name] for name in (MODEL_NAME, *BASELINE_METHODS, "majority", START_KEY) if name in fits.p}
+    weight, weighted, by_shares = held_out_weights(codes, fits.weight, shares)
+    each_fold = [extra[MODEL_NAME] for extra in fits.extras]
     has_rounds, w = each_fold[0][0] is not None, np.ones(len(codes)) if weight is None else weight
     calibrate = bool(getattr(estimator, "calibrate", False))
     if calibrate:
-        parts = [p[MODEL][fits.fold == k] for k in range(len(each_fold))]
+        parts = [p[MODEL_NAME][fits.fold == k] for k in range(len(each_fold))]
         raw = [rounds[1][-1] for rounds, *_ in each_fold] if has_rounds else [RawProbabilities(part) for part in parts]
-        p[MODEL] = tempered(p[MODEL], codes, raw, w)
+        p[MODEL_NAME] = tempered(p[MODEL_NAME], codes, raw, w)
     networks = averages = None
     if has_rounds:
         # With known shares, calibration can change the predicted class, so rounds are calibrated like the model.
         how = (codes, w) if calibrate and shares is not None else None
         networks, averages = (_rounds([rounds[kind] for rounds, *_ in each_fold], how) for kind in (0, 1))
         if baselines:
-            p[START] = networks[0]
+            p[START_KEY] = networks[0]
     permuted = [permuted for _, permuted, _ in each_fold if permuted is not None]
     return Evaluation(
         rows=fits.rows,
@@ -330,8 +329,8 @@ def _rounds(folds: list[list[RawProbabilities]], calibrate: tuple[Array, Array] 
 def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
     """Return the points of the learning curve, the one with all labels last."""
     points: list[dict[str, Any]] = []
-    for part in CURVE:
-        names = {name: _with_fewer_labels(name, part) for name in (MODEL, CURVE_BASELINE)}
+    for part in CURVE_SHARES:
+        names = {name: _with_fewer_labels(name, part) for name in (MODEL_NAME, BASELINE_METHODS[0])}
         right = {n: fits.p[key].argmax(axis=1) == fits.codes for n, key in names.items() if key in fits.p}
         if right:
             points.append({"labels": round(float(np.round(part * fits.n_training).mean())), "right": right})
@@ -339,8 +338,3 @@ def _curve(fits: OutOfFold, p: dict[str, Array]) -> list[dict[str, Any]]:
         whole = {name: p[name].argmax(axis=1) == fits.codes for name in points[0]["right"]}
         points.append({"labels": round(float(fits.n_training.mean())), "right": whole})
     return points
-
-
-def predict_all(model: Any, table: Any) -> Array:
-    """Return the model's probabilities for all rows."""
-    return in_batches(model.predict_proba, table)

@@ -1,7 +1,7 @@
 """A map of the rows in the plane, on which similar rows lie near each other.
 
 A network pulls the labelled rows that it is trained on apart by class, whether or not it has learned anything about
-others. So the map is made by the model of one fold, and shows the labelled rows that this fold holds out.
+other rows. So the map is made by the model of one fold, and shows the labelled rows that this fold holds out.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from deepsep.evaluation.out_of_fold import Fold
 
 Array = NDArray[Any]
 
-MOST_ROWS = 1_200
-MOST_LABELED = 400
-NEIGHBOURS = 30  # perplexity of t-SNE
+MAX_MAP_ROWS = 1_200
+MAX_MAP_LABELED = 400
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,12 @@ class Embedded:
     rows : array (m,)
         Numbers of the rows.
     X : array (m, d)
-        Their embedding, or their encoded columns if the method has no embedding; for a committee, what its members say.
+        Their embedding, or their encoded columns if the method has no embedding; for a committee, the probabilities by
+        its members.
     of : str
-        What it is, in words.
+        Description of X.
     standardize : bool
-        Whether all columns of X count alike.
+        Whether to standardise the columns of X.
     """
 
     rows: Array
@@ -44,17 +44,14 @@ class Embedded:
     standardize: bool = True
 
 
-ENCODED = "the encoded columns, since this method has no embedding"
-
-
 def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) -> Embedded:
     """Return at most 1,200 rows of a fold by its fitted model: unlabelled ones, and at most 400 held-out ones.
 
     ``training`` and ``held_out`` are the numbers of the fold's training and test rows.
     """
     unknown, known = _draw(np.flatnonzero(fold.codes < 0), len(held_out), seed)
-    parts, of = [take(fold.X, unknown), take(fold.X_test, known)], ENCODED
-    parts = [part for part in parts if part.shape[0]]
+    of = "the encoded columns, since this method has no embedding"
+    parts = [part for part in (take(fold.X, unknown), take(fold.X_test, known)) if part.shape[0]]
     if hasattr(fitted, "transform"):
         parts, of = [fitted.transform(part) for part in parts], "the network's embedding"
     X = np.concatenate([_dense(part) for part in parts])
@@ -62,10 +59,10 @@ def embed(fitted: Any, fold: Fold, training: Array, held_out: Array, seed: int) 
 
 
 def embed_members(committee: Any, unlabeled: Array, seed: int) -> Embedded:
-    """Return at most 1,200 rows by what each member of a committee says: unlabelled ones, and held-out ones.
+    """Return at most 1,200 rows by the probabilities of each member of a committee: unlabelled and held-out ones.
 
-    Squared distances are the means of the members' squared Hellinger distances, by their weights. Those held out are
-    the rows of the first repeat, predicted without their labels.
+    Squared distances are weighted means of the members' squared Hellinger distances. The held-out rows are those of the
+    first repeat, predicted without their labels.
     """
     held_out = committee.out_of_fold_
     unknown, known = _draw(unlabeled, len(held_out.rows) // held_out.folds.n_repeats, seed)
@@ -78,10 +75,10 @@ def embed_members(committee: Any, unlabeled: Array, seed: int) -> Embedded:
 
 
 def _draw(unlabeled: Array, n_held_out: int, seed: int) -> tuple[Array, Array]:
-    """Return some of the unlabelled rows, and places of some of those held out."""
+    """Return a random part of the unlabelled rows, and places of a random part of those held out."""
     rng = np.random.default_rng(seed)
-    known = np.sort(rng.permutation(n_held_out)[:MOST_LABELED])
-    return rng.permutation(unlabeled)[: MOST_ROWS - len(known)], known
+    known = np.sort(rng.permutation(n_held_out)[:MAX_MAP_LABELED])
+    return rng.permutation(unlabeled)[: MAX_MAP_ROWS - len(known)], known
 
 
 def _dense(rows: Any) -> Array:
@@ -99,7 +96,7 @@ def positions(embedded: Embedded, seed: int) -> Array:
     if min(X.shape) < 3 or len(np.unique(X, axis=0)) < 10:
         flat = np.pad(X, ((0, 0), (0, 2)))[:, :2]
     else:
-        perplexity = min(NEIGHBOURS, (len(X) - 1) / 3)
+        perplexity = min(30, (len(X) - 1) / 3)
         flat = TSNE(perplexity=perplexity, init="pca", max_iter=500, random_state=seed, n_jobs=1).fit_transform(X)
     low, high = flat.min(axis=0), flat.max(axis=0)
     return np.asarray((flat - low) / np.where(high > low, high - low, 1))

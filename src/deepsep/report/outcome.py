@@ -1,4 +1,4 @@
-"""The verdict that a report opens with: usable, weak, or not shown to beat guessing; and what would help most."""
+"""The verdict that a report opens with, the rows the model is surest of, and what would help most."""
 
 from __future__ import annotations
 
@@ -15,20 +15,11 @@ from deepsep.report.wording import join_words, percent, span
 
 Array = NDArray[Any]
 
-USABLE, WEAK, NOT_SHOWN = "usable", "weak", "not shown to beat guessing"
-FEWER_MISTAKES = 1 / 3  # the part of the mistakes of guessing that a usable model does not make
-SHARES = np.arange(10, 1, -1) / 10  # of the surest rows
-LEAST_ROWS = 5  # held out, without which nothing is said of the rows as sure
-FEW_PER_CLASS = 50  # labels of a class below which more of them usually help most
-
-GIVE_SHARES = (
-    "The labels fill quotas, or look as if they did. If you know how frequent the classes are among all rows, pass "
-    "their shares with --priors (priors= in Python), so that the predictions can follow them."
-)
+NOT_SHOWN = "not shown to beat guessing"
 
 
 def judge(accuracy: dict[str, Any] | None) -> str:
-    """Return one of the three verdicts.
+    """Return the verdict: "usable", "weak", or "not shown to beat guessing".
 
     A model is usable if it avoids at least a third of the mistakes that always guessing the most frequent class makes.
     It beats guessing if the 90 % interval of the paired difference lies above 0, and if the labelled rows are like the
@@ -40,34 +31,41 @@ def judge(accuracy: dict[str, Any] | None) -> str:
     if not methods["majority"]["against_model"]["interval"][0] > 0:
         return NOT_SHOWN
     own, guessing = (methods[key]["accuracy"]["value"] for key in ("model", "majority"))
-    return USABLE if own - guessing >= FEWER_MISTAKES * (1 - guessing) else WEAK
+    return "usable" if own - guessing >= (1 - guessing) / 3 else "weak"
 
 
 def by_share(
-    held_out: Evidence, unlabeled: Array, *, calibrated: bool, whole: ExpectedAccuracy | None = None
+    held_out: Evidence,
+    unlabeled: Array,
+    *,
+    calibrated: bool,
+    whole: ExpectedAccuracy | None = None,
+    least_rows: int = 5,
 ) -> list[dict[str, Any]]:
-    """Return how many of the surest rows are right, if ever fewer of them get a label: the risk-coverage curve.
+    """Return the accuracy on the surest 100 %, 90 % ... 20 % of the rows: the risk-coverage curve.
 
     Parameters
     ----------
     held_out : Evidence
         Of held-out rows.
-    unlabelled : array (u, c)
+    unlabeled : array (u, c)
         Probabilities of the unlabelled rows; the shares are theirs, or those of the held-out rows if there are none.
     calibrated : bool
-        Whether the probabilities are a committee's: the accuracy is then their own word on the unlabelled rows,
-        corrected by the held-out ones, else the share of the held-out rows that are right.
+        Whether the probabilities are a committee's. The accuracy is then the mean confidence in the unlabelled rows,
+        corrected by the held-out ones; otherwise the share of the held-out rows that are right.
     whole : ExpectedAccuracy, optional
         The accuracy to expect of all rows, if it is known.
+    least_rows : int, default=5
+        Number of held-out rows below which the curve ends.
     """
     p, codes, weight, repeats, unseen = held_out
     confidence, right = p.max(axis=1), p.argmax(axis=1) == codes
     rows = unlabeled.max(axis=1) if len(unlabeled) else confidence
     points = []
-    for share in SHARES:
+    for share in np.arange(10, 1, -1) / 10:
         least = np.quantile(rows, 1 - share, method="higher")
         at, taken = confidence >= least, rows >= least
-        if (weight[at] > 0).sum() < LEAST_ROWS * repeats:
+        if (weight[at] > 0).sum() < least_rows * repeats:
             break
         if calibrated:
             expected = corrected(
@@ -95,8 +93,8 @@ def by_share(
     return points
 
 
-def surest(points: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the largest part of the rows, the surest, with at most half as many mistakes per row; None: there is none.
+def surest_part(points: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the largest part of the surest rows with at most half the error rate of all rows; None if there is none.
 
     Parameters
     ----------
@@ -110,9 +108,9 @@ def surest(points: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def surest_sentence(part: dict[str, Any], n_unlabeled: int) -> str:
-    """Return where to cut, and what to expect of the rows above."""
+    """Return a sentence on the confidence to ask for, and the accuracy on the rows that have it."""
     sentence = (
-        f"Label only the surest {percent(part['share'])} of the rows, those with a confidence of "
+        f"Accept only the surest {percent(part['share'])} of the predictions, those with a confidence of "
         f"{part['confidence']:.2f} or more, and expect {percent(part['accuracy'])} ({span(part['interval'])}) of them "
         "to be right"
     )
@@ -122,7 +120,7 @@ def surest_sentence(part: dict[str, Any], n_unlabeled: int) -> str:
 
 
 def condition(origins: LabelOrigins, population: str, shares: dict[str, float] | None) -> str | None:
-    """Return what must hold for the stated accuracy, in words; None if nothing is assumed.
+    """Return the assumption behind the stated accuracy, in words; None if there is none.
 
     Parameters
     ----------
@@ -154,7 +152,7 @@ def what_helps(
     by_quotas: bool,
     more_labels: str | None = None,
 ) -> list[str]:
-    """Return what would help most, as sentences.
+    """Return sentences on what would help most.
 
     Parameters
     ----------
@@ -169,21 +167,24 @@ def what_helps(
     by_quotas : bool
         Whether the labels fill quotas.
     more_labels : str, optional
-        What more labels would buy.
+        A sentence on the gain from more labels.
     """
     n, sentences = int(counts.sum()), []
     if not priors_given and by_quotas:
-        sentences.append(GIVE_SHARES)
+        sentences.append(
+            "The labels fill quotas, or look as if they did. If you know how frequent the classes are among all rows, "
+            "pass their shares as priors, so that the predictions can follow them."
+        )
     if more_labels is not None:
         sentences.append(more_labels)
-    if n < FEW_PER_CLASS * len(counts):
+    if n < 50 * len(counts):  # below 50 per class, more labels usually help most
         half = f"{50 * (interval[1] - interval[0]):.0f} points"
-        known = f"More labels would help most: {n}" if more_labels is None else f"The {n} labels"
+        start = "More labels would help most: with" if more_labels is None else "With"
         sentences.append(
-            f"{known} leave the accuracy uncertain by {half} either way. The command deepsep next chooses the rows "
-            "that would help most."
+            f"{start} {n} labels, the accuracy is uncertain by {half} either way. The command deepsep next chooses the "
+            "rows that would help most."
         )
-    elif verdict != USABLE:
+    elif verdict != "usable":
         sentences.append(
             f"With {n} labels, columns that tell more about the classes would probably help more than more labels."
         )

@@ -15,11 +15,6 @@ from deepsep.report.provenance import made
 from deepsep.report.summary import summarize
 from deepsep.report.wording import number, percent, points, span
 
-IMPORTANT = 12  # columns in the figure of the importance
-DATA = "report.json"
-DRIVERS = 5  # columns named for a class
-ACCURACY = "accuracy on held-out rows"
-
 
 def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
     """Return the report as one self-contained HTML page.
@@ -43,8 +38,8 @@ def render(summary: dict[str, Any], *, data_file: str | None = None) -> str:
             "drawn": draw(summary),
             "segments": _segments(summary),
             "weights": {line["key"]: line["weight"] for line in (summary["members"] or {"lines": []})["lines"]},
-            "key": figures.key,
-            "difference": figures.difference,
+            "key": figures.draw_key,
+            "difference": figures.draw_difference,
             "how": explanation.how,
             "fidelity_sentence": explanation.fidelity_sentence,
         },
@@ -92,8 +87,8 @@ def render_segments(summary: dict[str, Any], *, command: str | None = None) -> s
     context = {
         "title": f"{summary['n_segments']} segments of {summary['respondents']:,} respondents",
         "summary": summary,
-        "key": figures.key,
-        "difference": figures.difference,
+        "key": figures.draw_key,
+        "difference": figures.draw_difference,
         "standardised": _standardised,
         "made": made(command),
     }
@@ -125,17 +120,15 @@ def _page(template: str, context: dict[str, Any]) -> str:
 
 def draw(summary: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a summary by name; those without data are left out."""
-    drawn: dict[str, Any] = {
-        "shares": figures.shares(summary["shares"]["lines"]),
-    }
+    drawn: dict[str, Any] = {"shares": figures.draw_shares(summary["shares"]["lines"])}
     if summary["map"] is not None:
-        drawn["map"] = figures.map_of_rows(summary["map"], summary["classes"])
+        drawn["map"] = figures.draw_map(summary["map"], summary["classes"])
     if summary["accuracy"] is not None:
-        drawn["intervals"] = figures.intervals(summary["accuracy"]["methods"])
-        drawn["confusion"] = figures.confusion(summary["confusion"], summary["classes"])
-        drawn["reliability"] = figures.reliability(summary["reliability"]["groups"])
+        drawn["intervals"] = figures.draw_intervals(summary["accuracy"]["methods"])
+        drawn["confusion"] = figures.draw_confusion(summary["confusion"], summary["classes"])
+        drawn["reliability"] = figures.draw_reliability(summary["reliability"]["groups"])
     if summary.get("more_labels") is not None:
-        drawn["more_labels"] = figures.more_labels(summary["more_labels"])
+        drawn["more_labels"] = figures.draw_more_labels(summary["more_labels"])
     if len(summary["outcome"]["by_share"]) > 1:
         drawn["by_share"] = _by_share(summary["outcome"]["by_share"])
     if summary["comparison"] is not None:
@@ -151,12 +144,12 @@ def draw(summary: dict[str, Any]) -> dict[str, Any]:
         alt = "Accuracy by number of labels: " + ", ".join(
             f"{n} labels {percent(value)}" for n, value in zip(curve["labels"], series[0]["values"], strict=True)
         )
-        titles = {"x_title": "labels in training", "y_title": ACCURACY}
-        drawn["curve"] = figures.lines(curve["labels"], series, **titles, alt=alt, dodge=8)
+        titles = {"x_title": "labels in training", "y_title": "accuracy on held-out rows"}
+        drawn["curve"] = figures.draw_lines(curve["labels"], series, **titles, alt=alt, dodge=8)
     explanation = summary["explanation"]
     if explanation is not None and explanation["importance"] is not None:
-        columns = [line for line in explanation["importance"]["columns"] if line["loss"] > 0][:IMPORTANT]
-        drawn["importance"] = figures.importance(columns) if columns else None
+        columns = [line for line in explanation["importance"]["columns"] if line["loss"] > 0][:12]
+        drawn["importance"] = figures.draw_importance(columns) if columns else None
     return drawn
 
 
@@ -167,7 +160,7 @@ def _compared(comparison: dict[str, Any]) -> Any:
         {"key": key, "name": entry["name"], "accuracy": entry["accuracy"]}
         for key, entry in zip(keys, comparison["methods"], strict=True)
     ]
-    return figures.intervals(lines)
+    return figures.draw_intervals(lines)
 
 
 def _by_share(points: list[dict[str, Any]]) -> Any:
@@ -183,7 +176,7 @@ def _by_share(points: list[dict[str, Any]]) -> Any:
     alt = "Accuracy if only the surest rows get a label: " + "; ".join(
         f"{percent(point['share'])} of the rows {percent(point['accuracy'])}" for point in points
     )
-    return figures.lines(
+    return figures.draw_lines(
         [round(100 * point["share"]) for point in points],
         series,
         x_title="share of the rows that get a label, the surest, in %",
@@ -203,18 +196,18 @@ def _rounds(rounds: dict[str, Any]) -> Any:
             {"name": "unlabelled rows that kept their class", "values": values, "interval": [(v, v) for v in values]}
         ]
         alt = "Share of unlabelled rows that kept their class: " + ", ".join(map(percent, values))
-        return figures.lines(at, series, x_title="round", y_title="share of the unlabelled rows", alt=alt)
+        return figures.draw_lines(at, series, x_title="round", y_title="share of the unlabelled rows", alt=alt)
     series = [
         {"name": "moving average of the networks", "values": rounds["average"], "interval": rounds["average_interval"]},
         {"name": "the round’s network alone", "values": rounds["network"], "interval": rounds["network_interval"]},
     ]
     alt = "Accuracy after each round: " + ", ".join(map(percent, rounds["average"]))
-    title = "round (0: labelled rows alone)"
-    return figures.lines(rounds["rounds"], series, x_title=title, y_title=ACCURACY, alt=alt, dodge=8)
+    titles = {"x_title": "round (0: labelled rows alone)", "y_title": "accuracy on held-out rows"}
+    return figures.draw_lines(rounds["rounds"], series, **titles, alt=alt, dodge=8)
 
 
 def _segments(summary: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the profile, the driving columns and the rules of each class."""
+    """Return the profile, the most important columns and the rules of each class."""
     explanation = summary["explanation"]
     segments = []
     for k, profile in enumerate(summary["profiles"]):
@@ -223,7 +216,7 @@ def _segments(summary: dict[str, Any]) -> list[dict[str, Any]]:
             rules = explanation["tree"]["classes"][k]["rules"]
             if explanation["importance"] is not None:
                 columns = explanation["importance"]["classes"][k]["columns"]
-                drivers = [line["column"] for line in columns if line["clear"]][:DRIVERS]
+                drivers = [line["column"] for line in columns if line["clear"]][:5]
         segments.append({**profile, "k": k, "rules": rules, "drivers": drivers})
     return segments
 
@@ -277,15 +270,15 @@ def write_report(model: Any, table: Any, labels: Any, path: str | os.PathLike[st
     if one_file:
         _replace(target, render(summary))
     else:
-        _replace(target / DATA, json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-        _replace(target / "report.html", render(summary, data_file=DATA))
+        _replace(target / "report.json", json.dumps(summary, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+        _replace(target / "report.html", render(summary, data_file="report.json"))
     return summary
 
 
-def _replace(place: Path, text: str) -> None:
-    beside = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+def _replace(target: Path, text: str) -> None:
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, place)
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, target)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

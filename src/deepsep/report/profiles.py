@@ -11,10 +11,7 @@ from deepsep.report.readable import features_of
 
 Array = NDArray[Any]
 
-MOST_ROWS = 50_000
-SHOWN = 6
-PER_COLUMN = 2  # most categories of one column, and most columns with missing values, in a profile
-LEAST = 0.1  # smallest difference shown, in standard deviations
+MAX_PROFILE_ROWS = 50_000
 
 
 def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any]]:
@@ -51,17 +48,26 @@ def profiles(table: Any, codes: Array, classes: list[str]) -> list[dict[str, Any
     return result
 
 
-def _largest_differences(features: list[Any], inside: Array, everyone: Array, size: Array) -> list[dict[str, Any]]:
+def _largest_differences(
+    features: list[Any],
+    inside: Array,
+    everyone: Array,
+    size: Array,
+    n_lines: int = 6,
+    least: float = 0.1,
+    max_per_column: int = 2,
+) -> list[dict[str, Any]]:
+    """Return the features that differ most, by at least ``least`` standard deviations; at most two of a column."""
     lines: list[dict[str, Any]] = []
     used: dict[str, int] = {}
     for i in np.argsort(-np.abs(np.nan_to_num(size)), kind="stable"):
         feature = features[i]
-        if len(lines) == SHOWN or not abs(size[i]) >= LEAST:
+        if len(lines) == n_lines or not abs(size[i]) >= least:
             break
         # Columns that are missing together, such as those of one examination, would fill the list.
         group = "missing" if feature.level == "missing" else f"column {feature.column}"
         used[group] = used.get(group, 0) + 1
-        if used[group] > PER_COLUMN:
+        if used[group] > max_per_column:
             continue
         lines.append(
             {

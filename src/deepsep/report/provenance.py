@@ -10,12 +10,10 @@ from typing import Any
 from sklearn.base import clone
 
 from deepsep._version import __version__
-from deepsep.evaluation.out_of_fold import split_model
-
-LIBRARIES = ("numpy", "scikit-learn", "torch", "skrub", "pandas", "lightgbm")
+from deepsep.core.model_parts import split_model
 
 
-def settings_of(estimator: Any) -> dict[str, Any]:
+def changed_settings(estimator: Any) -> dict[str, Any]:
     """Return the settings that differ from the defaults of the class, as plain values."""
     try:
         usual = type(estimator)().get_params(deep=False)
@@ -27,21 +25,21 @@ def settings_of(estimator: Any) -> dict[str, Any]:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value as JSON can hold it: anything but numbers, text and switches as text."""
+    """Return a value for JSON: numbers, text, booleans and None as they are, anything else as text."""
     return value if isinstance(value, int | float | str | bool | None) else " ".join(str(value).split())
 
 
 def rows_in_model(model: Any) -> int:
-    """Return how many rows of the training table a saved model contains: those in the contexts of its networks."""
+    """Return the number of training rows that a saved model contains: those in the contexts of its networks."""
     estimator = split_model(model)[1]
     holders = [estimator, *getattr(estimator, "members_", {}).values()]
     return len({row for holder in holders for row in getattr(holder, "context_", ())})
 
 
 def made(command: str | None, seconds: float | None = None, model: Any = None) -> dict[str, Any]:
-    """Return the versions, command, date and duration shown at the end of a page, and what a saved model contains."""
+    """Return versions, command, date and duration for the end of a page, and how many rows the saved model contains."""
     versions = {"deepsep": __version__, "Python": platform.python_version()}
-    for name in LIBRARIES:
+    for name in ("numpy", "scikit-learn", "torch", "skrub", "pandas", "lightgbm"):
         try:
             versions[name] = version(name)
         except PackageNotFoundError:

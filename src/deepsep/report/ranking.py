@@ -1,4 +1,4 @@
-"""A comparison of methods shown in a report: check that it is of the same table, and relate the two."""
+"""A comparison of methods shown in a report: check that it is of the same table, and relate it to the report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ import numpy as np
 from deepsep.core.labels import Labels
 from deepsep.errors import DataError
 from deepsep.report.wording import percent, points, span
-
-PARTS = (
-    *("labelled", "unlabelled_rows", "columns", "columns_left_out", "classes", "labels_per_class", "weighted"),
-    *("by_shares", "folds", "repeats", "methods", "unlabelled", "settings", "findings", "notes", "verdict"),
-)
-AGAIN = "Run deepsep compare again, on this table and with the same options."
 
 
 def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> None:
@@ -30,16 +24,21 @@ def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> 
     columns : sequence of str
         Its columns. Those that the comparison left out, such as identifiers, may be missing.
     """
-    missing = [part for part in PARTS if part not in comparison] if isinstance(comparison, dict) else list(PARTS)
-    if missing:
+    keys = (
+        *("labelled", "unlabelled_rows", "columns", "columns_left_out", "classes", "labels_per_class", "weighted"),
+        *("by_shares", "folds", "repeats", "methods", "unlabelled", "settings", "findings", "notes", "verdict"),
+    )
+    missing = next((key for key in keys if not isinstance(comparison, dict) or key not in comparison), None)
+    if missing is not None:
         raise DataError(
-            f"this is not a comparison of methods: {missing[0]!r} is missing. Pass the result of "
+            f"this is not a comparison of methods: {missing!r} is missing. Pass the result of "
             "deepsep.study.compare, or a .json file written by deepsep compare."
         )
+    again = "Run deepsep compare again, on this table and with the same options."
     classes = [str(name) for name in known.classes]
     if list(comparison["classes"]) != classes:
         theirs, ours = (", ".join(names[:5]) + " ..." * (len(names) > 5) for names in (comparison["classes"], classes))
-        raise DataError(f"the comparison has other classes: {theirs} there, {ours} here. {AGAIN}")
+        raise DataError(f"the comparison has other classes: {theirs} there, {ours} here. {again}")
     counts = np.bincount(known.codes[known.labeled], minlength=len(classes)).tolist()
     for what, theirs, ours in (
         ("labelled rows", comparison["labelled"], sum(counts)),
@@ -50,16 +49,16 @@ def check_comparison(comparison: Any, known: Labels, columns: Sequence[str]) -> 
         ),
     ):
         if theirs != ours:
-            raise DataError(f"the comparison is of another table: {theirs} {what} there, {ours} here. {AGAIN}")
+            raise DataError(f"the comparison is of another table: {theirs} {what} there, {ours} here. {again}")
     used, left_out = set(comparison["columns"]), set(comparison["columns_left_out"])
     differences = {"only there": sorted(used - set(columns)), "only here": sorted(set(columns) - used - left_out)}
     parts = [f"{', '.join(map(repr, names[:5]))} {where}" for where, names in differences.items() if names]
     if parts:
-        raise DataError(f"the comparison is of other columns: {'; '.join(parts)}. {AGAIN}")
+        raise DataError(f"the comparison is of other columns: {'; '.join(parts)}. {again}")
 
 
-def beside_report(comparison: dict[str, Any], summary: dict[str, Any]) -> dict[str, Any]:
-    """Return the comparison with the report's method (``own``) and sentences that relate the two (``beside``)."""
+def related_to_report(comparison: dict[str, Any], summary: dict[str, Any]) -> dict[str, Any]:
+    """Return the comparison with the report's method (``own``), and sentences on how the two differ (``beside``)."""
     asked, accuracy = summary["asked"], summary["accuracy"]
     entry = next((entry for entry in comparison["methods"] if entry["name"] == asked["method"]), None)
     if entry is None:
@@ -94,7 +93,7 @@ def beside_report(comparison: dict[str, Any], summary: dict[str, Any]) -> dict[s
 
 
 def _differences(*both: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield, for each of two methods, the settings that the other does not have, or has otherwise."""
+    """Yield, for each of two methods, the settings in which it differs from the other."""
     for own, other in (both, both[::-1]):
         yield {name: value for name, value in own.items() if name not in other or other[name] != value}
 
@@ -104,18 +103,15 @@ def _list(settings: dict[str, Any]) -> str:
 
 
 def place_of_method(comparison: dict[str, Any]) -> tuple[str, bool]:
-    """Return a sentence on which method comes first, and whether it should replace the report's method."""
+    """Return a sentence on the best method, and whether it should replace the report's method."""
     best, *others = comparison["methods"]
     n, own = len(comparison["methods"]), comparison["own"]
     if not others:
         return f"The comparison has one method, {best['name']}: {percent(best['accuracy']['value'])}.", False
     if own == best["name"]:
         ahead = others[0]["against_best"]["interval"][1] < 0
-        noise = "by more than noise" if ahead else "by what may be noise"
-        return (
-            f"Of {n} methods compared on these labels, {own} comes first, ahead of {others[0]['name']} {noise}.",
-            False,
-        )
+        gap = f"ahead of {others[0]['name']} {'by more than noise' if ahead else 'by what may be noise'}"
+        return f"Of {n} methods compared on these labels, {own} comes first, {gap}.", False
     first = f"Of {n} methods compared on these labels, {best['name']} comes first"
     entry = next((entry for entry in others if entry["name"] == own), None)
     if entry is None:

@@ -13,10 +13,8 @@ from deepsep.report.wording import number, percent
 
 Array = NDArray[Any]
 
-LEVELS = 30  # categories per column, the most frequent ones
-RARE = 0.01  # smallest share of rows of a category
-DAY = 86_400.0
-LARGEST = float(np.finfo(np.float32).max)  # the trees that describe segments compute in single precision
+LEAST_SHARE = 0.01  # of the rows, for a category or missing values to be a feature
+SECONDS_PER_DAY = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Feature:
         if self.kind == "level":
             return percent(value)
         if self.kind == "date":
-            return str(np.datetime64(int(value * DAY), "s").astype("datetime64[D]"))
+            return str(np.datetime64(int(value * SECONDS_PER_DAY), "s").astype("datetime64[D]"))
         return number(value)
 
 
@@ -62,7 +60,7 @@ def features_of(table: Any) -> list[Feature]:
     return [feature for name in frame.columns for feature in _of_column(name, frame[name])]
 
 
-def _of_column(name: str, column: Any) -> list[Feature]:
+def _of_column(name: str, column: Any, max_levels: int = 30) -> list[Feature]:
     from pandas.api import types
 
     missing = column.isna().to_numpy()
@@ -76,15 +74,16 @@ def _of_column(name: str, column: Any) -> list[Feature]:
         return [Feature(name, None, "date", values), *_if_missing(name, missing)]
     if types.is_numeric_dtype(column.dtype):
         values = column.to_numpy(dtype=float, na_value=np.nan)
-        values = np.clip(np.where(np.isfinite(values), values, np.nan), -LARGEST, LARGEST)
+        largest = float(np.finfo(np.float32).max)  # trees compute in single precision
+        values = np.clip(np.where(np.isfinite(values), values, np.nan), -largest, largest)
         if np.isin(values[~missing], (0, 1)).all() and not missing.all():
             return [Feature(name, "1", "level", np.nan_to_num(values)), *_if_missing(name, missing)]
         return [Feature(name, None, "number", values), *_if_missing(name, missing)]
     text = column.astype(str).to_numpy(object)
     text[missing] = None
     levels, counts = np.unique(text[~missing].astype(str), return_counts=True)
-    often = np.argsort(-counts, kind="stable")[:LEVELS]
-    chosen = [level for level, count in zip(levels[often], counts[often], strict=True) if count >= RARE * len(text)]
+    often = np.argsort(-counts, kind="stable")[:max_levels]
+    chosen = levels[often][counts[often] >= LEAST_SHARE * len(text)]
     return [
         *(Feature(name, str(level), "level", (text == level).astype(float)) for level in chosen),
         *_if_missing(name, missing),
@@ -92,7 +91,7 @@ def _of_column(name: str, column: Any) -> list[Feature]:
 
 
 def _if_missing(name: str, missing: Array) -> list[Feature]:
-    if not RARE <= missing.mean() < 1:
+    if not LEAST_SHARE <= missing.mean() < 1:
         return []
     return [Feature(name, "missing", "level", missing.astype(float))]
 
@@ -100,4 +99,4 @@ def _if_missing(name: str, missing: Array) -> list[Feature]:
 def _days(column: Any) -> Array:
     if getattr(column.dtype, "tz", None) is not None:
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    return np.asarray(column.to_numpy("datetime64[s]").astype(np.int64) / DAY)
+    return np.asarray(column.to_numpy("datetime64[s]").astype(np.int64) / SECONDS_PER_DAY)

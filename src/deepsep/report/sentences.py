@@ -1,4 +1,4 @@
-"""The results in sentences."""
+"""The results of a report in sentences."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from deepsep.report.outcome import NOT_SHOWN, surest_sentence
 from deepsep.report.ranking import place_of_method
 from deepsep.report.wording import join_words, percent, points, span, with_article
 
-APART = 0.15  # total variation distance between labelled and predicted shares from which the report mentions it
-
-NO_ESTIMATE = (
-    "Not shown to beat guessing: the unlabelled rows differ too much from the labelled ones to estimate the accuracy "
-    "on them."
-)
-
 
 def verdict(summary: dict[str, Any]) -> list[str]:
-    """Return the main results in a few sentences; the first has the verdict, and a better baseline comes next."""
+    """Return the main results in a few sentences: first the verdict, next a better method if there is one."""
     accuracy, outcome, members = summary["accuracy"], summary["outcome"], summary["members"]
     word = f"{outcome['verdict'][:1].upper()}{outcome['verdict'][1:]}"
     if accuracy is None:
@@ -25,7 +18,7 @@ def verdict(summary: dict[str, Any]) -> list[str]:
     methods = {line["key"]: line for line in accuracy["methods"]}
     own, label = methods["model"], summary["asked"]["label"]
     whom = "of the unlabelled rows" if summary["asked"]["unlabelled"] else "of rows like these"
-    counted = ["counted by their weights"] * accuracy["weighted"] + ["if the shares given hold"] * accuracy["by_shares"]
+    counted = ["by weight"] * accuracy["weighted"] + ["if the given shares hold"] * accuracy["by_shares"]
     whom += f", {' and '.join(counted)}," if counted else ""
     who = with_article(own["name"])
     share = _with_interval(own["accuracy"])
@@ -34,7 +27,11 @@ def verdict(summary: dict[str, Any]) -> list[str]:
         first, last = ("", condition) if outcome["verdict"] == NOT_SHOWN else (condition, "")
         sentences = [f"{word}{first}: expect {who} to give about {share} {whom} the right {label}{last}."]
     else:
-        sentences = [NO_ESTIMATE, f"Of rows like the labelled ones, {who} gives {share} the right {label}."]
+        sentences = [
+            "Not shown to beat guessing: the unlabelled rows differ too much from the labelled ones to estimate the "
+            "accuracy on them.",
+            f"Of rows like the labelled ones, {who} gives {share} the right {label}.",
+        ]
     place, instead = place_of_method(summary["comparison"]) if summary["comparison"] is not None else (None, False)
     if place is not None and instead:
         sentences.append(place)
@@ -43,7 +40,7 @@ def verdict(summary: dict[str, Any]) -> list[str]:
         sentences.append(_baseline_is_better(own, better))
     if outcome["surest"] is not None:
         sentences.append(surest_sentence(outcome["surest"], summary["asked"]["unlabelled"]))
-    sentences.append(_beside(methods, members is not None))
+    sentences.append(_others(methods, members is not None))
     if members is not None:
         sentences.append(members["sentence"])
     if place is not None and not instead:
@@ -59,20 +56,20 @@ def _with_interval(share: dict[str, Any]) -> str:
     return f"{percent(share['value'])} ({span(share['interval'])})"
 
 
-def _beside(methods: dict[str, dict[str, Any]], are_members: bool) -> str:
-    """Return how accurate guessing and the other methods are."""
-    beside = f"Always guessing the most frequent class gets {percent(methods['majority']['accuracy']['value'])}"
+def _others(methods: dict[str, dict[str, Any]], are_members: bool) -> str:
+    """Return a sentence on the accuracy of guessing and of the other methods."""
+    guessing = f"Always guessing the most frequent class gets {percent(methods['majority']['accuracy']['value'])}"
     others = [line for key, line in methods.items() if key not in ("model", "majority", "start")]
     shares = [line["accuracy"]["value"] for line in others]
     if are_members and len(others) > 1:
-        return f"{beside}; the members alone get {percent(min(shares))} to {percent(max(shares))}."
+        return f"{guessing}; the members alone get {percent(min(shares))} to {percent(max(shares))}."
     names = [f"a {line['name']}" if line["name"][0] == "r" else line["name"] for line in others]
     texts = [f"{name} {percent(share)}" for name, share in zip(names, shares, strict=True)]
-    return f"{beside}; on the same labels, {join_words(texts)}." if texts else f"{beside}."
+    return f"{guessing}; on the same labels, {join_words(texts)}." if texts else f"{guessing}."
 
 
 def best_baseline(accuracy: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the most accurate baseline; the model without its unlabelled rows is not one."""
+    """Return the most accurate baseline, which the model without its unlabelled rows is not."""
     lines = [line for line in accuracy["methods"] if line["key"] not in ("model", "start")]
     return max(lines, key=lambda line: line["accuracy"]["value"], default=None)
 
@@ -133,12 +130,12 @@ def calibration(own: dict[str, Any], confidence: float) -> dict[str, str]:
     return {"verdict": word, "sentence": sentence}
 
 
-def shares_differ(labeled: list[float], predicted: list[float]) -> str | None:
-    """Return a caution if the classes have other shares among labels than among predictions, else None."""
+def shares_caution(labeled: list[float], predicted: list[float], max_distance: float = 0.15) -> str | None:
+    """Return a caution if the shares among labels and predictions differ, by total variation distance; else None."""
     apart = sum(abs(a - b) for a, b in zip(labeled, predicted, strict=True)) / 2
-    if apart < APART:
+    if apart < max_distance:
         return None
     return (
         "The classes have different shares among the labels and among the predictions. The accuracy above holds for "
-        "rows with the shares of the labels; if the labelled rows were not drawn at random, expect another accuracy."
+        "rows with the shares of the labels; if the labelled rows were not drawn at random, expect another one."
     )

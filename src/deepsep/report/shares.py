@@ -10,17 +10,14 @@ from scipy.stats import t
 
 from deepsep.core.labels import Labels
 from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.expected_accuracy import DEPENDENCE
-from deepsep.evaluation.intervals import LEVEL, effective, share_right, wilson
-from deepsep.report.sentences import shares_differ
+from deepsep.evaluation.expected_accuracy import FOLD_DEPENDENCE
+from deepsep.evaluation.intervals import INTERVAL_LEVEL, effective, share_right, wilson
+from deepsep.report.sentences import shares_caution
 
 Array = NDArray[Any]
 
 
-LEAST_DEVIATION = 0.1  # of a row's residual: a few rows whose probabilities are right do not prove that all others are
-
-
-def shares(
+def class_shares(
     known: Labels,
     rows: Array,
     p: Array,
@@ -51,7 +48,7 @@ def shares(
     by_weight = _sums(known, rows, p, alike if weight is None else weight)
     differ = None
     if given is None and all(sums.any() for sums in by_weight):
-        differ = shares_differ(*((sums / sums.sum()).tolist() for sums in by_weight))
+        differ = shares_caution(*((sums / sums.sum()).tolist() for sums in by_weight))
     w = alike if weight is None else weight
     among = _labeled_shares(known, w)
     estimated = estimate(known, rows, p, w, held_out)
@@ -86,16 +83,15 @@ def _labeled_shares(known: Labels, weight: Array) -> list[dict[str, Any]]:
 def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evidence | None) -> list[dict[str, Any]]:
     r"""Return the weighted share of each class among all rows, with a 90 % interval.
 
-    Labelled rows are counted. Of the unlabelled ones, the mean probability of a class is its share if probabilities are
-    right; by how much they are not, held-out rows tell, and the mean of what they miss,
-    :math:`[y_i = k] - p_{ik}`, is added: the difference estimator of survey sampling. It is right on average if the
-    labelled rows are a random part of the rows, or weighted to be one, however wrong the model is; a good model makes
-    the interval narrow. To count predicted labels instead would favour the classes that are easy to predict.
+    Labelled rows are counted. For the unlabelled ones, this is the difference estimator of survey sampling: the mean
+    probability of a class, plus the mean of its error on held-out rows, :math:`[y_i = k] - p_{ik}`. The estimate is
+    right on average if the labelled rows are a random part of the rows, or weighted to be one, however wrong the model
+    is; a good model makes the interval narrow. Counting predicted labels would favour classes that are easy to predict.
 
     Parameters
     ----------
     known, rows, p, held_out
-        As in :func:`shares`.
+        As in :func:`class_shares`.
     weight : array (n,)
         Weights of all rows.
 
@@ -116,11 +112,12 @@ def estimate(known: Labels, rows: Array, p: Array, weight: Array, held_out: Evid
     q, labels, own, repeats, _ = held_out
     missed = np.eye(len(known.classes))[labels] - q
     mean = np.average(missed, axis=0, weights=own)
-    deviation = np.maximum(np.sqrt(np.average((missed - mean) ** 2, axis=0, weights=own)), LEAST_DEVIATION)
+    # At least 0.1: a few rows whose probabilities are right do not prove that all others are.
+    deviation = np.maximum(np.sqrt(np.average((missed - mean) ** 2, axis=0, weights=own)), 0.1)
     n = effective(own, len(own)) / repeats
     others = effective(w[free], int(free.sum()))
-    error = deviation * np.sqrt(DEPENDENCE**2 / max(n - 1, 1) + 1 / others)
-    half = t.ppf((1 + LEVEL) / 2, max(n - 1, 1)) * part * error
+    error = deviation * np.sqrt(FOLD_DEPENDENCE**2 / max(n - 1, 1) + 1 / others)
+    half = t.ppf((1 + INTERVAL_LEVEL) / 2, max(n - 1, 1)) * part * error
     value = value + part * mean
     low, high = np.maximum(value - half, counted), np.minimum(value + half, counted + part)
     value = np.clip(value, counted, counted + part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 
 from deepsep.classifiers.catalogue import find_method, record_of, title_of, uses_unlabeled
 from deepsep.classifiers.committee.committee import Committee
+from deepsep.core.fields import with_fields
 from deepsep.core.label_origins import LabelOrigins, read_origins
 from deepsep.core.labels import Labels, as_labels
+from deepsep.core.model_parts import split_model
 from deepsep.errors import DataError
 from deepsep.evaluation.evidence import Evidence
-from deepsep.evaluation.frames import column_names, take, used_columns
+from deepsep.evaluation.frames import column_names, in_batches, take, used_columns
 from deepsep.evaluation.intervals import (
     effective,
     paired_difference,
@@ -23,73 +26,39 @@ from deepsep.evaluation.intervals import (
     scores_with_intervals,
     share_right,
 )
-from deepsep.evaluation.out_of_fold import split_model
 from deepsep.evaluation.population import given_shares, read_weights
-from deepsep.evaluation.suspicious import COLUMNS, contradicted, rank_labels, suspicious_labels
+from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, doubtful_labels, rank_labels, suspicious_labels
 from deepsep.report import outcome, sentences
 from deepsep.report.committee_held_out import gain_from_unlabeled, is_fitted_to, member_titles, members
 from deepsep.report.explanation import importance, tree
 from deepsep.report.findings import check_model, too_different
 from deepsep.report.held_out import (
-    BASELINES,
+    BASELINE_METHODS,
     FOLDS,
-    START,
+    START_KEY,
     Evaluation,
     OnStep,
-    evaluate,
-    predict_all,
+    evaluate_model,
 )
+from deepsep.report.label_gain import more_labels
 from deepsep.report.map import positions
-from deepsep.report.more_labels import more_labels
-from deepsep.report.profiles import MOST_ROWS as PROFILE_ROWS
+from deepsep.report.profiles import MAX_PROFILE_ROWS as PROFILE_ROWS
 from deepsep.report.profiles import profiles
-from deepsep.report.provenance import made, plain_value, settings_of
-from deepsep.report.ranking import beside_report, check_comparison
-from deepsep.report.shares import shares
+from deepsep.report.provenance import changed_settings, made, plain_value
+from deepsep.report.ranking import check_comparison, related_to_report
+from deepsep.report.shares import class_shares
 
 Array = NDArray[Any]
 
-FORMAT = 1
-MOST_PREDICTED = 100_000  # rows that are predicted, unless their probabilities are given
-UNCERTAIN = 15
+MAX_PREDICTED_ROWS = 100_000  # unless their probabilities are given
 
 
-def summarize(
-    model: Any,
-    table: Any,
-    labels: Any,
-    *,
-    ids: Sequence[Any] | None = None,
-    proba: Any = None,
-    label: str = "class",
-    title: str | None = None,
-    command: str | None = None,
-    comparison: dict[str, Any] | None = None,
-    findings: list[dict[str, Any]] | None = None,
-    folds: int = FOLDS,
-    explained: bool = True,
-    seed: int = 0,
-    sample_weight: Any = None,
-    labels_drawn: Any = None,
-    n_jobs: int | None = None,
-    on_step: OnStep | None = None,
-) -> dict[str, Any]:
-    """Measure everything that the report shows.
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings:
+    """Settings of a report.
 
     Parameters
     ----------
-    model : fitted pipeline or estimator
-        A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
-    table : DataFrame or matrix
-        All rows, labelled and unlabelled, with the columns that the model was fitted to.
-    labels : array-like of shape (n,)
-        Labels of the rows; None for unlabelled ones.
-    ids : sequence of shape (n,), optional
-        Identifiers of the rows in the report; by default their numbers from 0.
-    proba : array of shape (n, c), optional
-        ``model.predict_proba(table)``, if known already. Without it, at most 100,000 rows are predicted.
-    label : str, default="class"
-        Name of the label, such as the name of its column.
     title : str, optional
         Title of the report.
     command : str, optional
@@ -106,15 +75,64 @@ def summarize(
         Whether to measure which columns drive each class (see :mod:`deepsep.report.explanation`).
     seed : int, default=0
         Seed of everything random in the report; the model keeps its own.
+    n_jobs : int, optional
+        Number of folds to fit in parallel.
+    on_step : callable, optional
+        Called with (done, total, what comes next).
+    """
+
+    title: str | None = None
+    command: str | None = None
+    comparison: dict[str, Any] | None = None
+    findings: list[dict[str, Any]] | None = None
+    folds: int = FOLDS
+    explained: bool = True
+    seed: int = 0
+    n_jobs: int | None = None
+    on_step: OnStep | None = None
+
+
+USUAL_SETTINGS = ReportSettings()
+
+
+def summarize(
+    model: Any,
+    table: Any,
+    labels: Any,
+    *,
+    ids: Sequence[Any] | None = None,
+    proba: Any = None,
+    label: str = "class",
+    sample_weight: Any = None,
+    labels_drawn: Any = None,
+    settings: ReportSettings = USUAL_SETTINGS,
+    **fields: Any,
+) -> dict[str, Any]:
+    """Measure everything that the report shows.
+
+    Parameters
+    ----------
+    model : fitted pipeline or estimator
+        A model of :func:`deepsep.fit` or :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
+    table : DataFrame or matrix
+        All rows, labelled and unlabelled, with the columns that the model was fitted to.
+    labels : array-like of shape (n,)
+        Labels of the rows; None for unlabelled ones.
+    ids : sequence of shape (n,), optional
+        Identifiers of the rows in the report; by default their numbers from 0.
+    proba : array of shape (n, c), optional
+        ``model.predict_proba(table)``, if known already. Without it, at most 100,000 rows are predicted.
+    label : str, default="class"
+        Name of the label, such as the name of its column.
     sample_weight : array-like of shape (n,), optional
         Weights of the rows, in training and in scores and their intervals. If the model has ``priors``, held-out rows
         are also weighted so that the classes have these shares.
     labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
         How the labels were drawn; see :meth:`deepsep.Committee.fit`. A committee remembers what it was told.
-    n_jobs : int, optional
-        Number of folds to fit in parallel.
-    on_step : callable, optional
-        Called with (done, total, what comes next).
+    settings : ReportSettings, optional
+        Settings of the report, such as ``folds``.
+    **fields
+        Fields of ``settings`` by name.
 
     Returns
     -------
@@ -134,6 +152,8 @@ def summarize(
     >>> summary["accuracy"]["methods"][0]["accuracy"]["value"]
     1.0
     """
+    (settings,) = with_fields("summarize", fields, settings)
+    folds, seed, explained, comparison = settings.folds, settings.seed, settings.explained, settings.comparison
     began = time.perf_counter()
     known = as_labels(labels)
     n = len(known.codes)
@@ -144,17 +164,17 @@ def summarize(
     if own != known.classes.tolist() and set(own) == set(known.classes.tolist()):
         raise DataError(
             "the classes of the model were renamed and are not sorted any more, so that no report can be made of it. "
-            "Fit it again with the new names; deepsep rename renames the report beside a model."
+            "Fit it again with the new names; deepsep rename renames the classes in the report of a model, too."
         )
     if comparison is not None:
         check_comparison(comparison, known, column_names(table))
     total = folds + 3
-    step = _Steps(on_step, total)
+    step = _Steps(settings.on_step, total)
     step.report(0, "cross-validation, fold 1")
     weight = read_weights(sample_weight, known)
     estimator = split_model(model)[1]
     origins = estimator.label_origins_ if is_fitted_to(estimator, known) else read_origins(labels_drawn, known)
-    evaluated = evaluate(
+    evaluated = evaluate_model(
         model,
         table,
         known,
@@ -163,32 +183,34 @@ def summarize(
         seed=seed,
         sample_weight=weight,
         repeats=5 if explained else 0,
-        n_jobs=n_jobs,
+        n_jobs=settings.n_jobs,
         on_step=step.of_fold,
     )
     evaluation = None if isinstance(evaluated, str) else evaluated
     classes = [str(name) for name in known.classes]
     summary: dict[str, Any] = {
-        "format": FORMAT,
-        "title": title or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labeled.sum()):,} labels",
+        "format": 1,
+        "title": settings.title
+        or f"{label[:1].upper()}{label[1:]} of {n:,} rows, from {int(known.labeled.sum()):,} labels",
         "asked": _asked(model, table, known, label, seed, evaluation),
         "classes": classes,
         "notes": [evaluated] if isinstance(evaluated, str) else list(evaluated.notes),
-        "findings": check_model(model, table, known, weight) if findings is None else findings,
+        "findings": check_model(model, table, known, weight) if settings.findings is None else settings.findings,
     }
     step.report(folds, "predictions")
     rows, p = _predictions(model, table, proba, n, seed)
     predicted = np.where(known.codes[rows] >= 0, known.codes[rows], p.argmax(axis=1))
     given = given_shares(estimator, known.classes)
-    summary["shares"] = shares(known, rows, p, weight, given, None if evaluation is None else _evidence(evaluation))
+    summary["shares"] = class_shares(
+        known, rows, p, weight, given, None if evaluation is None else _evidence(evaluation)
+    )
     summary |= _accuracy(evaluation, model, known, seed)
     summary["members"] = _members(estimator, known)
     summary["suspicious"] = _suspicious(estimator, evaluation, known, ids)
     if summary["accuracy"] is not None:
         _state_for_population(summary, estimator, origins)
-        if (
-            summary["accuracy"]["population"] != "labels" or origins.given
-        ):  # the labels' shares do not matter, or are known
+        if summary["accuracy"]["population"] != "labels" or origins.given:
+            # The shares among the labels do not matter, or are known.
             summary["shares"]["caution"] = None
     summary["more_labels"] = _more_labels(estimator, summary)
     summary["outcome"] = _outcome(evaluation, summary, known, p[known.codes[rows] < 0], model, origins)
@@ -204,11 +226,15 @@ def summarize(
             f"Shares, profiles and the least certain rows are of {len(rows):,} rows drawn at random."
         )
     summary["explanation"] = _explanation(model, table, proba, evaluation, classes, seed) if explained else None
-    summary["comparison"] = None if comparison is None else beside_report(comparison, summary)
+    summary["comparison"] = None if comparison is None else related_to_report(comparison, summary)
     summary["verdict"] = sentences.verdict(summary)
-    summary["made"] = made(command, time.perf_counter() - began, model)
+    summary["made"] = made(settings.command, time.perf_counter() - began, model)
     step.report(total, "done")
     return summary
+
+
+def _title(label: str, known: Labels) -> str:
+    return f"{label[:1].upper()}{label[1:]} of {len(known.codes):,} rows, from {int(known.labeled.sum()):,} labels"
 
 
 class _Steps:
@@ -234,7 +260,7 @@ def _asked(
     return {
         "method": type(estimator).__name__ if record is None else record.name,
         "method_title": title_of(estimator),
-        "settings": settings_of(estimator),
+        "settings": changed_settings(estimator),
         "label": label,
         "rows": len(known.codes),
         "labelled": labeled,
@@ -252,8 +278,8 @@ def _predictions(model: Any, table: Any, proba: Any, n: int, seed: int) -> tuple
     """Return the numbers of the predicted rows and their probabilities."""
     if proba is not None:
         return np.arange(n), np.asarray(proba, float)
-    rows = _sample(n, MOST_PREDICTED, seed)
-    return rows, predict_all(model, table if len(rows) == n else take(table, rows))
+    rows = _sample(n, MAX_PREDICTED_ROWS, seed)
+    return rows, in_batches(model.predict_proba, table if len(rows) == n else take(table, rows))
 
 
 def _sample(n: int, most: int, seed: int) -> Array:
@@ -278,7 +304,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
     p = evaluation.p["model"]
     table = np.zeros((c, c), int)
     np.add.at(table, (codes, p.argmax(axis=1)), 1)
-    start = lines[[line["key"] for line in lines].index(START)] if START in evaluation.p else None
+    start = lines[[line["key"] for line in lines].index(START_KEY)] if START_KEY in evaluation.p else None
     return {
         "accuracy": {
             "held_out": len(codes),
@@ -300,7 +326,7 @@ def _accuracy(evaluation: Evaluation | None, model: Any, known: Labels, seed: in
 
 
 def _against_start(estimator: Any, start: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return how far the model is ahead of the same without its unlabelled rows, by the name that sentences use."""
+    """Return the lead of the model over the same one without its unlabelled rows, and the latter's name."""
     if start is None:
         return None
     if isinstance(estimator, Committee) and (gain := gain_from_unlabeled(estimator)) is not None:
@@ -315,24 +341,24 @@ def _members(estimator: Any, known: Labels) -> dict[str, Any] | None:
 def _suspicious(
     estimator: Any, evaluation: Evaluation | None, known: Labels, ids: Sequence[Any] | None
 ) -> list[dict[str, Any]] | None:
-    """Return the labels that the predictions out of fold contradict, the most doubtful first."""
+    """Return the labels that are improbable by the predictions out of fold, the most doubtful first."""
     if evaluation is None:
         return None
     if is_fitted_to(estimator, known):
         frame = suspicious_labels(estimator, ids=ids)
     else:
         frame = rank_labels(evaluation.rows, evaluation.codes, evaluation.p["model"], known.classes, ids)
-    lines = contradicted(frame)
+    lines = doubtful_labels(frame, len(known.classes))
     return [
-        {"id": str(name), **{key: plain_value(value) for key, value in zip(COLUMNS, line, strict=True)}}
+        {"id": str(name), **{key: plain_value(value) for key, value in zip(SUSPICIOUS_COLUMNS, line, strict=True)}}
         for name, *line in lines.itertuples(index=False, name=None)
     ]
 
 
 def _state_for_population(summary: dict[str, Any], estimator: Any, origins: LabelOrigins) -> None:
-    """Add what the accuracies hold for, and turn those of a committee into the ones to expect on the unlabelled rows.
+    """Add the rows that the accuracies hold for; for a committee, state those to expect on the unlabelled rows.
 
-    Held-out labels tell how far its members are behind. Guessing is as accurate as the most frequent class is frequent.
+    Held-out labels tell how far its members are behind. Guessing is right as often as the most frequent class occurs.
     """
     accuracy, expected, shares = summary["accuracy"], None, None
     if summary["members"] and estimator.shares_ is not None:
@@ -358,7 +384,7 @@ def _state_for_population(summary: dict[str, Any], estimator: Any, origins: Labe
 
 
 def _more_labels(estimator: Any, summary: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what more labels would buy a committee, if the unlabelled rows are like the labelled ones."""
+    """Return the gain of a committee from more labels, if the unlabelled rows are like the labelled ones."""
     holds = summary["accuracy"] is not None and summary["accuracy"]["holds_for_unlabelled"]
     return more_labels(estimator.learning_curve_) if holds and summary["members"] is not None else None
 
@@ -389,11 +415,11 @@ def _outcome(
         by_quotas=origins.basis == "quota",
         more_labels=more,
     )
-    return {"verdict": verdict, "by_share": points, "surest": outcome.surest(points), "what_helps": helps}
+    return {"verdict": verdict, "by_share": points, "surest": outcome.surest_part(points), "what_helps": helps}
 
 
 def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabeled: Array, model: Any) -> list[dict[str, Any]]:
-    """Return how many of the surest rows are right, by their share."""
+    """Return the accuracy on the surest rows, by their share."""
     if summary["members"] is not None:
         committee = split_model(model)[1]
         whole = committee.expected_accuracy_
@@ -402,7 +428,7 @@ def _by_share(evaluation: Evaluation, summary: dict[str, Any], unlabeled: Array,
 
 
 def _evidence(evaluation: Evaluation) -> Evidence:
-    """Return what the folds tell of the model."""
+    """Return the model's held-out predictions as evidence."""
     weight = np.ones(len(evaluation.codes)) if evaluation.weight is None else evaluation.weight
     return Evidence(evaluation.p["model"], evaluation.codes, weight, 1)
 
@@ -413,7 +439,7 @@ def _names(estimator: Any) -> dict[str, str]:
         start = "the same (labelled rows alone)"
         return {
             "model": title_of(estimator),
-            START: start,
+            START_KEY: start,
             **member_titles(estimator),
             "majority": "most frequent class",
         }
@@ -422,8 +448,8 @@ def _names(estimator: Any) -> dict[str, str]:
         if hasattr(estimator, "round_proba")
         else "the same (labelled rows alone)"
     )
-    titles = {key: find_method(key).title for key in BASELINES}
-    return {"model": title_of(estimator), START: start, **titles, "majority": "most frequent class"}
+    titles = {key: find_method(key).title for key in BASELINE_METHODS}
+    return {"model": title_of(estimator), START_KEY: start, **titles, "majority": "most frequent class"}
 
 
 def _rounds(evaluation: Evaluation | None, estimator: Any) -> dict[str, Any] | None:
@@ -474,7 +500,7 @@ def _map(
     seed: int,
 ) -> dict[str, Any]:
     rows = evaluation.embedded.rows
-    p = np.array(predict_all(model, take(table, rows)) if proba is None else np.asarray(proba)[rows])
+    p = np.array(in_batches(model.predict_proba, take(table, rows)) if proba is None else np.asarray(proba)[rows])
     held_out = dict(zip(evaluation.rows.tolist(), evaluation.p["model"], strict=True))
     for i in np.flatnonzero(np.isin(rows, evaluation.rows)):
         p[i] = held_out[rows[i]]
@@ -501,7 +527,7 @@ def _least_certain(rows: Array, p: Array, known: Labels, ids: Sequence[Any] | No
     order = np.argsort(-p[at], axis=1)[:, :2]
     first, second = (np.take_along_axis(p[at], order[:, [j]], axis=1)[:, 0] for j in (0, 1))
     result = []
-    for i in np.argsort(first - second, kind="stable")[:UNCERTAIN]:
+    for i in np.argsort(first - second, kind="stable")[:15]:
         row = int(rows[at[i]])
         result.append(
             {

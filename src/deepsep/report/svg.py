@@ -8,8 +8,6 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-COLOURS = 8  # class colours in the style sheet, c0 to c7; further classes have the same colours and other shapes
-
 
 def tag(name: str, *inside: Any, **attributes: Any) -> Markup:
     """Return an element; text and attributes are escaped, and a trailing underscore is dropped from names.
@@ -62,9 +60,9 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def marker(k: int, x: float, y: float, r: float, **attributes: Any) -> Markup:
-    """Return the marker of class k: one of eight colours and four shapes."""
-    attributes["class_"] = f"c{k % COLOURS} {attributes.pop('class_', '')}".strip()
-    match k // COLOURS % 4:
+    """Return the marker of class k: one of eight colours, c0 to c7 in the style sheet, and of four shapes."""
+    attributes["class_"] = f"c{k % 8} {attributes.pop('class_', '')}".strip()
+    match k // 8 % 4:
         case 0:
             return tag("circle", cx=x, cy=y, r=r, **attributes)
         case 1:

@@ -15,11 +15,7 @@ from deepsep.report.wording import number
 
 Array = NDArray[Any]
 
-MOST_ROWS = 20_000
-HELD_OUT = 0.3
-LEAST_IN_LEAF = 0.01  # share of rows in the smallest leaf
-LEAST_COVERED = 0.05  # share of a class that a rule must cover to be shown
-RULES = 3  # shown for each class
+MAX_TREE_ROWS = 20_000
 
 
 @dataclass
@@ -28,7 +24,7 @@ class _Bounds:
 
     low: float = -math.inf
     high: float = math.inf
-    missing: bool = True  # whether rows with a missing value follow the path, too
+    missing: bool = True  # whether rows with a missing value follow the path
 
 
 def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int) -> dict[str, Any]:
@@ -60,9 +56,9 @@ def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int)
     parts = [feature.values for feature in features] or [np.zeros(len(codes))]
     X = np.stack(parts, axis=1).astype(np.float32)
     order = np.random.default_rng(seed).permutation(len(codes))
-    held = max(1, round(HELD_OUT * len(codes)))
+    held = max(1, round(0.3 * len(codes)))
     test, train = order[:held], order[held:]
-    leaf = max(5, round(LEAST_IN_LEAF * len(train)))
+    leaf = max(5, round(0.01 * len(train)))
     tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=leaf, random_state=seed).fit(X[train], codes[train])
     agrees = tree.predict(X[test]) == codes[test]
     return {
@@ -76,7 +72,7 @@ def imitate(table: Any, codes: Array, classes: list[str], depth: int, seed: int)
 
 
 def _rules(tree: Any, features: list[Feature], X: Array, codes: Array, classes: list[str]) -> list[dict[str, Any]]:
-    """Return the leaves as rules of the class that they predict, those with most rows first."""
+    """Return the leaves as rules of the class that they predict: the three that cover most of it."""
     at, predicted = tree.apply(X), tree.predict(X)
     result = []
     for k, name in enumerate(classes):
@@ -93,10 +89,8 @@ def _rules(tree: Any, features: list[Feature], X: Array, codes: Array, classes: 
                     "coverage": float((own & here).sum() / max(own.sum(), 1)),
                 }
             )
-        rules = sorted(
-            (rule for rule in rules if rule["coverage"] >= LEAST_COVERED), key=lambda rule: -rule["coverage"]
-        )
-        result.append({"class": name, "rows": int(own.sum()), "rules": rules[:RULES]})
+        rules = sorted((rule for rule in rules if rule["coverage"] >= 0.05), key=lambda rule: -rule["coverage"])
+        result.append({"class": name, "rows": int(own.sum()), "rules": rules[:3]})
     return result
 
 

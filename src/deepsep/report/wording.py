@@ -78,7 +78,7 @@ def _width(text: str) -> int:
 
 
 def _fitting(text: str, width: int) -> int:
-    """Return how many characters of a text fit into a width."""
+    """Return the number of characters of a text that fit into a width."""
     return next((i for i in range(len(text)) if _width(text[: i + 1]) > width), len(text))
 
 

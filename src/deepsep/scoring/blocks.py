@@ -1,4 +1,4 @@
-"""Predict rows in blocks of equal size, so that a row gets the same bits in whatever company."""
+"""Predict rows in blocks of equal size, so that a row gets the same bits in any batch."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
+
+from deepsep.core.model_parts import is_pipeline
 
 Array = NDArray[Any]
 
-BLOCK = 1_024
+BLOCK_ROWS = 1_024
 
 
 def encoded(model: Any, rows: Any) -> tuple[Any, Any, Any]:
     """Return the estimator of a model, the columns that it uses, and the matrix that it takes."""
-    if isinstance(model, Pipeline):
+    if is_pipeline(model):
         columns = model[0].transform(rows)
         return model[-1], columns, model[1:-1].transform(columns) if len(model) > 2 else columns
     if isinstance(rows, pd.DataFrame) and hasattr(model, "feature_names_in_"):
@@ -50,8 +51,8 @@ def in_blocks(
         Returns what is kept of the predictions for the rows with these numbers.
     """
     results = []
-    for start in range(0, n, BLOCK):
-        index = np.arange(start, start + BLOCK)
+    for start in range(0, n, BLOCK_ROWS):
+        index = np.arange(start, start + BLOCK_ROWS)
         inside = index < n
         results.append(keep(predict(take(np.where(inside, index, start)))[inside], index[inside]))
     return np.concatenate(results)

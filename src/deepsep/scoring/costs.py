@@ -1,4 +1,4 @@
-"""What mistakes cost: a table of true and called classes."""
+"""Costs of mistakes: a table of true and predicted classes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from deepsep.table.opened import open_files
 
 Array = NDArray[Any]
 Costs = Mapping[Any, Mapping[Any, float]]
-
-LONG = ("true", "called", "cost")
 
 
 def check_costs(costs: Any, classes: Array) -> Array:
@@ -53,7 +51,7 @@ def check_costs(costs: Any, classes: Array) -> Array:
 def _check_names(given: Mapping[Any, Any], names: list[Any], role: str, *, besides: Any = None) -> None:
     unknown = [name for name in given if name not in names]
     if unknown:
-        raise ParameterError(f"costs: {unknown[0]!r} is no class of the model ({role}). It has {_listed(names)}.")
+        raise ParameterError(f"costs: {unknown[0]!r} is not a class of the model ({role}). It has {_listed(names)}.")
     missing = [name for name in names if name not in given and name != besides]
     if missing:
         raise ParameterError(f"costs: the class {missing[0]!r} is missing ({role}). Give a cost for every class.")
@@ -76,14 +74,15 @@ def read_costs(file: Path, classes: Array) -> dict[Any, dict[Any, float]]:
     The table has a line for each true class and a column for each called one, with the true class in the first column;
     or the columns true, called and cost.
     """
+    long_columns = ("true", "called", "cost")
     table = open_files(file)
     names = table.names
-    long = sorted(name.lower() for name in names) == sorted(LONG)
+    long = sorted(name.lower() for name in names) == sorted(long_columns)
     by_text = {str(name): name for name in classes.tolist()}
     costs: dict[Any, dict[Any, float]] = {}
     cells: Iterable[tuple[Any, Any, Any]]
     if long:
-        true, called, cost = (next(name for name in names if name.lower() == wanted) for wanted in LONG)
+        true, called, cost = (next(name for name in names if name.lower() == wanted) for wanted in long_columns)
         frame = read_table(table, label=true, types={called: "text"})
         cells = zip(frame[true].tolist(), frame[called].tolist(), frame[cost].tolist(), strict=True)
     elif len(names) < 3:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.core.model_parts import split_model
 from deepsep.drift.counts import Counts
 from deepsep.errors import ParameterError
 from deepsep.evaluation.conformal import ConformalSets
 from deepsep.evaluation.evidence import Evidence
 from deepsep.evaluation.expected_accuracy import corrected
 from deepsep.evaluation.frames import prediction_columns
-from deepsep.evaluation.out_of_fold import split_model
 from deepsep.scoring.costs import check_costs
 from deepsep.scoring.settings import Decision
 from deepsep.survey import SurveySegments
@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 @dataclass
 class Tally:
-    """What was decided for some rows.
+    """Decisions on some rows, counted.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Tally:
     sure : float
         The sum of the probabilities of the labels given.
     changed : int
-        Labels that are not the likeliest class, because of costs.
+        Labels that are not the most probable class, because of costs.
     sizes : Counter
-        Rows with so many classes in their set.
+        Number of rows by the size of their set.
     drift : Counts or None
         The rows, counted for the comparison with the training table; of a piece or a whole file only.
     error : str or None
@@ -66,7 +66,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Decisions:
-    """How labels follow from probabilities; by default a label is the likeliest class.
+    """Rule that makes labels of probabilities; by default the label is the most probable class.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Decisions:
     abstain : float or None
         The confidence below which a row gets no label.
     costs : array (c, c) or None
-        What it costs to call a class (row) another one (column): a label has the lowest expected cost.
+        Cost of predicting one class (column) for another (row): a label has the lowest expected cost.
     """
 
     classes: Array
@@ -121,8 +121,8 @@ class Decisions:
             int((called != p.argmax(axis=1))[kept].sum()) if len(p) else 0,
             Counter() if sets is None else Counter(sets.sum(axis=1).tolist()),
         )
-        written = None if sets is None else in_words(sets, p, self.classes)
-        return prediction_columns(self.classes, p, label, called=names, sets=written), tally
+        written = None if sets is None else set_texts(sets, p, self.classes)
+        return prediction_columns(self.classes, p, label, predicted=names, sets=written), tally
 
     def describe(self, tally: Tally, evidence: Evidence | None) -> dict[str, Any]:
         """Return what was applied, with what can be expected of it; ``evidence`` is of the model that scored."""
@@ -160,8 +160,8 @@ class Decisions:
         return corrected(tally.sure / n, sure, right, weight[kept], repeats=repeats, unseen=unseen, n_rows=n)
 
 
-def in_words(sets: Array, p: Array, classes: Array) -> Array:
-    """Return sets of classes as text, such as "gold|blue", the likeliest class first."""
+def set_texts(sets: Array, p: Array, classes: Array) -> Array:
+    """Return sets of classes as text, such as "gold|blue", the most probable class first."""
     order = np.argsort(-p, axis=1, kind="stable")
     names = [str(name) for name in classes.tolist()]
     inside = np.take_along_axis(sets, order, axis=1)
@@ -171,5 +171,5 @@ def in_words(sets: Array, p: Array, classes: Array) -> Array:
 
 
 def evidence_of(model: Any) -> Evidence | None:
-    """Return what is known of a model from rows held out; None if it is no committee, or its student."""
+    """Return what is known of a model from rows held out; None if it is not a committee, or is its student."""
     return getattr(split_model(model)[1], "evidence_", None)

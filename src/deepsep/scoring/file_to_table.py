@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from deepsep.core.fields import with_fields
 from deepsep.databases.connections import Connection
-from deepsep.databases.opening import open_writer
+from deepsep.databases.open_database import open_writer
 from deepsep.errors import DataError, Setting
 from deepsep.scoring.files import plan_parts, warn_of_failed
 from deepsep.scoring.into_tables import check_key_given, score_into
@@ -23,15 +23,13 @@ from deepsep.scoring.local import id_type
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable
-from deepsep.scoring.settings import LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.settings import MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.table.arrow_frames import cells_of, key_hashes
 from deepsep.table.locations import Named, files_of, table_at
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import SomeRows
 
 Array = NDArray[Any]
-
-PIECE = 100_000  # keys examined at a time
 
 
 def score_to_table(
@@ -45,16 +43,16 @@ def score_to_table(
     fast: bool | None = None,
     reasons: int | None = None,
     reading: Reading = AS_DETECTED,
-    decision: Decision = LIKELIEST_CLASS,
+    decision: Decision = MOST_PROBABLE_CLASS,
     resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
     **fields: Any,
 ) -> dict[str, Any]:
     """Score a file, or several of them, into a table of a database, batch by batch.
 
-    The table, and ``deepsep_scores`` beside it, are those of :func:`score_query`, and so is the promise: a batch is
+    The table, and ``deepsep_scores`` next to it, are those of :func:`score_query`, and so is the promise: a batch is
     written in one transaction, rows whose identifier is in the table already are skipped, and after a failure the same
-    call goes on where it stopped, with the same result. Rows are written in the order of the file. The keys are read
+    call resumes where it stopped, with the same result. Rows are written in the order of the file. The keys are read
     first, to find gaps and duplicates before anything is written, which takes some 16 bytes of memory for each.
 
     Parameters
@@ -187,7 +185,8 @@ def _refuse_repeated(parts: Sequence[Part], id: str, hashes: Array) -> None:
 
 
 def _pieces(part: Part, id: str) -> Iterator[Any]:
-    for batch, _ in part.source.tables(PIECE, [id], {}, id):
+    piece = 100_000  # keys examined at a time
+    for batch, _ in part.source.tables(piece, [id], {}, id):
         keys = cells_of(batch, id)
         if pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type):
             blank = pc.equal(pc.utf8_trim_whitespace(keys), "")

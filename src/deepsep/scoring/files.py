@@ -15,7 +15,7 @@ from typing import Any
 
 from deepsep.core.fields import with_fields
 from deepsep.core.notices import warn
-from deepsep.databases.opening import open_reader
+from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError
 from deepsep.files.leftovers import hidden_name, remove_leftovers
 from deepsep.scoring import local, ray_engine
@@ -23,17 +23,16 @@ from deepsep.scoring.journal import Journal
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
-from deepsep.scoring.settings import LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
-from deepsep.scoring.student import describe
-from deepsep.scoring.writing import INSTEAD
+from deepsep.scoring.settings import MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.who_scores import describe
+from deepsep.scoring.writing import OTHER_FORMAT
 from deepsep.table.batches import TableFile
 from deepsep.table.excel_cells import check_fits
 from deepsep.table.locations import Named, Place, SeveralFiles, files_of, is_several, table_at
 from deepsep.table.queries import Query, QueryTable
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
-FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
-OTHERS = 50  # columns of a result beside the probabilities, at most
+SCORED_FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
 
 
 def score_file(
@@ -45,7 +44,7 @@ def score_file(
     fast: bool | None = None,
     reasons: int | None = None,
     reading: Reading = AS_DETECTED,
-    decision: Decision = LIKELIEST_CLASS,
+    decision: Decision = MOST_PROBABLE_CLASS,
     resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
     **fields: Any,
@@ -54,12 +53,12 @@ def score_file(
 
     Memory use is constant, the order of the rows is kept, and the result does not depend on the batch size. Batches are
     scored on all cores. The target is written completely or not at all: it is written to a temporary place and moved at
-    the end. If the process is killed, the next call with the same saved model, source, target and settings goes on
+    the end. If the process is killed, the next call with the same saved model, source, target and settings resumes
     where it stopped. Of several files, one that cannot be read is left out, with a warning; once it has been written
     again, the next call scores only what is missing.
 
     The rows are compared with the training table on the way, if the model has a profile of it, as those of ``deepsep
-    fit`` have. The result is in what is returned and in a file beside the target, ``scored.drift.json`` for
+    fit`` have. The result is in what is returned and in a file next to the target, ``scored.drift.json`` for
     ``scored.parquet``, which also says which model scored. Parquet and Excel files say so in their metadata.
 
     Parameters
@@ -84,9 +83,9 @@ def score_file(
         two scores the whole source. With ``sets`` or ``abstain``, None means the committee: what they promise rests on
         its own predictions out of fold.
     reasons : int, optional
-        Adds so many columns that spoke most for the label of each row; see :func:`deepsep.scoring.reasons`. Every row
-        is predicted some eight times for each column; a warning says how long that takes, and a committee refuses what
-        would take hours.
+        Number of columns to add that contributed most to the label of each row; see :func:`deepsep.scoring.reasons`.
+        Every row is predicted some eight times for each column; a warning says how long that takes, and a committee
+        refuses what would take hours.
     reading : Reading, optional
         How the files are read, such as ``skip_rows``; see :class:`deepsep.table.Reading`.
     decision : Decision, optional
@@ -129,16 +128,18 @@ def score_file(
     place, goal = source if isinstance(source, Query) else table_at(source), Path(target)
     files = [] if isinstance(place, Query) else files_of(place)
     several = not isinstance(place, Query) and is_several(place)
-    to_folder = several and goal.suffix.lower() not in FORMATS
-    if not to_folder and goal.suffix.lower() not in FORMATS:
-        raise DataError(f"the target {goal} must end in {', '.join(FORMATS)}{', or be a folder' if several else ''}.")
+    to_folder = several and goal.suffix.lower() not in SCORED_FORMATS
+    if not to_folder and goal.suffix.lower() not in SCORED_FORMATS:
+        raise DataError(
+            f"the target {goal} must end in {', '.join(SCORED_FORMATS)}{', or be a folder' if several else ''}."
+        )
     if not to_folder:
         resources.check_local()
     _check_target(place, goal, to_folder)
-    beside = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
-    _check_beside(beside)
+    drift_file = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
+    _check_drift_file(drift_file)
     goal.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(beside)
+    remove_leftovers(drift_file)
     with ExitStack() as stack:
         failed: dict[str, str] = {}
         if isinstance(place, Query):
@@ -163,14 +164,14 @@ def score_file(
             engine: Any = local.score_parts
             if resources.engine == "ray":
                 scoring.options["workers"] = 1
-                engine = partial(ray_engine.score_parts, address=resources.address, workers=resources.workers)
+                engine = partial(ray_engine.score_parts_on_ray, address=resources.address, workers=resources.workers)
             tallies = scoring.score(engine, parts, progress)
             failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
             if len(failed) == n_files:
                 raise DataError(f"no part of {place} can be read. {next(iter(failed.values()))}")
             shutil.rmtree(journal.folder / "out", ignore_errors=True)
             local.assemble_parts(scoring.scorer, parts, scoring.options)
-            beside.unlink(missing_ok=True)  # it is about the earlier target
+            drift_file.unlink(missing_ok=True)  # it is about the earlier target
             _move(journal.folder / "out" / ("" if to_folder else goal.name), goal, hidden_name(goal, "old"))
             if failed:
                 journal.keep()
@@ -184,9 +185,9 @@ def score_file(
         "parts": n_files - len(failed),
         "failed": failed,
         "target": str(goal),
-        "drift_file": str(beside),
+        "drift_file": str(drift_file),
     }
-    _write_beside(beside, {"deepsep": "drift", "source": str(place), **done})
+    _write_beside(drift_file, {"deepsep": "drift", "source": str(place), **done})
     warn_of_drift(done["drift"])
     warn_of_failed(failed, n_files)
     return done
@@ -202,7 +203,7 @@ def warn_of_failed(failed: Mapping[str, str], n_files: int) -> None:
         )
 
 
-def _check_beside(place: Path) -> None:
+def _check_drift_file(place: Path) -> None:
     """Raise if the file about the scoring would replace something else."""
     if not os.path.lexists(place):
         return
@@ -288,8 +289,9 @@ def _as_parquet(name: Path) -> Path:
 
 def _check_sheet(parts: list[Part], n_classes: int) -> None:
     """Raise if the rows do not fit on an Excel sheet, before they are scored."""
+    others = 50  # columns of a result besides the probabilities, at most
     sizes = [part.source.rows_at_most for part in parts]
-    check_fits(sum(sizes), n_classes + OTHERS, "the result", INSTEAD)
+    check_fits(sum(sizes), n_classes + others, "the result", OTHER_FORMAT)
 
 
 def _check_target(source: Place | Query, goal: Path, to_folder: bool) -> None:

@@ -12,17 +12,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import codes_of
+from deepsep.core.model_parts import first_step, is_pipeline
 from deepsep.drift.counts import Counts
 from deepsep.evaluation.frames import check_id_name, prediction_names
-from deepsep.scoring.blocks import BLOCK, encoded, in_blocks, rows_of
+from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.scoring.decisions import Decisions, Tally
 from deepsep.scoring.leaving_out import LeavingOut, values_in_training
-from deepsep.scoring.settings import LIKELIEST_CLASS, Decision
-from deepsep.scoring.student import check_fast, choose
+from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
+from deepsep.scoring.who_scores import check_fast, choose
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.column_types import ColumnType
 from deepsep.table.columns import UsefulColumns, as_frame
@@ -40,7 +40,7 @@ def score_frame(
     first_row: int = 0,
     reasons: int | None = None,
     fast: bool = False,
-    decision: Decision = LIKELIEST_CLASS,
+    decision: Decision = MOST_PROBABLE_CLASS,
     **fields: Any,
 ) -> pd.DataFrame:
     """Return the label, the probability of each class and the confidence of every row.
@@ -60,10 +60,10 @@ def score_frame(
     first_row : int, default=0
         Number of the first row.
     reasons : int, optional
-        Adds so many columns that spoke most for the row's label; see :func:`deepsep.scoring.reasons`. The model must
-        have a profile of its training table.
+        Number of columns to add that contributed most to the row's label; see :func:`deepsep.scoring.reasons`. The
+        model must have a profile of its training table.
     fast : bool, default=False
-        Whether the student of a committee answers in its place; see docs/how-to/millions.md.
+        Whether the student of a committee answers in its place; see docs/how-to/deployment/millions.md.
     decision : Decision, optional
         How labels follow from probabilities.
     **fields
@@ -74,8 +74,8 @@ def score_frame(
     pandas.DataFrame
         Columns ``<id>`` (or ``row``); the predicted label, under the name of the column of labels, or ``label`` if the
         model does not know it; ``probability_<class>`` for each class; ``confidence``, the largest of them; and, if
-        asked for, ``set``, such as "gold|blue", the likeliest class first, and ``reason_1``, such as "age = 61", with
-        ``reason_1_odds``, and so on. A model without probabilities gives only the label.
+        asked for, ``set``, such as "gold|blue", the most probable class first, and ``reason_1``, such as "age = 61",
+        with ``reason_1_odds``, and so on. A model without probabilities gives only the label.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def score_batch(
         answers = _in_parts(compiled, encoded_rows, in_parts, predict)
     elif n:
         estimator, used, matrix = encoded(model, rows)
-        columns = used if isinstance(model, Pipeline) else None
+        columns = used if is_pipeline(model) else None
         answers = in_blocks(_predictor(estimator, has_p, predicting), lambda index: rows_of(matrix, index), n)
     else:
         answers = np.empty((0, len(classes))) if has_p else classes[:0]
@@ -220,16 +220,16 @@ def _in_parts(
 ) -> Array:
     """Return the answers about encoded rows, block by block, of rows in two parts where that can be."""
     answers = []
-    for start in range(0, len(rows), BLOCK):
-        p = None if in_parts is None else in_parts(*compiled.split(rows, start, start + BLOCK))
+    for start in range(0, len(rows), BLOCK_ROWS):
+        p = None if in_parts is None else in_parts(*compiled.split(rows, start, start + BLOCK_ROWS))
         answers.append(predict(_block(compiled, rows, start))[: len(rows) - start] if p is None else p)
     return np.concatenate(answers)
 
 
 def _block(compiled: CompiledEncoding, rows: EncodedRows, start: int) -> Array:
     """Return a block of the matrix, padded with copies of its first row."""
-    matrix = compiled.matrix(rows, start, start + BLOCK)
-    missing = BLOCK - len(matrix)
+    matrix = compiled.matrix(rows, start, start + BLOCK_ROWS)
+    missing = BLOCK_ROWS - len(matrix)
     return np.concatenate([matrix, np.repeat(matrix[:1], missing, axis=0)]) if missing else matrix
 
 
@@ -241,14 +241,14 @@ def label_name(model: Any, leaving_out: LeavingOut | None) -> str | None:
 
 def label_of(model: Any) -> str | None:
     """Return the name of the column of labels that a model was fitted to; None if it is not known."""
-    first = model[0] if isinstance(model, Pipeline) else model
+    first = first_step(model)
     name = getattr(first, "label_", None)
     return name if isinstance(name, str) else None
 
 
 def schema_of(model: Any) -> dict[str, ColumnType]:
     """Return the columns that a model needs, with their types; empty if it takes any matrix."""
-    first = model[0] if isinstance(model, Pipeline) else model
+    first = first_step(model)
     if isinstance(first, UsefulColumns):
         return first.schema_
     return dict.fromkeys(map(str, getattr(first, "feature_names_in_", ())), "number")

@@ -1,4 +1,4 @@
-"""What scorings into a table of a database have in common, wherever their rows come from."""
+"""Common parts of scorings into a table of a database, from files and from queries."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ from deepsep.scoring.local import score_to_database
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
 from deepsep.scoring.scores_tables import ScoresTable
-from deepsep.scoring.student import describe
-
-AGAIN = "same command goes on from there."
+from deepsep.scoring.who_scores import describe
 
 
 def check_key_given(id: str | None) -> None:
     """Raise if no column tells the rows apart."""
     if id is None:
         raise ParameterError(
-            "{to} needs {id}: the column that tells the rows apart, by which scoring goes on after a failure.",
+            "{to} needs {id}: the column that tells the rows apart, by which scoring resumes after a failure.",
             to=Setting("to"),
             id=Setting("id"),
         )
 
 
 def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress: Progress | None) -> dict[str, Any]:
-    """Score the rows that a table lacks into it, and return what came of it, as ``score_query`` does."""
+    """Score the rows that a table lacks into it, and return the result, as ``score_query`` does."""
     if table.goes_on and table.record is not None and scoring.fast is None:
         scoring.fast = table.record.settings["scored_by"] == "student"
     scoring.choose(parts)
@@ -55,7 +53,7 @@ def score_into(scoring: Scoring, table: ScoresTable, parts: list[Part], progress
 
 
 def settings_of(scoring: Scoring) -> dict[str, Any]:
-    """Return all that decides what a row gets, beside the model."""
+    """Return the settings that decide what a row gets, besides the model."""
     sets, costs = scoring.decisions.sets, scoring.decisions.costs
     return {
         "id": scoring.id,
@@ -70,15 +68,16 @@ def settings_of(scoring: Scoring) -> dict[str, Any]:
 
 @contextmanager
 def saying_what_is_written(table: ScoresTable, already: int, go_on: str | None = None) -> Iterator[None]:
-    """Add to an error what a table has by then, beside rows from before, and how to go on if not in the same way."""
+    """Add to an error what the table holds by then, and how to resume."""
+    again = "the same command again; it resumes where it stopped."
     try:
         yield
     except DeepSepError as error:
-        first = "Once that is mended, the" if isinstance(error, DataError) else "The"
-        raise error.followed_by(_written(table, already, go_on or f"{first} {AGAIN}", bool(go_on))) from error
+        first = "Fix this and run" if isinstance(error, DataError) else "Run"
+        raise error.followed_by(_written(table, already, go_on or f"{first} {again}", bool(go_on))) from error
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
-            f"Interrupted. {_written(table, already, go_on or f'The {AGAIN}', bool(go_on))}"
+            f"Interrupted. {_written(table, already, go_on or f'Run {again}', bool(go_on))}"
         ) from None
 
 

@@ -1,7 +1,7 @@
-"""What has been scored so far, in pieces on the disk, so that a run goes on where a killed one stopped.
+"""Pieces of a scoring on the disk, from which a new run resumes where a killed one stopped.
 
-A hidden folder beside the target has a Parquet file for every piece, some seconds of work, and beside it a JSON file
-with what was decided about its rows. A piece counts once its JSON file is there, which comes last and at once.
+A hidden folder next to the target has a Parquet file for every piece, some seconds of work, and a JSON file with what
+was decided about its rows. A piece counts once its JSON file is there, which comes last and at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deepsep.files.leftovers import hidden_name, leftovers, remove_leftovers
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.writing import Writer
 
-KEY, KEPT = "key.json", "kept"
+KEY_FILE, KEPT_FOLDER = "key.json", "kept"
 
 
 class Piece(NamedTuple):
@@ -55,19 +55,19 @@ class Journal:
                     os.rename(left, mine)  # of two runs at a time, one gets it
                 except OSError:
                     continue
-                (mine / KEPT).unlink(missing_ok=True)
+                (mine / KEPT_FOLDER).unlink(missing_ok=True)
                 break
         for place in _kept(goal):
             shutil.rmtree(place.parent, ignore_errors=True)
         remove_leftovers(goal)
         if not mine.exists():
             mine.mkdir(parents=True)
-            _write(mine / KEY, key)
+            _write(mine / KEY_FILE, key)
         return cls(mine)
 
     def keep(self) -> None:
         """Leave the pieces for the next run, though this one has ended."""
-        (self.folder / KEPT).touch()
+        (self.folder / KEPT_FOLDER).touch()
 
     def remove(self) -> None:
         """Remove all pieces."""
@@ -142,13 +142,13 @@ def _place_file(path: Path, target: Path) -> None:
 
 def _kept(goal: Path) -> Iterator[Path]:
     for folder in list(goal.parent.iterdir()):
-        if folder.name.startswith(f".{goal.name}.") and folder.suffix == ".new" and (folder / KEPT).exists():
-            yield folder / KEPT
+        if folder.name.startswith(f".{goal.name}.") and folder.suffix == ".new" and (folder / KEPT_FOLDER).exists():
+            yield folder / KEPT_FOLDER
 
 
 def _key_of(folder: Path) -> Any:
     try:
-        return json.loads((folder / KEY).read_bytes())
+        return json.loads((folder / KEY_FILE).read_bytes())
     except (OSError, ValueError):
         return None
 

@@ -9,28 +9,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.committee.committee import Committee
 from deepsep.classifiers.in_context.in_context import InContext
+from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.core.notices import warn
 from deepsep.drift.typical_values import typical_values, values_of
 from deepsep.errors import ParameterError, Setting
-from deepsep.scoring.blocks import BLOCK, encoded, in_blocks, rows_of
+from deepsep.scoring.blocks import BLOCK_ROWS, encoded, in_blocks, rows_of
 from deepsep.scoring.remembered import profile_of
 from deepsep.table.columns import UsefulColumns, as_frame
 from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 
-MOST = 20  # reasons of a row
-LEAST = 0.005  # change of the log odds below which a column is no reason
-FLOOR = 1e-6  # of probabilities, so that odds are finite
-FIGURES = 6  # decimals of the log odds that count; the rest is rounding
-TOGETHER = 1 << 20  # probabilities in memory at a time
-LONGEST = 60  # letters of a text in a reason
-DEAR = 5_000_000  # predictions that a committee, or an in-context network, is asked for at most
-LONG = 60  # seconds from which the time is said beforehand
+MAX_SLOW_PREDICTIONS = 5_000_000  # by a committee, or by an in-context network
+MAX_QUIET_SECONDS = 60  # from which the time is said beforehand
 
 
 class LeavingOut:
@@ -55,7 +49,8 @@ class LeavingOut:
     """
 
     def __init__(self, model: Any, n: int, values: Mapping[str, tuple[list[Any], Array]] | None) -> None:
-        if not (isinstance(n, int) and 1 <= n <= MOST):
+        most = 20  # reasons of a row
+        if not (isinstance(n, int) and 1 <= n <= most):
             raise ParameterError("{n}; pass an integer from 1 to 20.", n=Setting("reasons", n))
         if not hasattr(model, "predict_proba"):
             raise ParameterError(
@@ -100,25 +95,28 @@ class LeavingOut:
         label : array (n,)
             The number of each row's class; -1 for a row without a label, which has no reasons.
         """
+        together = 1 << 20  # probabilities in memory at a time
+        figures = 6  # decimals of the log odds that count; the rest is rounding
+        least = 0.005  # change of the log odds below which a column is not a reason
         strengths = np.full((len(label), len(self.names)), -np.inf)
         at = np.flatnonzero(label >= 0)
-        mix, step = _mixer(matrix, self._points), max(TOGETHER // self.passes, 1)
+        mix, step = _mixer(matrix, self._points), max(together // self.passes, 1)
         for start in range(0, len(at), step):
             rows = at[start : start + step]
             without = self._probability_without(estimator, mix, rows, label[rows])
             own = p[rows, label[rows]].astype(np.float64)
             change = _log_odds(own)[:, None] - _log_odds(without)
-            strengths[rows[:, None], self._columns] = change.round(FIGURES)
+            strengths[rows[:, None], self._columns] = change.round(figures)
         best = np.argsort(-strengths, axis=1, kind="stable")[:, : self.n]
         out: dict[str, Any] = {}
         cells = [columns[name].array for name in self.names]
         for k in range(self.n):
             column = best[:, k] if k < best.shape[1] else np.zeros(len(label), int)
             strength = strengths[np.arange(len(label)), column]
-            given = (strength >= LEAST) & (k < best.shape[1])
+            given = (strength >= least) & (k < best.shape[1])
             texts = np.full(len(label), None, dtype=object)
             pairs = zip(np.flatnonzero(given).tolist(), column[given].tolist(), strict=True)
-            texts[given] = [in_words(self.names[j], cells[j][i]) for i, j in pairs]
+            texts[given] = [reason_text(self.names[j], cells[j][i]) for i, j in pairs]
             out[f"reason_{k + 1}"] = pd.Series(texts, dtype="str").array
             out[f"reason_{k + 1}_odds"] = np.where(given, np.exp(np.where(given, strength, 0.0)), np.nan)
         return out
@@ -146,8 +144,8 @@ class LeavingOut:
         rows_at_most : int
             The same, or an upper bound.
         """
-        estimator = model[-1] if isinstance(model, Pipeline) else model
-        most = DEAR // self.passes
+        estimator = estimator_of(model)
+        most = MAX_SLOW_PREDICTIONS // self.passes
         if isinstance(estimator, Committee | InContext) and rows_at_most > most:
             cure = (
                 " {fast} takes the student, which is much faster."
@@ -161,9 +159,9 @@ class LeavingOut:
                 fast=Setting("fast", True),
             )
         began = time.perf_counter()
-        estimator.predict_proba(rows_of(self._points, np.arange(BLOCK) % self.passes))
-        each = (time.perf_counter() - began) * self.passes / BLOCK  # seconds for a row
-        if rows_at_most > int(LONG / each):
+        estimator.predict_proba(rows_of(self._points, np.arange(BLOCK_ROWS) % self.passes))
+        each = (time.perf_counter() - began) * self.passes / BLOCK_ROWS  # seconds for a row
+        if rows_at_most > int(MAX_QUIET_SECONDS / each):
             minutes = max(round((1_000 if rows is None else rows) * each / 60), 1)
             how_many = "the rows" if rows is None else f"{rows:,} rows"
             warn(
@@ -173,7 +171,7 @@ class LeavingOut:
 
 
 def reasons(model: Any, table: Any, n: int = 3, *, background: Any = None) -> pd.DataFrame:
-    """Return for each row the columns that spoke most for its label.
+    """Return for each row the columns that contributed most to its label.
 
     One column at a time is left out: values of the training table take its place, and the probability of the label is
     averaged over them. A column is a reason if the odds of the label are lower without it. Columns that say the same
@@ -209,7 +207,7 @@ def reasons(model: Any, table: Any, n: int = 3, *, background: Any = None) -> pd
     >>> found["reason_2"].isna().all()  # both plans were equally frequent among young and old
     np.True_
     """
-    frame = table if isinstance(table, np.ndarray) and not isinstance(model, Pipeline) else as_frame(table)
+    frame = table if isinstance(table, np.ndarray) and not is_pipeline(model) else as_frame(table)
     leaving_out = LeavingOut(model, n, values_in_training(model) if background is None else _values(model, background))
     if not len(frame):
         return pd.DataFrame(columns=["label", *leaving_out.column_names])
@@ -230,9 +228,9 @@ def values_in_training(model: Any) -> dict[str, tuple[list[Any], Array]] | None:
 
 def _values(model: Any, background: Any) -> dict[str, tuple[list[Any], Array]]:
     rows = as_frame(background)
-    if hasattr(model, "feature_names_in_") and not isinstance(model, Pipeline):
+    if hasattr(model, "feature_names_in_") and not is_pipeline(model):
         rows = rows[list(model.feature_names_in_)]
-    columns = as_frame(model[0].transform(rows) if isinstance(model, Pipeline) else rows)
+    columns = as_frame(model[0].transform(rows) if is_pipeline(model) else rows)
     return {str(name): values_of(column) for name, column in columns.items()}
 
 
@@ -241,14 +239,15 @@ def reason_names(n: int) -> list[str]:
     return [name for k in range(1, n + 1) for name in (f"reason_{k}", f"reason_{k}_odds")]
 
 
-def in_words(name: str, value: Any) -> str:
+def reason_text(name: str, value: Any) -> str:
     """Return a cell as a reason.
 
     Examples
     --------
-    >>> in_words("age", 61.0), in_words("plan", None), in_words("joined", pd.Timestamp("2024-05-06"))
+    >>> reason_text("age", 61.0), reason_text("plan", None), reason_text("joined", pd.Timestamp("2024-05-06"))
     ('age = 61', 'plan is missing', 'joined = 2024-05-06')
     """
+    longest = 60  # letters of a text in a reason
     if value is None or value is pd.NA or value is pd.NaT or value != value:
         return f"{name} is missing"
     if isinstance(value, pd.Timestamp):
@@ -257,12 +256,12 @@ def in_words(name: str, value: Any) -> str:
         number = float(value)
         return f"{name} = {number:{'.0f' if number.is_integer() and abs(number) < 1e15 else '.6g'}}"
     text = str(value)
-    return f"{name} = {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}"
+    return f"{name} = {text if len(text) <= longest else text[: longest - 1] + '…'}"
 
 
 def _features_of(model: Any, names: Sequence[str]) -> list[list[int]]:
     """Return which features of the matrix come from each column."""
-    if not isinstance(model, Pipeline):
+    if not is_pipeline(model):
         return [[j] for j in range(len(names))]
     groups = source_columns(model[:-1], names) if isinstance(model[0], UsefulColumns) else None
     if groups is None:
@@ -285,7 +284,7 @@ def _encoded_values(model: Any, names: Sequence[str], grid: list[tuple[list[Any]
             start += len(own)
         columns[name] = pd.Series(values, dtype=_dtype(own))
     frame = pd.DataFrame(columns)
-    if isinstance(model, Pipeline):
+    if is_pipeline(model):
         return model[1:-1].transform(frame)
     return frame if hasattr(model, "feature_names_in_") else frame.to_numpy(np.float64)
 
@@ -315,5 +314,6 @@ def _joined(column: pd.Series[Any], other: pd.Series[Any]) -> Any:
 
 
 def _log_odds(p: Array) -> Array:
-    p = np.clip(p, FLOOR, 1 - FLOOR)
+    floor = 1e-6  # of probabilities, so that odds are finite
+    p = np.clip(p, floor, 1 - floor)
     return np.asarray(np.log(p) - np.log1p(-p))

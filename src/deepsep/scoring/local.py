@@ -16,9 +16,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.base import Classifier
+from deepsep.core.model_parts import estimator_of
 from deepsep.core.threads import one_blas_thread
 from deepsep.drift.counts import Counts
 from deepsep.errors import DataError
@@ -29,12 +29,12 @@ from deepsep.scoring.journal import Journal, assemble, total
 from deepsep.scoring.leaving_out import LeavingOut
 from deepsep.scoring.parts import Part, Report, UnreadablePart
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
-from deepsep.scoring.writing import MARK, Writer
+from deepsep.scoring.writing import PARQUET_MARK, Writer
 from deepsep.table.arrow_frames import cells_of
 from deepsep.table.batches import TableFile, same_identifiers
 from deepsep.table.compiled import CompiledEncoding
 
-PIECE = 20.0  # seconds of work that a killed run may lose
+PIECE_SECONDS = 20.0  # seconds of work that a killed run may lose
 
 
 def score_parts(model: Any, parts: Sequence[Part], options: Mapping[str, Any], report: Report) -> list[Tally]:
@@ -118,7 +118,7 @@ def score_part(model: Any, part: Part, types: dict[str, Any], options: Mapping[s
                     piece.append(scored.tally)
                     row += len(scored.frame)
                     report(len(scored.frame), share)
-                    if monotonic() - began > PIECE:
+                    if monotonic() - began > PIECE_SECONDS:
                         break
                 if not (piece or tallies):
                     writer.write(_no_rows(model, part, options))
@@ -215,7 +215,7 @@ def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int
             rows = (
                 f"row with the key {keys[0]!r}" if len(keys) == 1 else f"rows from the key {keys[0]!r} to {keys[-1]!r}"
             )
-            raise error.followed_by(f"First in the {rows}. Mend such rows, or leave them out.") from error
+            raise error.followed_by(f"First in the {rows}. Correct such rows, or leave them out.") from error
 
     if workers == 1:
         for batch, share in batches:
@@ -223,7 +223,7 @@ def scored_batches(model: Any, part: Part, options: Mapping[str, Any], skip: int
             row += len(batch)
         return
     # Held here, since other threads than the first may not change the limit, and must not disagree about it.
-    ours = isinstance(model[-1] if isinstance(model, Pipeline) else model, Classifier)
+    ours = isinstance(estimator_of(model), Classifier)
     with one_blas_thread() if ours else nullcontext(), ThreadPoolExecutor(workers) as pool:
         waiting: deque[tuple[Future[Scored], float]] = deque()
         try:
@@ -262,4 +262,4 @@ def is_result(path: Path) -> bool:
         metadata = pq.read_schema(path).metadata or {}
     except (pa.ArrowException, OSError):
         return False
-    return MARK.items() <= metadata.items()
+    return PARQUET_MARK.items() <= metadata.items()

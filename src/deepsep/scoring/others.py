@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import id_type, label_type, scored_batches
 from deepsep.scoring.run import Progress, Scoring
-from deepsep.scoring.settings import BATCH, Decision
+from deepsep.scoring.settings import BATCH_ROWS, Decision
 from deepsep.scoring.writing import Writer
-from deepsep.table.source import NUMBER, Source
+from deepsep.table.source import NUMBER_COLUMN, Source
 
 
 def score_others(
@@ -32,16 +32,18 @@ def score_others(
     Who scores follows from their number, as in ``score_file``, which says what the result holds; ``number`` is the name
     of the column of row numbers, where there is no ``id``.
     """
-    scoring = Scoring(model, decision, id=id or NUMBER)
+    scoring = Scoring(model, decision, id=id or NUMBER_COLUMN)
     scoring.profile = None  # the model was made for this table
     parts = [scoring.part(part, "the table") for part in rows]
     scoring.choose(parts)
-    types = label_type(model, scoring.decisions) | {id or number: id_type(parts, id or NUMBER)[id or NUMBER]}
+    types = label_type(model, scoring.decisions) | {
+        id or number: id_type(parts, id or NUMBER_COLUMN)[id or NUMBER_COLUMN]
+    }
     tallies, done, n = [], 0, sum(part.n_rows or 0 for part in parts)
     with Writer(target, types) as writer:
         for part in parts:
             for scored, share in scored_batches(scoring.scorer, part, scoring.options, 0):
-                writer.write(scored.frame.rename(columns={NUMBER: number}))
+                writer.write(scored.frame.rename(columns={NUMBER_COLUMN: number}))
                 tallies.append(scored.tally)
                 done += len(scored.frame)
                 if progress is not None:
@@ -52,5 +54,5 @@ def score_others(
 def read_frames(file: Path) -> Iterator[pd.DataFrame]:
     """Yield the predictions in a Parquet file, batch by batch."""
     with pq.ParquetFile(file) as source:
-        for batch in source.iter_batches(BATCH):
+        for batch in source.iter_batches(BATCH_ROWS):
             yield batch.to_pandas()

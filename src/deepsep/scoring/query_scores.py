@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from deepsep.core.fields import with_fields
-from deepsep.databases.opening import open_reader, open_writer
+from deepsep.databases.open_database import open_reader, open_writer
 from deepsep.scoring.into_tables import check_key_given, saying_what_is_written, score_into, settings_of
 from deepsep.scoring.local import label_type
 from deepsep.scoring.run import Progress, Scoring
 from deepsep.scoring.scores_tables import ScoresTable, TableWriter
-from deepsep.scoring.settings import BATCH, LIKELIEST_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.settings import BATCH_ROWS, MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.table.queries import Query, QueryTable
 
 
@@ -26,7 +26,7 @@ def score_query(
     replace: bool = False,
     fast: bool | None = None,
     reasons: int | None = None,
-    decision: Decision = LIKELIEST_CLASS,
+    decision: Decision = MOST_PROBABLE_CLASS,
     resources: Resources = THIS_MACHINE,
     progress: Progress | None = None,
     **fields: Any,
@@ -35,7 +35,7 @@ def score_query(
 
     Rows are read sorted by ``id``, and memory use is constant (DuckDB takes up to 1 GB for itself). A batch is written
     in one transaction, so that it is there completely or not at all. Rows whose identifier is in the table already are
-    skipped: after a failure the same call goes on where it stopped, and later calls score the rows that have come
+    skipped: after a failure the same call resumes where it stopped, and later calls score the rows that have come
     since. The result is the same, to the bit, as without the interruption.
 
     The table has the columns of a scored file, with ``id`` as the primary key. A second table in the same schema,
@@ -54,7 +54,7 @@ def score_query(
     id : str
         The column that tells the rows apart: integers, text, dates or uuids, without gaps and duplicates.
     replace : bool, default=False
-        Whether to begin anew if there is a table of predictions of that name, by whatever model; the first batch takes
+        Whether to replace a table of predictions of that name, by any model; the first batch takes
         its place. Other tables are never replaced.
     fast : bool, optional
         As in :func:`score_file`. None: where the table has rows, by whom these were scored.
@@ -81,7 +81,7 @@ def score_query(
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
         goes_on = table.record is not None and not replace
-        with open_reader(query.database, beside_writer=True) as reader:
+        with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id, besides=table.place if goes_on else None, unique=True)
             table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
             return score_into(scoring, table, [scoring.part(rows, "the query")], progress)
@@ -106,7 +106,7 @@ def write_scores(
     scoring = Scoring(model, decision, id=id, fast=fast)
     with open_writer(query.database) as connection:
         table = ScoresTable(connection, to, id)
-        with open_reader(query.database, beside_writer=True) as reader:
+        with open_reader(query.database, with_writer=True) as reader:
             rows = QueryTable(reader, query.sql, id=id)
             scoring.choose([scoring.part(rows, "the query")])
             table.begin(reader.key_type(rows.sql, id)[0], replace=replace)
@@ -115,6 +115,6 @@ def write_scores(
         writer = TableWriter(table, types)
         with saying_what_is_written(table, 0, go_on):
             for frame in frames:
-                for start in range(0, max(len(frame), 1), BATCH):
-                    writer.write(frame[start : start + BATCH])
+                for start in range(0, max(len(frame), 1), BATCH_ROWS):
+                    writer.write(frame[start : start + BATCH_ROWS])
     return table.rows

@@ -7,15 +7,15 @@ from itertools import count
 from typing import Any
 
 from deepsep.cluster.connection import connected
-from deepsep.cluster.workers import Workers
+from deepsep.cluster.ray_workers import Workers
 from deepsep.scoring.decisions import Tally
 from deepsep.scoring.local import score_parts as score_here
 from deepsep.scoring.parts import Part, Report
 
-MIN_STUDENT_ROWS = 300_000  # for so many, Ray took 3.8 times as long as one machine: docs/how-to/ray.md
+MIN_STUDENT_ROWS = 300_000  # of these, Ray took 3.8 times as long as one machine: docs/results/scoring.md
 
 
-def score_parts(
+def score_parts_on_ray(
     model: Any,
     parts: Sequence[Part],
     options: Mapping[str, Any],

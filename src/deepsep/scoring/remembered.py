@@ -1,12 +1,11 @@
-"""What a model remembers of its training table, and of its own origin."""
+"""Profile of the training table, and provenance, of a model."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 from deepsep._version import __version__
+from deepsep.core.model_parts import estimator_of
 from deepsep.drift.profile import TrainingProfile
 
 
@@ -23,7 +22,7 @@ def provenance_of(model: Any) -> dict[str, Any]:
         return dict(saved)
     return {
         "name": None,
-        "method": type(model[-1] if isinstance(model, Pipeline) else model).__name__,
+        "method": type(estimator_of(model)).__name__,
         "created": None,
         "deepsep": __version__,
         "training_data": fingerprint_of(model),
@@ -33,4 +32,4 @@ def provenance_of(model: Any) -> dict[str, Any]:
 
 def fingerprint_of(model: Any) -> str | None:
     """Return the fingerprint of the data that a model was fitted to; None if it has none."""
-    return getattr(model[-1] if isinstance(model, Pipeline) else model, "data_fingerprint_", None)
+    return getattr(estimator_of(model), "data_fingerprint_", None)

@@ -1,4 +1,4 @@
-"""One scoring, whatever its source and its target: what was asked, who scores, and what came of it."""
+"""A scoring from any source to any target: its settings, who scores, and the result."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 
+from deepsep.core.model_parts import is_pipeline
 from deepsep.core.notices import warn
 from deepsep.core.threads import available_cores
-from deepsep.drift.comparison import compare
 from deepsep.drift.counts import Counts, one_in
-from deepsep.drift.sentences import notice
+from deepsep.drift.differences import find_drift
+from deepsep.drift.drift_text import notice
 from deepsep.errors import DataError, DriftWarning, ParameterError, Setting
 from deepsep.models import load
 from deepsep.scoring.decisions import Decisions, Tally, evidence_of
@@ -23,17 +23,16 @@ from deepsep.scoring.leaving_out import LeavingOut, values_in_training
 from deepsep.scoring.parts import Part
 from deepsep.scoring.remembered import profile_of, provenance_of
 from deepsep.scoring.settings import THIS_MACHINE, Decision, Resources
-from deepsep.scoring.student import check_fast, choose, describe, rows_at_most
+from deepsep.scoring.who_scores import check_fast, choose, describe, rows_at_most
 from deepsep.table.columns import check_names
 from deepsep.table.locations import find_column
 from deepsep.table.source import Source
 
-MOST_WORKERS = 16  # threads that score batches
 Progress = Callable[[int, float], None]
 
 
 class Scoring:
-    """What is asked of a model, checked.
+    """A scoring, its settings checked.
 
     Parameters
     ----------
@@ -64,6 +63,7 @@ class Scoring:
         fast: bool | None = None,
         reasons: int | None = None,
     ) -> None:
+        most_workers = 16  # threads that score batches
         if fast not in (None, True, False):
             raise ParameterError("{fast}; pass True, False or None.", fast=Setting("fast", fast))
         self.model = load(model) if isinstance(model, str | os.PathLike) else model
@@ -79,7 +79,7 @@ class Scoring:
             "decisions": self.decisions,
             "profile": self.profile,
             "provenance": self.provenance,
-            "workers": min(available_cores(), MOST_WORKERS),
+            "workers": min(available_cores(), most_workers),
         }
 
     def part(
@@ -95,7 +95,7 @@ class Scoring:
     ) -> Part:
         """Return a table to score, after a check of its columns; ``place`` is for messages."""
         id, schema = self.id, schema_of(self.model)
-        left_out = getattr(self.model[0], "left_out_", {}) if isinstance(self.model, Pipeline) else {}
+        left_out = getattr(self.model[0], "left_out_", {}) if is_pipeline(self.model) else {}
         try:
             check_names(schema, left_out, source.names if id in schema else _others(source.names, id))
         except DataError as error:
@@ -122,7 +122,7 @@ class Scoring:
         return engine(self.scorer, parts, self.options, _Report(parts, progress))
 
     def result(self, tallies: list[Tally]) -> dict[str, Any]:
-        """Return what came of it, as ``score_file`` does."""
+        """Return the result, as ``score_file`` does."""
         whole = sum(tallies, Tally())
         return {
             "rows": whole.rows,
@@ -145,7 +145,7 @@ class Scoring:
             if tally.drift is not None:
                 counts += tally.drift
         agreement = None if self.scorer is self.model else describe(self.model, self.scorer)["student"]["agreement"]
-        return compare(self.profile, counts, np.asarray(self.model.classes_).tolist(), agreement=agreement)
+        return find_drift(self.profile, counts, np.asarray(self.model.classes_).tolist(), agreement=agreement)
 
 
 def warn_of_drift(drift: dict[str, Any] | None) -> None:

@@ -17,15 +17,13 @@ from deepsep.databases.connections import Connection, literal, quoted
 from deepsep.errors import DataError, DeepSepError, Setting
 from deepsep.scoring.writing import result_schema
 
-RECORDS = "deepsep_scores"  # a table beside the tables of predictions, with a row about each
-SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
-ASKED = 5_000  # keys that a query asks about at a time
-SAME = ("sha256", "training_data", "method", "deepsep")  # of the provenance of a model
+SMALL_TYPES = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}  # types that drivers know
+KEYS_PER_QUERY = 5_000  # keys that a query asks about at a time
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a table of predictions."""
+    """Record of a table of predictions."""
 
     model: dict[str, Any]
     settings: dict[str, Any]
@@ -46,7 +44,7 @@ class ScoresTable:
     Attributes
     ----------
     record : Record or None
-        What wrote the table; None if there is no table.
+        Model that wrote the table; None without a table.
     rows : int
         Rows written so far by this run.
     last_key : value or None
@@ -54,9 +52,10 @@ class ScoresTable:
     """
 
     def __init__(self, connection: Connection, name: str, id: str) -> None:
+        records = "deepsep_scores"  # a table with a row about each table of predictions
         self.connection, self.name, self.id = connection, name, id
         self.path = tuple(name.split("."))
-        if not all(self.path) or len(self.path) > 2 or self.path[-1].lower() == RECORDS:
+        if not all(self.path) or len(self.path) > 2 or self.path[-1].lower() == records:
             raise DataError(
                 "{to} names no table for predictions. Write a name such as scores, or schema.scores.",
                 to=Setting("to", name),
@@ -65,7 +64,7 @@ class ScoresTable:
         self.rows = 0
         self.last_key: Any = None
         self._replace = False
-        self._records = (*self.path[:-1], RECORDS)
+        self._records = (*self.path[:-1], records)
         self._about = f"table_name = {literal(self.path[-1])}"
         self._schema: Any = None
         self.record = self._read_record()
@@ -96,11 +95,12 @@ class ScoresTable:
 
     def describe(self, model: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
         """Say who writes; raise if the table was written by another model, or with other settings."""
+        same = ("sha256", "training_data", "method", "deepsep")  # of the provenance of a model
         self._model, self._settings = json.dumps(model), json.dumps(settings)
         if self.record is None or self._replace:
             return
         what = None
-        if any(self.record.model.get(key) != model.get(key) for key in SAME):
+        if any(self.record.model.get(key) != model.get(key) for key in same):
             what = f"another model, {self.record.model['name']} of {str(self.record.model['created'])[:16]}"
         elif self.record.settings != (wanted := json.loads(json.dumps(settings))):
             names = [name for name in wanted if self.record.settings.get(name) != wanted[name]]
@@ -114,7 +114,7 @@ class ScoresTable:
             )
 
     def begin(self, key: str, *, replace: bool) -> None:
-        """Say what the type of the keys is, as the system calls it, and whether to begin anew. Writes nothing yet."""
+        """Set the type of the keys, as the system calls it, and whether to replace the table."""
         self._key, self._replace = key, replace
 
     def check_creatable(self) -> None:
@@ -136,8 +136,10 @@ class ScoresTable:
     def are_known(self, keys: Sequence[Any]) -> NDArray[np.bool_]:
         """Return which of these keys the table has."""
         name, known = quoted(self.id), set()
-        for start in range(0, len(keys), ASKED):
-            some = ", ".join(str(key) if isinstance(key, int) else literal(str(key)) for key in keys[start:][:ASKED])
+        for start in range(0, len(keys), KEYS_PER_QUERY):
+            some = ", ".join(
+                str(key) if isinstance(key, int) else literal(str(key)) for key in keys[start:][:KEYS_PER_QUERY]
+            )
             found = self.connection.fetch(f"select cast({name} as text) from {self.place} where {name} in ({some})")
             known |= {key for (key,) in found}
         self.connection.commit()
@@ -194,14 +196,14 @@ class ScoresTable:
         if long:
             raise DataError(
                 f"the column {long[0]!r} has too long a name for {connection.place}: {connection.longest_name} bytes "
-                "are allowed. Give the class a shorter name, or write a file with --output."
+                "are allowed. Give the class a shorter name, or write a file instead."
             )
         folded = [name.lower() for name in names]
         same = [name for name in names if folded.count(name.lower()) > 1]
         if connection.any_case and same:
             raise DataError(
                 f"the columns {' and '.join(map(repr, same[:2]))} differ in case only, which {connection.place} cannot "
-                "tell apart. Rename a class, or write a file with --output."
+                "tell apart. Rename a class, or write a file instead."
             )
 
     def finish(self, drift: Mapping[str, Any] | None) -> None:
@@ -229,7 +231,7 @@ class TableWriter:
         table = pa.Table.from_pandas(frame, preserve_index=False)
         if self.empty:
             schema = result_schema(table.schema, self.types)
-            self._schema = pa.schema([(each.name, SMALL.get(each.type, each.type)) for each in schema])
+            self._schema = pa.schema([(each.name, SMALL_TYPES.get(each.type, each.type)) for each in schema])
         try:
             table = table.cast(self._schema)
         except pa.ArrowInvalid as error:

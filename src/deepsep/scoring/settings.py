@@ -9,12 +9,12 @@ from deepsep.classifiers.committee.committee import Committee
 from deepsep.errors import ParameterError, Setting
 from deepsep.scoring.costs import Costs
 
-BATCH = 20_000  # rows in memory at a time
+BATCH_ROWS = 20_000  # rows in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Settings of how labels follow from probabilities; by default a label is the likeliest class.
+    """Settings of how labels follow from probabilities; by default a label is the most probable class.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Decision:
     abstain : float, optional
         The confidence below which a row gets no label; its probabilities stay.
     costs : dict {true class: {called class: cost}}, optional
-        What mistakes cost: the label is the class with the lowest expected cost, and no longer the likeliest one.
+        Costs of mistakes: the label is the class with the lowest expected cost, not the most probable one.
     """
 
     sets: float | None = None
@@ -76,7 +76,7 @@ class Resources:
     engine: Literal["local", "ray"] = "local"
     address: str | None = None
     workers: int | None = None
-    batch_rows: int = BATCH
+    batch_rows: int = BATCH_ROWS
 
     def __post_init__(self) -> None:
         if self.engine not in ("local", "ray"):
@@ -100,5 +100,5 @@ class Resources:
             )
 
 
-LIKELIEST_CLASS = Decision()
+MOST_PROBABLE_CLASS = Decision()
 THIS_MACHINE = Resources()

@@ -11,26 +11,24 @@ from openpyxl import Workbook
 from openpyxl.styles import PatternFill
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.datavalidation import DataValidation
-from sklearn.pipeline import Pipeline
 
 from deepsep.core.checks import is_integer
-from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
+from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.evaluation.frames import in_batches
-from deepsep.evaluation.next_rows import choose_rows
+from deepsep.evaluation.next_rows import choose_next_rows
 from deepsep.scoring.frame import label_of, schema_of
 from deepsep.table.columns import as_frame, key_text
-from deepsep.table.drawn import DRAWN
-from deepsep.table.excel_cells import PERCENT, as_header, check_fits, fill, set_widths, width_of
+from deepsep.table.drawn import DRAWN_COLUMN
+from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
 from deepsep.table.join import is_label
 from deepsep.table.locations import find_column
 
-MOST = 10_000  # rows that are considered; of more, so many are drawn at random
-GUESS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
-PROBABILITIES = ("model_probability", "model_runner_up_probability")
-FORMATS = (".csv", ".tsv", ".xlsx")
-RANDOM_EVERY = 10  # one row in so many is drawn at random
-SHEET = "Rows to label next"  # of a workbook with all results
+MAX_CONSIDERED_ROWS = 10_000  # of more, a random sample of this size is considered
+GUESS_COLUMNS = ("model_guess", "model_probability", "model_runner_up", "model_runner_up_probability")
+LABEL_FILE_FORMATS = (".csv", ".tsv", ".xlsx")
+RANDOM_EVERY = 10
+LABEL_SHEET = "Rows to label next"  # of a workbook with all results
 
 
 def rows_to_label(
@@ -48,9 +46,9 @@ def rows_to_label(
 ) -> pd.DataFrame:
     """Return the rows of a table whose labels should help a model most, with an empty column for them.
 
-    They are uncertain, and differ from each other: see :func:`deepsep.evaluation.next_rows.choose_rows`. Of more than
-    10,000 unlabelled rows, so many are drawn at random and considered. Every tenth row is drawn at random instead:
-    uncertain rows are no fair sample, and only labels of random rows tell the accuracy.
+    They are uncertain, and differ from each other: see :func:`deepsep.evaluation.next_rows.choose_next_rows`. Of more
+    than 10,000 unlabelled rows, 10,000 are drawn at random and considered. Every tenth row is drawn at random instead:
+    uncertain rows are not a fair sample, and only labels of random rows show the accuracy.
 
     Parameters
     ----------
@@ -73,7 +71,7 @@ def rows_to_label(
     proba : array of shape (n, c), optional
         ``model.predict_proba(table)``, if known already.
     random_every : int, optional
-        One row in so many is drawn at random; None: none is.
+        One row in this many is drawn at random; None: none.
 
     Returns
     -------
@@ -104,7 +102,10 @@ def rows_to_label(
     ids = frame[find_column(frame.columns, id, "id column")] if id is not None else pd.Series(frame.index, name="row")
     if random_every is not None and not is_integer(random_every, 2):
         raise ParameterError("{every}; pass 2 or more, or None.", every=Setting("random_every", random_every))
-    for what, name, taken in (("label", label, [ids.name, *GUESS, DRAWN]), ("id", ids.name, [*GUESS, DRAWN])):
+    for what, name, taken in (
+        ("label", label, [ids.name, *GUESS_COLUMNS, DRAWN_COLUMN]),
+        ("id", ids.name, [*GUESS_COLUMNS, DRAWN_COLUMN]),
+    ):
         if name in taken:
             raise DataError(f"the {what} column is named {name!r}, like another column of the result. Rename it.")
     labeled = is_label(frame[label]).to_numpy() if label in frame.columns else np.zeros(len(frame), bool)
@@ -112,23 +113,23 @@ def rows_to_label(
     pool = np.flatnonzero(~labeled)
     if not len(pool):
         raise DataError("every row of the table has a label. Name a table with unlabelled rows.")
-    if len(pool) > MOST:
-        pool = np.sort(np.random.default_rng(random_state).choice(pool, MOST, replace=False))
+    if len(pool) > MAX_CONSIDERED_ROWS:
+        pool = np.sort(np.random.default_rng(random_state).choice(pool, MAX_CONSIDERED_ROWS, replace=False))
     encoded, p = _encoded_and_predicted(model, frame.iloc[pool], None if proba is None else np.asarray(proba)[pool])
     n = min(n, len(pool))
     is_random = np.arange(1, n + 1) % (random_every or n + 1) == 0
     drawn = np.random.default_rng([random_state, 1]).choice(len(pool), is_random.sum(), replace=False)
     others = np.setdiff1d(np.arange(len(pool)), drawn)
-    best = choose_rows(p[others], encoded[others], n - len(drawn), per_class=per_class, seed=random_state)
+    best = choose_next_rows(p[others], encoded[others], n - len(drawn), per_class=per_class, seed=random_state)
     chosen = np.empty(n, int)
     chosen[is_random], chosen[~is_random] = drawn, others[best]
-    origins = np.where(is_random, ORIGINS[RANDOM], ORIGINS[CHOSEN])
+    origins = np.where(is_random, "random", "chosen")
     return _for_people(frame.iloc[pool[chosen]], ids.iloc[pool[chosen]], p[chosen], model, label, origins)
 
 
 def _encoded_and_predicted(model: Any, rows: pd.DataFrame, p: Any) -> tuple[Any, Any]:
     """Return rows as numbers, and their probabilities, unless these are known."""
-    if not isinstance(model, Pipeline):
+    if not is_pipeline(model):
         names = getattr(model, "feature_names_in_", None)
         matrix = rows.iloc[:, : model.n_features_in_] if names is None else rows[list(names)]
         return matrix.to_numpy(float), in_batches(model.predict_proba, matrix) if p is None else p
@@ -143,7 +144,12 @@ def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, lab
     classes = np.asarray(model.classes_)
     second = classes[order[:, 1]] if len(classes) > 1 else None
     guess = (classes[order[:, 0]], best[:, 0], second, best[:, 1] if len(classes) > 1 else None)
-    head = {ids.name: ids.to_numpy(), **dict(zip(GUESS, guess, strict=True)), label: None, DRAWN: origins}
+    head = {
+        ids.name: ids.to_numpy(),
+        **dict(zip(GUESS_COLUMNS, guess, strict=True)),
+        label: None,
+        DRAWN_COLUMN: origins,
+    }
     used = [name for name in schema_of(model) if name in rows.columns]
     others = [name for name in rows.columns if name not in used]
     shown = [name for name in (*used, *others) if name not in head]
@@ -153,8 +159,8 @@ def _for_people(rows: pd.DataFrame, ids: pd.Series[Any], p: Any, model: Any, lab
 def write_rows_to_label(frame: pd.DataFrame, target: Path, *, label: str, classes: Any) -> None:
     """Write rows to label to a .csv, .tsv or .xlsx file; in Excel, the labels are chosen from a list."""
     kind = target.suffix.lower()
-    if kind not in FORMATS:
-        raise DataError(f"{target} must end in {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    if kind not in LABEL_FILE_FORMATS:
+        raise DataError(f"{target} must end in {', '.join(LABEL_FILE_FORMATS[:-1])} or {LABEL_FILE_FORMATS[-1]}.")
     target.parent.mkdir(parents=True, exist_ok=True)
     if kind == ".xlsx":
         _write_workbook(frame, target, label, classes)
@@ -173,6 +179,7 @@ def _write_workbook(frame: pd.DataFrame, target: Path, label: str, classes: Any)
 
 def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) -> None:
     """Write rows to label to a sheet on which labels are chosen from a list; the list is on a hidden sheet."""
+    probabilities = ("model_probability", "model_runner_up_probability")
     names = sheet.parent.create_sheet("classes")
     names.sheet_state = "hidden"
     for i, name in enumerate(np.asarray(classes).tolist(), start=1):
@@ -180,7 +187,7 @@ def fill_in_sheet(sheet: Any, frame: pd.DataFrame, *, label: str, classes: Any) 
     at = list(frame.columns).index(label) + 1
     for j, name in enumerate(map(str, frame.columns), start=1):
         as_header(fill(sheet.cell(1, j), name))
-        style = PERCENT if name in PROBABILITIES else None
+        style = PERCENT_FORMAT if name in probabilities else None
         for i, value in enumerate(frame.iloc[:, j - 1].astype(object).tolist(), start=2):
             fill(sheet.cell(i, j), value, style)
     set_widths(sheet, [width_of(str(name)) for name in frame.columns])

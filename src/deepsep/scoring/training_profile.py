@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.pipeline import Pipeline
 
 from deepsep.core.checks import row_weights
 from deepsep.core.labels import given_labels
-from deepsep.drift.comparison import compare
+from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.counts import Counts, one_in
+from deepsep.drift.differences import find_drift
 from deepsep.drift.profile import profile_table
 from deepsep.errors import DataError, ParameterError
 from deepsep.scoring.decisions import Decisions
@@ -19,8 +19,6 @@ from deepsep.scoring.frame import score_rows
 from deepsep.scoring.remembered import fingerprint_of, profile_of
 from deepsep.scoring.settings import Decision
 from deepsep.table.columns import UsefulColumns, as_frame
-
-BATCH = 20_000  # rows that are compared together
 
 
 def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> None:
@@ -60,7 +58,7 @@ def remember_training(model: Any, X: Any, y: Any, sample_weight: Any = None) -> 
     >>> compare_with_training(model, table.assign(age=table["age"] + 5))["notices"][-1]
     'age: 27 % of the values are 38.5 or less; 47 % in the training table.'
     """
-    if not (isinstance(model, Pipeline) and isinstance(model[0], UsefulColumns)):
+    if not (is_pipeline(model) and isinstance(model[0], UsefulColumns)):
         raise ParameterError(
             "only a pipeline of deepsep.for_table remembers its training table: it knows the types of the columns."
         )
@@ -90,7 +88,7 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
     """Return how the rows of a table differ from the training table of a model.
 
     A difference counts if it is too large for chance, given the number of rows of both tables and the number of
-    columns, and large enough to matter; docs/how-to/drift.md has the limits.
+    columns, and large enough to matter; docs/how-to/predictions/drift.md has the limits.
 
     Parameters
     ----------
@@ -108,6 +106,7 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
         ``above``) or at new levels (``new``), the ``distance`` of the distributions, and what ``drifted``; ``answers``,
         the same for the shares of the classes and the confidence.
     """
+    compared_batch_rows = 20_000  # rows that are compared together
     profile = profile_of(model)
     if profile is None:
         raise DataError(
@@ -116,6 +115,12 @@ def compare_with_training(model: Any, table: Any) -> dict[str, Any]:
         )
     frame = as_frame(table)
     counts = Counts(profile, one_in(len(frame)))
-    for start in range(0, len(frame), BATCH):
-        score_rows(model, frame[start : start + BATCH], Decisions.of(model, Decision()), first_row=start, counts=counts)
-    return compare(profile, counts, np.asarray(model.classes_).tolist())
+    for start in range(0, len(frame), compared_batch_rows):
+        score_rows(
+            model,
+            frame[start : start + compared_batch_rows],
+            Decisions.of(model, Decision()),
+            first_row=start,
+            counts=counts,
+        )
+    return find_drift(profile, counts, np.asarray(model.classes_).tolist())

@@ -19,12 +19,11 @@ from openpyxl.cell import WriteOnlyCell
 from openpyxl.utils import get_column_letter
 
 from deepsep.files.leftovers import hidden_name, remove_leftovers
-from deepsep.table.excel_cells import PERCENT, as_header, check_fits, fill, set_widths, width_of
+from deepsep.table.excel_cells import PERCENT_FORMAT, as_header, check_fits, fill, set_widths, width_of
 
-MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
-MODEL = b"deepsep_model"  # their metadata about the model, as JSON
-ODDS = re.compile(r"reason_\d+_odds")
-INSTEAD = "Write a .csv or .parquet file instead."
+PARQUET_MARK = {b"deepsep": b"scores"}  # metadata of our Parquet files, which the next scoring may replace
+ODDS_COLUMN = re.compile(r"reason_\d+_odds")
+OTHER_FORMAT = "Write a .csv or .parquet file instead."
 
 
 class Writer:
@@ -60,10 +59,11 @@ class Writer:
 
     def write_table(self, table: Any) -> None:
         """Append rows of an Arrow table."""
+        model_key = b"deepsep_model"  # their metadata about the model, as JSON
         if self._writer is None:
-            about = {MODEL: self._about.encode()} if self._about else {}
+            about = {model_key: self._about.encode()} if self._about else {}
             schema = result_schema(table.schema, self.types)
-            self._schema = schema.with_metadata((table.schema.metadata or {}) | MARK | about)
+            self._schema = schema.with_metadata((table.schema.metadata or {}) | PARQUET_MARK | about)
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = self._open()
         self._writer.write_table(table.cast(self._schema))
@@ -126,7 +126,7 @@ class _ExcelWriter:
 
     def write_table(self, table: Any) -> None:
         self.rows += len(table)
-        check_fits(self.rows, len(self.names), "the result", INSTEAD)
+        check_fits(self.rows, len(self.names), "the result", OTHER_FORMAT)
         for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
             self._sheet.append(list(map(fill, self._cells, row, self._formats)))
 
@@ -138,5 +138,5 @@ class _ExcelWriter:
 def _format(name: str) -> str | None:
     """Return the Excel format of a column of predictions."""
     if name == "confidence" or name.startswith("probability_"):
-        return PERCENT
-    return "0.0" if ODDS.fullmatch(name) else None
+        return PERCENT_FORMAT
+    return "0.0" if ODDS_COLUMN.fullmatch(name) else None

@@ -1,1 +1,1 @@
-"""The exact TSVM: the paths ``cccp`` and ``single_loop``, which rest on ``newton``, which rests on ``rows``."""
+"""The exact TSVM: the paths ``cccp`` and ``single_loop``, which use ``newton``, which uses ``rows``."""

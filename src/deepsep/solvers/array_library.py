@@ -1,8 +1,8 @@
-"""What the pass over the rows asks of an array library, and NumPy's answer to it.
+"""Protocol of an array library for the pass over the rows, and its implementation for NumPy.
 
-The arithmetic of a pass is written once, in operators and in functions that NumPy and torch have in common. Here is
-what they do not share: how rows are kept and cut into chunks, how sums over many rows stay exact, and the way between
-host and device.
+The arithmetic of a pass is written once, in operators and functions that NumPy and torch share. This protocol covers
+what they do not share: storing rows and cutting them into chunks, exact sums over many rows, and transfers between host
+and device.
 """
 
 from __future__ import annotations
@@ -15,55 +15,52 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.solvers.curvature import WIDE, Factor, Factors, Matrices
+from deepsep.solvers.curvature import MAX_MATRIX_FEATURES, Factor, Factors, Matrices
 
 Array = NDArray[Any]
-
-CHUNK = 4096  # most rows in flight
-CHUNK_BYTES = 80_000  # and most of their scores: small enough for the cache, and for malloc to reuse
 
 
 class Curvature(Protocol):
     """Sums up the curvature of all problems, chunk by chunk; see :mod:`deepsep.solvers.curvature`."""
 
     def add(self, x: Any, cost: Any, alpha: Any) -> None:
-        """Take in some rows."""
+        """Add some rows."""
 
     def result(self) -> list[Array] | list[Factor]:
-        """Return what came together, one entry a problem."""
+        """Return the sums, one entry per problem."""
 
 
 class ArrayLibrary(Protocol):
-    """An array library, and where its arrays are."""
+    """An array library and the device of its arrays."""
 
-    xp: Any  # the module, with copysign, clip, where and others that NumPy and torch have in common
+    xp: Any  # the module, with copysign, clip, where and other functions that NumPy and torch share
 
     def exactly(self) -> AbstractContextManager[Any]:
         """Return a context in which nothing is traced, and products have the full precision of their factors."""
 
     def precision(self, x: Any) -> Any:
-        """Return the type, ``xp.float32`` or ``xp.float64``, in which rows are to be swept."""
+        """Return the type in which rows are to be swept, ``xp.float32`` or ``xp.float64``."""
 
     def rows(self, x: Any, dtype: Any, ones: bool) -> Any:
-        """Return rows to keep, the same where they can be used as they are; with a column of ones behind."""
+        """Return the rows to store, without copying where possible; with ``ones``, a column of ones is appended."""
 
     def load(self, values: Any, dtype: Any = None) -> Any:
         """Return values, from the host or from the device, as an array of this type."""
 
     def send(self, *arrays: Array, dtype: Any = None) -> list[Any]:
-        """Return small arrays of NumPy's as the library's, all of them of one type and in one transfer."""
+        """Return small NumPy arrays as arrays of the library, all of one type and in one transfer."""
 
     def cast(self, x: Any, dtype: Any) -> Any:
-        """Return an array as one of this type, the same if it is one."""
+        """Return an array as one of this type, without copying if it has the type already."""
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return a new array."""
 
     def host(self, *arrays: Any) -> list[Array]:
-        """Return arrays of one type as NumPy's, all of them in one transfer."""
+        """Return arrays of one type as NumPy arrays, all in one transfer."""
 
     def places(self, n: int, c: int, m: int, dtype: Any) -> Iterator[slice]:
-        """Yield slices of n rows of m features, which c problems sweep at a time."""
+        """Yield slices of n rows of m features that c problems sweep at a time."""
 
     def scores(self, x: Any, w: Any, offset: Any) -> Any:
         """Return w x + offset for every row, (c, n), from w of shape (m, c) and offset of shape (c, 1)."""
@@ -78,7 +75,7 @@ class ArrayLibrary(Protocol):
         """Return a cost, (c,), to be added to sums of double precision."""
 
     def add_totals(self, sums: Any, terms: tuple[Any, ...], cost: Any) -> None:
-        """Add the totals of several terms to as many rows of sums."""
+        """Add the totals of each term to its row of sums."""
 
     def curvature(self, kappa: Any, m: int, centre: Array | None) -> Curvature:
         """Return an empty sum of the curvature."""
@@ -98,7 +95,7 @@ class NumpyArrays:
         return x.dtype
 
     def rows(self, x: Any, dtype: Any, ones: bool) -> Any:
-        """Return the rows themselves, or with a column of ones behind."""
+        """Return the rows themselves, or with a column of ones appended."""
         if not ones:
             return x
         column = np.ones((x.shape[0], 1), x.dtype)
@@ -113,7 +110,7 @@ class NumpyArrays:
         return [self.load(array, dtype) for array in arrays]
 
     def cast(self, x: Any, dtype: Any) -> Any:
-        """Return the array itself, if it can be."""
+        """Return the array itself if it has the type."""
         return x.astype(dtype, copy=False)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -125,13 +122,13 @@ class NumpyArrays:
         return list(arrays)
 
     def places(self, n: int, c: int, m: int, dtype: Any) -> Iterator[slice]:
-        """Yield chunks whose scores fit into the cache."""
-        size = max(256, min(CHUNK, CHUNK_BYTES // (c * np.dtype(dtype).itemsize)))
+        """Yield chunks of at most 4,096 rows whose scores, 80 kB, fit into the cache and are reused by malloc."""
+        size = max(256, min(4096, 80_000 // (c * np.dtype(dtype).itemsize)))
         for start in range(0, n, size):
             yield slice(start, min(start + size, n))
 
     def scores(self, x: Any, w: Any, offset: Any) -> Any:
-        """Return the scores, by the faster of two products: w'x' would be the other."""
+        """Return the scores by the faster of two products (the other is w'x')."""
         f = np.ascontiguousarray((x @ w).T)
         f += offset
         return f
@@ -156,5 +153,5 @@ class NumpyArrays:
             row += term @ cost
 
     def curvature(self, kappa: Any, m: int, centre: Array | None) -> Curvature:
-        """Return matrices, or for many features or sparse rows factors."""
-        return Factors(kappa, centre) if m > WIDE or centre is not None else Matrices(kappa, m)
+        """Return matrices; factors for many features or sparse rows."""
+        return Factors(kappa, centre) if m > MAX_MATRIX_FEATURES or centre is not None else Matrices(kappa, m)

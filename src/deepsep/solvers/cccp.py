@@ -1,6 +1,7 @@
 """Collobert's concave-convex procedure.
 
-Fix the sign of every unlabelled row, solve the convex rest exactly, read the signs anew, until they stay.
+Fix the sign of every unlabelled row, solve the remaining convex problem exactly, read the signs again, and repeat until
+they no longer change.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from deepsep.solvers.problem import Problem, Result
 
 
 def cccp(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
-    """Follow Collobert's procedure from the supervised SVM; the constraint holds from the first step on."""
+    """Run Collobert's procedure from the supervised SVM; the constraint holds from the first step on."""
     c = len(problem.signs)
     rows, everything = problem.rows(), np.arange(c)
     free = problem.target is None
@@ -34,7 +35,7 @@ def cccp(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: flo
         gap[active] = step.gap[active]
         keep = np.ones(len(active), bool)
         for i, k in enumerate(active):
-            # An exact step never raises J; one that does is rounding, and the last point was the fixed point.
+            # An exact step never raises J. If one does, that is rounding, and the last point was the fixed point.
             if paths[k] and objective[i] > paths[k][-1]:
                 keep[i], converged[k] = False, bool(step.converged[k])
                 continue

@@ -1,4 +1,4 @@
-"""The curvature of the losses at a point: what the Newton method needs beside sums.
+"""The curvature of the losses at a point, which the Newton method needs in addition to sums.
 
 For each problem it is the sum of kappa C x x' over the rows near their kink, 0 < alpha < 1: a matrix, or for many
 features a factor of one.
@@ -15,7 +15,7 @@ from scipy import sparse
 
 Array = NDArray[Any]
 
-WIDE = 256  # above this many features the curvature is returned as a factor, not as a matrix
+MAX_MATRIX_FEATURES = 256  # above this many features, the curvature is returned as a factor, not as a matrix
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Matrices:
         self._sums = np.zeros((len(kappa), m, m))
 
     def add(self, x: Array, cost: Array, alpha: Array) -> None:
-        """Take in some rows."""
+        """Add some rows."""
         for total, (rows, scale) in zip(self._sums, _near(self._kappa, cost, alpha), strict=True):
             if rows.size:
                 root = x[rows]
@@ -72,14 +72,14 @@ class Matrices:
 
 
 class Factors:
-    """The curvature as factors, made of rows dense or sparse."""
+    """The curvature as factors, from dense or sparse rows."""
 
     def __init__(self, kappa: Array, centre: Array | None) -> None:
         self._kappa, self._centre = kappa, centre
         self._parts: list[list[tuple[Any, Array]]] = [[] for _ in kappa]
 
     def add(self, x: Any, cost: Array, alpha: Array) -> None:
-        """Take in some rows."""
+        """Add some rows."""
         for parts, (rows, scale) in zip(self._parts, _near(self._kappa, cost, alpha), strict=True):
             parts.append((x[rows], scale))
 

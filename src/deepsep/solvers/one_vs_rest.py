@@ -1,6 +1,6 @@
-"""Boundaries of one class against the rest, through low density: from rows and codes to scores.
+"""Boundaries of each class against the rest, through low density: from rows and codes to scores.
 
-No estimator: whoever calls it has checked the rows, and says to the user what there is to say about the result.
+This is not an estimator: callers check the rows, and tell users about the result.
 """
 
 from __future__ import annotations
@@ -20,13 +20,7 @@ from deepsep.solvers.spaces import Kernel, Separator, open_space
 from deepsep.solvers.supervised_svm import supervised_svm
 
 Array = NDArray[Any]
-Path = Callable[..., Result]  # called as `cccp` is, from the supervised SVM
-
-# A class has collapsed that gets far fewer of the unlabelled rows than the supervised boundaries give it. Its share
-# among the labels is no measure: labels may fill quotas where the population has 1 % of a class.
-FAR_FEWER = 0.1
-SMALL = 1_000  # rows
-TO_ROUNDING = 1e-12
+Path = Callable[..., Result]  # with the arguments of `cccp`
 
 
 @dataclass(frozen=True)
@@ -35,7 +29,7 @@ class Costs:
 
     Attributes
     ----------
-    labelled, unlabelled : float
+    labeled, unlabeled : float
         C and C*, of a row of weight 1.
     s : float
         Rows with ``|f| <= -s`` are undecided.
@@ -53,8 +47,8 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How the problems are solved: by one of our two paths, or by another one, with a name."""
+class SolverSettings:
+    """Settings of the solver: one of the two paths of this package, or another one with a name, and when to stop."""
 
     algorithm: str = "single-loop"
     max_iter: int = 1000
@@ -71,18 +65,18 @@ class Boundaries:
     separator : Separator
         Their scores.
     result : Result
-        What the solver returned.
+        The result of the solver.
     space : str
-        Where the rows were separated.
+        The space in which the rows were separated.
     algorithm : str
         The path that was taken.
     balanced : array of bool
-        Which problems have the balancing constraint.
+        Mask of the problems that have the balancing constraint.
     collapsed : array of int
-        Problems of the single loop that were solved again with a constraint, since without it a class was lost.
+        Problems of the single loop that were solved again with a constraint, because a class was lost without it.
     supervised_shares : array (c,) or None
-        The shares of the unlabelled rows that the supervised start gave to the classes, where the constraint takes them
-        from the labels.
+        The classes' shares of the unlabelled rows by the supervised start, if the constraint takes shares from the
+        labels.
     """
 
     separator: Separator
@@ -117,7 +111,7 @@ def separate(
     unlabeled_weight: Array,
     n_classes: int,
     costs: Costs,
-    effort: Effort,
+    solver: SolverSettings,
     *,
     kernel: Kernel | None = None,
     rng: np.random.Generator | None = None,
@@ -127,22 +121,22 @@ def separate(
 
     Parameters
     ----------
-    labelled, unlabelled : arrays or CSR matrices of shape (l, m) and (u, m)
+    labeled, unlabeled : arrays or CSR matrices of shape (l, m) and (u, m)
         The rows, which may be overwritten.
     codes : array (l,) of int
         The class of each labelled row.
-    weight, unlabelled_weight : arrays (l,) and (u,)
+    weight, unlabeled_weight : arrays (l,) and (u,)
         A weight of k counts as k rows.
     n_classes : int
         c; each class has a labelled row.
-    costs, effort
-        What is minimised, and how.
+    costs, solver
+        The objective, and the settings of the solver.
     kernel : callable, optional
         None: the inner product of the features.
     rng : Generator, optional
         Draws the landmarks of a Nyström map: only needed with a kernel.
     make_rows : callable, optional
-        The pass over the rows, where it is not NumPy's.
+        The pass over the rows, if it is not NumPy's.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     space = open_space(labeled, unlabeled, unlabeled_weight, kernel, rng)
@@ -161,7 +155,7 @@ def separate(
         centre=space.centre,
         make_rows=make_rows,
     )
-    result, algorithm, collapsed, start = _solve(problem, costs, effort)
+    result, algorithm, collapsed, start = _solve(problem, costs, solver)
     balanced = np.full(len(problem.signs), problem.target is not None)
     balanced[collapsed] = True
     separator = space.separator(np.ascontiguousarray(result.w), result.b)
@@ -170,22 +164,22 @@ def separate(
     return Boundaries(separator, result, space.name, algorithm, balanced, collapsed, supervised_shares)
 
 
-def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, str, Array, Result]:
+def _solve(problem: Problem, costs: Costs, solver: SolverSettings) -> tuple[Result, str, Array, Result]:
     """Return the solution, the path taken, the problems that collapsed without the constraint, and the start."""
     u = problem.unlabeled.shape[0]
-    settings: dict[str, Any] = {"tol": effort.tol, "max_iter": effort.max_iter}
-    if problem.labeled.shape[0] + u <= SMALL and problem.labeled.dtype == np.float64:
-        # Newton's last steps are quick: where they also are cheap, results agree to the last digits.
-        settings["aim"] = min(effort.tol, TO_ROUNDING)
+    settings: dict[str, Any] = {"tol": solver.tol, "max_iter": solver.max_iter}
+    if problem.labeled.shape[0] + u <= 1_000 and problem.labeled.dtype == np.float64:
+        # Newton's last steps are few. With few rows they are also cheap, and results agree to the last digits.
+        settings["aim"] = min(solver.tol, 1e-12)
     if not u or (costs.unlabeled == 0 and not costs.balance):
         result = supervised_svm(problem, **settings)
         return result, "supervised", np.array([], int), result
-    # The single loop reads the signs anew at each iterate: a rough start is as good as an exact one.
-    path = cccp if effort.algorithm == "cccp" else effort.path
-    rough = {**settings, "tol": max(effort.tol, 1e-3), "aim": None}
+    # The single loop reads the signs again at each iterate, so a rough start is as good as an exact one.
+    path = cccp if solver.algorithm == "cccp" else solver.path
+    rough = {**settings, "tol": max(solver.tol, 1e-3), "aim": None}
     start = supervised_svm(problem, **(rough if path is None else settings))
-    if path is not None:  # what was asked for is the procedure's own result, whatever it is
-        return path(problem, start, **settings), effort.algorithm, np.array([], int), start
+    if path is not None:  # the caller asked for the result of this procedure, collapsed or not
+        return path(problem, start, **settings), solver.algorithm, np.array([], int), start
     result = single_loop(problem, start, **settings)
     collapsed = _collapsed(problem, start, result) if problem.target is None else np.array([], int)
     if collapsed.size:
@@ -198,14 +192,18 @@ def _solve(problem: Problem, costs: Costs, effort: Effort) -> tuple[Result, str,
 
 
 def _collapsed(problem: Problem, start: Result, result: Result) -> Array:
-    """Return the problems of classes that lost the rows which the supervised start gave them."""
+    """Return the problems of classes that have collapsed.
+
+    Such a class gets far fewer of the unlabelled rows than by the supervised start. Its share of the labels is not a
+    measure: labels may fill quotas where the population has 1 % of a class.
+    """
     before, after = (_predicted_shares(problem, each) for each in (start, result))
-    lost = np.flatnonzero(after < FAR_FEWER * before)
+    lost = np.flatnonzero(after < 0.1 * before)
     return lost if len(problem.signs) > 1 else np.zeros(min(lost.size, 1), int)
 
 
 def _predicted_shares(problem: Problem, result: Result) -> Array:
-    """Return the share of the unlabelled rows that each class gets."""
+    """Return each class's share of the unlabelled rows."""
     scores = problem.unlabeled_scores(result.w, result.b)
     scores = scores if len(scores) > 1 else np.vstack([-scores, scores])
     counts = np.bincount(scores.argmax(axis=0), weights=problem.cost_unlabeled, minlength=len(scores))
@@ -213,6 +211,6 @@ def _predicted_shares(problem: Problem, result: Result) -> Array:
 
 
 def _mean_scores(problem: Problem, start: Result) -> Array:
-    """Return the mean score of the unlabelled rows by the supervised start: what keeps both sides as it had them."""
+    """Return the mean score of the unlabelled rows by the supervised start, which keeps the sizes of both sides."""
     weight = problem.cost_unlabeled / problem.cost_unlabeled.sum()
     return np.asarray(np.clip(problem.unlabeled_scores(start.w, start.b), -1, 1) @ weight)

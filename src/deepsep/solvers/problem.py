@@ -38,7 +38,7 @@ class Problem:
     target: Array | None  # (c,)  r: the mean score over the unlabelled rows; None: a free bias
     s: float = 0.0
     centre: Array | None = None  # (m,)  still to be subtracted from the rows, which are sparse
-    make_rows: Callable[..., Any] = Rows  # called as Rows is
+    make_rows: Callable[..., Any] = Rows  # with the arguments of Rows
 
     def rows(self) -> Rows:
         """Return the pass over the rows, with a column of ones if the bias is free."""
@@ -68,11 +68,11 @@ class Problem:
         return replace(self.supervised(), target=b).rows().scores(w, labeled=True)
 
     def coefficients(self, at: Result) -> Array:
-        """Return w, and a free bias behind it, as the pass takes them."""
+        """Return the coefficients for the pass: w, with a free bias appended."""
         return np.column_stack([at.w, at.b]) if self.target is None else at.w
 
     def result(self, w: Array, paths: list[list[float]], gap: Array, n_iter: int, converged: Array) -> Result:
-        """Return the result whose coefficients these are."""
+        """Return the result with these coefficients."""
         if self.target is None:
             return Result(w[:, :-1], w[:, -1], paths, gap, n_iter, converged)
         return Result(w, np.array(self.target, dtype=np.float64), paths, gap, n_iter, converged)
@@ -84,11 +84,11 @@ class Problem:
 
 @dataclass
 class Result:
-    """What a path returns; arrays have one entry a problem."""
+    """Result of a path; arrays have one entry per problem."""
 
     w: Array  # (c, m)
     b: Array  # (c,)
-    objective_path: list[list[float]]  # J after every step, the start apart
+    objective_path: list[list[float]]  # J after every step, without the start
     gap: Array  # relative duality gap of the last convex problem
     n_iter: int
     converged: Array

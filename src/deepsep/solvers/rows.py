@@ -1,4 +1,4 @@
-"""The pass over the rows: everything the Newton method needs to know about the data.
+"""The pass over the rows, which gives the Newton method everything that it needs to know about the data.
 
 One :meth:`Rows.sweep` reads every row once and returns sums, one entry per problem. Sums over disjoint sets of
 rows add up, so a pass runs in chunks, on the CPU or on another device, with the array library of that device: see
@@ -38,7 +38,7 @@ Array = NDArray[Any]
 
 @dataclass
 class Sums:
-    """Sums over rows, one entry a problem."""
+    """Sums over rows, one entry per problem."""
 
     pull: Array  # (c, m)  sum of C p alpha x; at the optimum it equals the gradient of the penalty
     slack: Array  # (c,)   sum of C (max(0, t) - alpha t) >= 0: the rows' part of the duality gap
@@ -49,19 +49,19 @@ class Sums:
 
 @dataclass
 class CertificateSums:
-    """Sums over rows from which the certificate of one problem is made, in double precision."""
+    """Sums over rows for the certificate of one problem, in double precision."""
 
     pulls: Array  # (2, m)  sum of C p alpha x, over p alpha > 0 and over p alpha < 0
-    alpha_t: Array  # (2,)   sum of C alpha t, over the same
-    loss: float  # sum of C times the loss, without what is linear in w
+    alpha_t: Array  # (2,)   sum of C alpha t, over the same rows
+    loss: float  # sum of C times the loss, without the part that is linear in w
     linear_pull: Array  # (m,)   the part of Collobert's step that is linear in w
     linear_loss: float
 
     def gap(self, w: Array, *, free_bias: bool) -> tuple[float, float]:
         """Return the duality gap and the loss.
 
-        With a free bias, alpha is feasible only if the sum of C p alpha vanishes: alpha is first shrunk on the
-        side that is too heavy.
+        With a free bias, alpha is feasible only if the sum of C p alpha vanishes, so alpha is first shrunk on the
+        heavier side.
         """
         shrink = np.ones(2)
         penalised = slice(None)
@@ -91,18 +91,18 @@ class _Block:
 
 @dataclass
 class _Points:
-    """Where a pass evaluates which problems; arrays of the library."""
+    """Points at which a pass evaluates problems; arrays of the library."""
 
     w: Any  # (m, c)
     offset: Any  # (c, 1)
     kappa: Any  # (c, 1)
-    problems: Any  # (c,); every problem in its order: a slice
+    problems: Any  # (c,); a slice for all problems in their order
     dtype: Any
 
 
 @dataclass
 class _Chunk:
-    """Some rows, and what the problems make of them."""
+    """Some rows, with their scores and multipliers in all problems."""
 
     x: Any  # (n, m)
     cost: Any  # (n,)
@@ -110,7 +110,7 @@ class _Chunk:
     a: Any  # (c, n)
     labels: Any  # (c, n); None for unlabelled rows
     block: _Block
-    place: slice  # where the rows stand in their block
+    place: slice  # position of the rows in their block
 
 
 class Rows:
@@ -118,22 +118,22 @@ class Rows:
 
     Parameters
     ----------
-    labelled, unlabelled : arrays or CSR matrices (l, m) and (u, m)
+    labeled, unlabeled : arrays or CSR matrices (l, m) and (u, m)
         Rows, float32 or float64, which is also the precision of the sweep.
     signs : array (c, l) of -1 and 1
         The label of each labelled row in each problem.
-    cost_labelled, cost_unlabelled : arrays (l,) and (u,)
+    cost_labeled, cost_unlabeled : arrays (l,) and (u,)
         C_i, the weight of a row's loss.
     offset : array (c,)
         A constant in every score of a problem.
     free_bias : bool
-        Whether to put a column of ones, whose coefficient is not penalised, behind the others.
+        Whether to append a column of ones, whose coefficient is not penalised.
     s : float in (-1, 0]
         The loss of an unlabelled row with |f| <= -s is the constant 1 + s: it is undecided.
     centre : array (m,), optional
         Subtracted from every row without being stored, so that sparse rows stay sparse. NumPy only.
     library : ArrayLibrary, optional
-        Whose arrays rows and multipliers are. NumPy's by default.
+        The library of the arrays of rows and multipliers; by default NumPy.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Rows:
         return _Block(
             x,
             library.load(cost, dtype),
-            # Half-way multipliers: the first sweep takes every row near its kink for undecided.
+            # Half-way multipliers: the first sweep treats every row near its kink as undecided.
             library.zeros((c, x.shape[0]), dtype) + 0.5,
             None if labels is None else library.load(labels, dtype),
         )
@@ -237,7 +237,7 @@ class Rows:
     # -- the pass --------------------------------------------------------------------------------------------
 
     def promote(self) -> None:
-        """Go on in double precision; the rows themselves are converted chunk by chunk."""
+        """Continue in double precision; the rows themselves are converted chunk by chunk."""
         library, double = self.library, self.library.xp.float64
         self.double, self._dtype = True, double
         for block in self.blocks:
@@ -308,7 +308,7 @@ class Rows:
         return sums.gap(w, free_bias=self.free_bias)
 
     def _points(self, w: Array, problems: Array, kappa: Array | None = None, dtype: Any = None) -> _Points:
-        """Send where to evaluate; in double precision, if no other is named."""
+        """Send the points at which to evaluate, by default in double precision."""
         library = self.library
         dtype = library.xp.float64 if dtype is None else dtype
         kappa = np.ones(len(w)) if kappa is None else kappa
@@ -329,7 +329,7 @@ class Rows:
                 yield _Chunk(x, cost, f, block.multiplier[which, place], labels, block, place)
 
     def _hinge(self, chunk: _Chunk, kappa: Any) -> tuple[Any, Any, Any]:
-        """Return t, the multipliers and alpha, all of them for the side that each row is on."""
+        """Return t, the multipliers and alpha, each for the side that a row is on."""
         xp = self.library.xp
         f, a = chunk.f, chunk.a
         if chunk.labels is not None:
@@ -354,7 +354,7 @@ class Rows:
         return xp.negative(alpha, out=alpha)
 
     def _capped(self, chunk: _Chunk) -> bool:
-        """Whether the loss of the rows is constant around f = 0."""
+        """Return whether the loss of the rows is constant around f = 0."""
         return self.s < 0 and chunk.labels is None and self._linear is None
 
     def _loss(self, chunk: _Chunk, t: Any) -> Any:
@@ -362,7 +362,7 @@ class Rows:
         return (abs(chunk.f) - 1 if outer else t).clip(0, None)
 
     def _update(self, commit: Array, problems: Array) -> tuple[Any, Any, Any]:
-        """Return which points set multipliers, those of which problems, and with which stiffness."""
+        """Return the points that set multipliers, the problems of these points, and the stiffness."""
         library = self.library
         which = np.flatnonzero(commit)
         (kappa,) = library.send(np.maximum(commit, 1e-30)[:, None], dtype=self._dtype)

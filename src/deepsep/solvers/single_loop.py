@@ -1,7 +1,7 @@
 """The TSVM in a single loop: one augmented Lagrangian in which signs are read from f at every iterate.
 
-It ends at the same kind of point as :func:`deepsep.solvers.cccp.cccp`, one that an exact convex step cannot leave, for
-the price of about two convex steps.
+It ends at the same kind of point as :func:`deepsep.solvers.cccp.cccp`, one that an exact convex step cannot leave, at
+the cost of about two convex steps.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import replace
 from deepsep.solvers.newton import minimise
 from deepsep.solvers.problem import Problem, Result
 
-TWO_LEVEL_FROM = 4_000  # unlabelled rows above which a part of them finds the start
-TWO_LEVEL_SAMPLE = 2_000  # at least so many of them
+TWO_LEVEL_FROM = 4_000  # above this many unlabelled rows, a sample of them determines the start
+TWO_LEVEL_SAMPLE = 2_000  # minimum size of this sample
 
 
 def single_loop(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
-    """Run one augmented Lagrangian whose signs follow f; with many unlabelled rows, first on every few of them."""
+    """Run one augmented Lagrangian whose signs follow f; with many unlabelled rows, first on a sample of them."""
     u = problem.unlabeled.shape[0]
     kappa, n_sweeps = 4.0, 0
     if u > TWO_LEVEL_FROM:

@@ -1,7 +1,7 @@
 """The space in which rows are separated: the features themselves, or coordinates made from a kernel.
 
 The solver knows only rows with a Euclidean inner product, centred on the weighted mean of the unlabelled ones. A space
-makes such rows from X, and turns the solver's (w, b) back into a :class:`Separator` for rows of the user's.
+makes such rows from X, and turns the solver's (w, b) back into a :class:`Separator` for the user's rows.
 
 ================  =========================================================================================
 features          dense rows, centred
@@ -14,7 +14,7 @@ Nyström           the kernel seen from at most 1,000 landmark rows
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +28,8 @@ Array = NDArray[Any]
 Kernel = Callable[[Any, Any], Array]
 
 EXACT_ROWS = 4_000  # a Gram matrix of this many rows takes 128 MB
-LANDMARKS = 1_000
+N_LANDMARKS = 1_000
 DENSE_ENTRIES = 20_000_000  # sparse rows with fewer entries than this are faster as dense ones
-CHUNK = 4_096
 
 
 @dataclass(frozen=True)
@@ -46,22 +45,22 @@ class Separator:
     def scores(self, X: Any) -> Array:
         """Return the scores (n, c), a chunk of rows at a time."""
         out = np.empty((X.shape[0], len(self.intercept)))
-        for start in range(0, X.shape[0], CHUNK):
-            x = X[start : start + CHUNK]
+        for rows in row_blocks(X.shape[0]):
+            x = X[rows]
             if self.coef is not None:
-                # In single precision the last digits of a row would depend on where in its chunk it stands.
-                out[start : start + CHUNK] = x.astype(np.float64, copy=False) @ self.coef.T
+                # In single precision the last digits of a row's score would depend on its place in the chunk.
+                out[rows] = x.astype(np.float64, copy=False) @ self.coef.T
             else:
                 assert self.kernel is not None
                 assert self.dual_coef is not None
-                out[start : start + CHUNK] = self.kernel(x.astype(np.float64), self.support) @ self.dual_coef.T
+                out[rows] = self.kernel(x.astype(np.float64), self.support) @ self.dual_coef.T
         out += self.intercept
         return out
 
 
 @dataclass(frozen=True)
 class Space:
-    """Rows for the solver and the way back."""
+    """Rows for the solver, and the separator that its solution stands for."""
 
     name: str
     labeled: Any  # (l, m)
@@ -75,7 +74,7 @@ def open_space(labeled: Any, unlabeled: Any, weight: Array, kernel: Kernel | Non
 
     Parameters
     ----------
-    labelled, unlabelled : arrays or CSR matrices
+    labeled, unlabeled : arrays or CSR matrices
         The rows, which may be overwritten.
     weight : array (u,)
         Weights of the unlabelled rows in their mean.
@@ -147,13 +146,13 @@ def _gram_space(rows: Any, n_labeled: int, weight: Array, kernel: Kernel | None)
 
 def _nystroem_space(rows: Any, n_labeled: int, weight: Array, kernel: Kernel, rng: np.random.Generator) -> Space:
     n = rows.shape[0]
-    landmarks = rows[draw_landmarks(n, n_labeled, LANDMARKS, rng)]
+    landmarks = rows[draw_landmarks(n, n_labeled, N_LANDMARKS, rng)]
     _, pivots, triangle = pivoted_cholesky(np.array(kernel(landmarks, landmarks), dtype=np.float64))
     landmarks = landmarks[pivots]
     coordinates = np.empty((n, len(pivots)), np.float32)  # the map is the approximation, not its rounding
-    for start in range(0, n, CHUNK):
-        seen = kernel(rows[start : start + CHUNK], landmarks)
-        coordinates[start : start + CHUNK] = linalg.solve_triangular(triangle, seen.T, lower=True).T
+    for block in row_blocks(n):
+        seen = kernel(rows[block], landmarks)
+        coordinates[block] = linalg.solve_triangular(triangle, seen.T, lower=True).T
     inner = _feature_space(coordinates[:n_labeled], coordinates[n_labeled:], weight)
 
     def separator(w: Array, b: Array) -> Separator:
@@ -165,8 +164,8 @@ def _nystroem_space(rows: Any, n_labeled: int, weight: Array, kernel: Kernel, rn
 
 
 def draw_landmarks(n: int, n_labeled: int, count: int, rng: np.random.Generator) -> Array:
-    """Return the indices of landmarks among n > count rows, of which the labelled ones come first."""
-    # The labels are what we know best: at most half of the landmarks are labelled rows.
+    """Return the indices of landmarks among n > count rows, where the labelled ones come first."""
+    # Labelled rows are what we know best, so they are up to half of the landmarks.
     from_labeled = rng.choice(n_labeled, min(n_labeled, count // 2), replace=False)
     others = np.setdiff1d(np.arange(n), from_labeled)
     chosen = np.concatenate([from_labeled, rng.choice(others, count - len(from_labeled), replace=False)])
@@ -174,7 +173,7 @@ def draw_landmarks(n: int, n_labeled: int, count: int, rng: np.random.Generator)
 
 
 def pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
-    """Return coordinates Z with Z Z' = gram up to rounding, the pivot rows, and their triangle of Z."""
+    """Return coordinates Z with Z Z' = gram up to rounding, the pivot rows, and the triangle of Z in these rows."""
     packed, order, rank, _ = linalg.lapack.dpstrf(gram, lower=1)
     rank = max(int(rank), 1)
     order = order - 1
@@ -184,18 +183,22 @@ def pivoted_cholesky(gram: Array) -> tuple[Array, Array, Array]:
     diagonal = gram.diagonal()
     if np.abs(diagonal - np.sum(coordinates**2, axis=1)).max() > 1e-6 * max(diagonal.max(), 0.0):
         raise ParameterError(
-            "the kernel's matrix on the training rows is not positive semi-definite, as far as rounding shows. Scale "
-            "the features (for example with StandardScaler), or pass a kernel that is."
+            "the kernel's matrix on the training rows is not positive semi-definite, even allowing for rounding. Scale "
+            "the features (for example with StandardScaler), or pass a positive semi-definite kernel."
         )
     return coordinates, order[:rank], lower[:rank]
+
+
+def row_blocks(n: int, size: int = 4_096) -> Iterator[slice]:
+    """Yield slices that cut n rows into blocks."""
+    return (slice(start, start + size) for start in range(0, n, size))
 
 
 def _mean(labeled: Any, unlabeled: Any, weight: Array) -> Array:
     if not weight.size:
         return np.asarray(labeled.mean(axis=0, dtype=np.float64)).ravel()
     total = np.zeros(unlabeled.shape[1])
-    for start in range(0, unlabeled.shape[0], CHUNK):
-        rows = slice(start, start + CHUNK)
+    for rows in row_blocks(unlabeled.shape[0]):
         total += weight[rows] @ unlabeled[rows].astype(np.float64)
     return np.asarray(total / weight.sum())
 

@@ -14,7 +14,7 @@ Array = NDArray[Any]
 
 
 def supervised_svm(problem: Problem, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
-    """Solve the SVM on the labelled rows alone, with a free bias (the middle one where there are several)."""
+    """Solve the SVM on the labelled rows alone, with a free bias: the middle one if several are optimal."""
     alone = problem.supervised()
     c = len(problem.signs)
     start = np.zeros((c, problem.labeled.shape[1] + 1))
@@ -30,8 +30,8 @@ def supervised_svm(problem: Problem, *, tol: float, max_iter: int, aim: float | 
 def _middle_bias(scores: Array, y: Array, cost: Array) -> float:
     """Return the middle of the biases that minimise sum cost H(y (scores + b)).
 
-    The sum falls with slope -cost until y = 1 rows are satisfied (b = 1 - score), and rises with slope cost from
-    where y = -1 rows are not (b = -1 - score).
+    The sum falls with slope -cost up to b = 1 - score of a row with y = 1, and rises with slope cost from
+    b = -1 - score of a row with y = -1.
     """
     kinks = y - scores
     order = np.argsort(kinks, kind="stable")

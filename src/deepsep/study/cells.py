@@ -24,14 +24,12 @@ from numpy.typing import NDArray
 from deepsep._version import __version__
 from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.metrics import scores
-from deepsep.study.splits import Plan, shared_test_rows, split_rows
-from deepsep.study.study_models import DEFAULTS, build, models_of
+from deepsep.model import for_table
+from deepsep.study.splits import RowPlan, shared_test_rows, split_rows
+from deepsep.study.study_models import build_study_model, models_of
 from deepsep.study.tuning import tune
-from deepsep.table import for_table
 
 Array = NDArray[Any]
-
-REPORT, DONE = "report.json", "DONE"
 
 
 @dataclass(frozen=True)
@@ -59,19 +57,19 @@ class Cell:
         return sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:20]
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> RowPlan:
         """The plan from which :func:`split_rows` makes the rows of this cell."""
-        return Plan((self.largest,), self.validation, self.test_per_class, ())
+        return RowPlan((self.largest,), self.validation, self.test_per_class, ())
 
 
 def is_done(cell: Cell, folder: Path) -> bool:
     """Return whether the cell is finished, by this run or another."""
-    return (folder / cell.key / DONE).exists()
+    return (folder / cell.key / "DONE").exists()
 
 
 def read_report(cell: Cell, folder: Path) -> dict[str, Any]:
     """Return the report of a finished cell."""
-    report: dict[str, Any] = json.loads((folder / cell.key / REPORT).read_text(encoding="utf-8"))
+    report: dict[str, Any] = json.loads((folder / cell.key / "report.json").read_text(encoding="utf-8"))
     return report
 
 
@@ -81,8 +79,8 @@ def run_cell(cell: Cell, table: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder))
     try:
-        (unfinished / REPORT).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        (unfinished / DONE).touch()
+        (unfinished / "report.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        (unfinished / "DONE").touch()
         os.replace(unfinished, folder / cell.key)
     except OSError:
         if not is_done(cell, folder):  # otherwise another run finished it first
@@ -102,7 +100,7 @@ def measure(cell: Cell, table: Path) -> dict[str, Any]:
             settings |= tune(
                 cell.method, settings, rows.X, rows.y, rows.validation, trials=cell.trials, seed=cell.shuffle
             )
-        model = build(cell.method, random_state=cell.shuffle, **settings).fit(rows.X, rows.y)
+        model = build_study_model(cell.method, random_state=cell.shuffle, **settings).fit(rows.X, rows.y)
         seconds = time.perf_counter() - start
         X_test, y_test = rows.test
         probabilities, rounds = models_of(cell.method, model, rows.X, rows.y, X_test)
@@ -120,8 +118,8 @@ def measure(cell: Cell, table: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class EncodedRows:
-    """The rows of a cell as a method gets them: encoded features and class codes.
+class CellRows:
+    """Rows of a cell as a method gets them: encoded features and class codes.
 
     Attributes
     ----------
@@ -138,14 +136,14 @@ class EncodedRows:
 
 
 @lru_cache(maxsize=1)
-def _encode(table: Path, label: str, plan: Plan, shuffle: int, labels: int) -> EncodedRows:
+def _encode(table: Path, label: str, plan: RowPlan, shuffle: int, labels: int) -> CellRows:
     """Return the rows of a cell; they are the same for all methods."""
     frame, codes = _read(table, label)
     rows = split_rows(codes, plan, shuffle)
     labeled, test, validation = rows.labeled[:labels], rows.test, rows.validation
-    encoder = for_table(build(DEFAULTS))[:-1]
+    encoder = for_table(build_study_model("deepsep-defaults"))[:-1]
     X = encoder.fit_transform(frame.iloc[np.concatenate([labeled, test])])
-    return EncodedRows(
+    return CellRows(
         X,
         np.concatenate([codes[labeled], np.full(len(test), -1)]),
         (encoder.transform(frame.iloc[validation]) if len(validation) else X[:0], codes[validation]),

@@ -1,4 +1,4 @@
-"""The fits of a comparison: the committee once, whose members serve it too, and all other methods in every fold."""
+"""The fits of a comparison: the committee once, with members that are compared, too; other methods in every fold."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ from deepsep.errors import DeepSepWarning
 from deepsep.evaluation.folds import Folds
 from deepsep.evaluation.frames import take
 from deepsep.evaluation.out_of_fold import Candidate, Fold, fit_folds
-from deepsep.evaluation.population import RawProbabilities, row_weights, tempered
+from deepsep.evaluation.population import RawProbabilities, held_out_weights, tempered
 
 Array = NDArray[Any]
 OnWork = Callable[[float, float, str], object]
-
-FAILURES = (ValueError,)  # what a method may raise; it is then left out
 
 
 @dataclass
 class ComparedFits:
     """The fits of a comparison, on the same folds.
 
-    The committee is fitted once. What is compared are its predictions out of fold, with weights in which a row's own
-    label has no part. Methods that are among its members are not fitted again.
+    The committee is fitted once. Its out-of-fold predictions are compared, with weights that do not depend on a row's
+    own label. Methods that are among its members are not fitted again.
 
-    A method that calibrates itself is fitted without, and calibrated by the other folds, as in a report. With known
-    shares, to which it adjusts what it has calibrated, it does so itself.
+    A method that calibrates itself is fitted without calibration, and calibrated by the other folds, as in a report.
+    With known shares it calibrates itself, since it adjusts the calibrated probabilities to them.
 
     Attributes
     ----------
@@ -61,9 +59,9 @@ class ComparedFits:
     p : dict of str to array (m, c)
         Predictions of the rows held out, by method, and by the committee's twin without unlabelled rows.
     seconds : dict of str to float
-        Of one fit; of the committee, of all that it consists of.
+        Of one fit; for the committee, of all its fits.
     failures : dict of str to str
-        Why a method was left out.
+        Reason why a method was left out.
     """
 
     estimators: Mapping[str, Any]
@@ -83,14 +81,14 @@ class ComparedFits:
         self.codes = self.labels.codes[rows]
         self.fold = np.repeat(np.arange(len(self.folds.tests)), [len(test) for test in self.folds.tests])
         given = None if self.given_weight is None else self.given_weight[rows]
-        self.weight, self.weighted, self.by_shares = row_weights(self.codes, given, self.shares)
+        self.weight, self.weighted, self.by_shares = held_out_weights(self.codes, given, self.shares)
         if given is not None:
             unweighted = [
                 name for name, each in self.estimators.items() if not has_fit_parameter(each, "sample_weight")
             ]
             self.failures |= dict.fromkeys(unweighted, "it does not support weights.")
 
-    # -- what is fitted --------------------------------------------------------------------------------------
+    # -- the methods -----------------------------------------------------------------------------------------
 
     @cached_property
     def committee(self) -> Any:
@@ -121,7 +119,7 @@ class ComparedFits:
 
     @property
     def cost(self) -> tuple[int, float]:
-        """How many fits there are, and about how many seconds they take on one core."""
+        """Number of fits, and approximate number of seconds that they take on one core."""
         n_folds, alone = len(self.folds.tests), self._seconds_in_fold(self.candidates)
         n_fits, seconds = n_folds * len(alone), n_folds * sum(alone.values())
         if self.committee is not None:
@@ -155,7 +153,7 @@ class ComparedFits:
     # -- the fits --------------------------------------------------------------------------------------------
 
     def run(self, on_work: OnWork | None = None) -> None:
-        """Fit everything; ``on_work`` is called with (seconds of work done, in all, what is done)."""
+        """Fit everything; ``on_work`` is called with (seconds of work done, total seconds, current work)."""
         _, total = self.cost
         done = total - len(self.folds.tests) * sum(self._seconds_in_fold(self.candidates).values())
         if self.committee is not None:
@@ -184,7 +182,7 @@ class ComparedFits:
             try:
                 rows = committee.training_rows(self.X, self.labels, self.given_weight, self.labels_drawn)
                 committee.fit_rows(rows, Context(on_work=on_work, folds=self.folds, is_part=True))
-            except FAILURES as error:
+            except ValueError as error:
                 self.failures |= dict.fromkeys([COMMITTEE, *self.served], str(error))
                 return
         held_out = committee.out_of_fold_
@@ -213,7 +211,7 @@ class ComparedFits:
             self.folds,
             weight=self.given_weight,
             after_fit=None if self.shares is None else partial(_shift, self.shares),
-            kept_failures=FAILURES,
+            kept_failures=(ValueError,),
             n_jobs=self.n_jobs,
             on_fold=on_fold,
         )

@@ -18,13 +18,13 @@ from deepsep.errors import DataError, LabelError, ParameterError
 from deepsep.evaluation.folds import MAX_UNLABELED, Folds, deal_folds
 from deepsep.evaluation.frames import take, to_pandas
 from deepsep.evaluation.intervals import paired_difference, scores_with_intervals
-from deepsep.evaluation.metrics import METRICS
+from deepsep.evaluation.metrics import METRIC_NAMES
 from deepsep.evaluation.population import read_weights
+from deepsep.model import for_table
 from deepsep.report.findings import check_population
-from deepsep.report.provenance import plain_value, settings_of
+from deepsep.report.provenance import changed_settings, plain_value
 from deepsep.study.compared_fits import ComparedFits
-from deepsep.study.verdict import as_frame, as_text, verdict
-from deepsep.table import for_table
+from deepsep.study.verdict import comparison_frame, comparison_text, comparison_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 OnStep = Callable[[float, float, str], object]
 
-METHODS = tuple(name for name, record in CATALOGUE.items() if record.compared)
-FOLDS, REPEATS = 5, 1
+COMPARED_METHODS = tuple(name for name, record in CATALOGUE.items() if record.compared)
 
 
 class Comparison(dict[str, Any]):
-    """The result of :func:`compare`: a table of methods, and what it shows.
+    """The result of :func:`compare`: a table of methods, and a verdict.
 
     It is also a dict of plain values, which ``deepsep compare`` writes to a .json file: ``methods`` (one entry per
     method, with every metric and its interval), ``unlabelled`` (whether unlabelled rows helped: the best method that
@@ -55,24 +54,24 @@ class Comparison(dict[str, Any]):
         ends of its 90 % interval (``accuracy_low``, ``accuracy_high``); ``difference``, in accuracy from the first
         method, likewise; and ``seconds`` per fit, on one core; of the committee, of all its members and folds.
         """
-        return as_frame(self)
+        return comparison_frame(self)
 
     @property
     def verdict(self) -> list[str]:
-        """Which method to use, whether its lead is more than noise, and whether unlabelled rows helped."""
+        """Sentences on the best method, whether its lead is more than noise, and whether unlabelled rows helped."""
         return list(self["verdict"])
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """What is wrong with the table, as ``deepsep check`` and a report show it: leaks, drift, unclear dates.
+        """Problems of the table, as in ``deepsep check`` and a report: leaks, drift, unclear dates.
 
-        Each has a ``severity``, a ``message`` and what to do ``next``.
+        Each has a ``severity``, a ``message`` and advice on what to do ``next``.
         """
         return list(self["findings"])
 
     @property
     def notes(self) -> list[str]:
-        """What limits the comparison, such as methods that were left out."""
+        """Limits of the comparison, such as methods that were left out."""
         return list(self["notes"])
 
     def __repr__(self) -> str:
@@ -82,23 +81,23 @@ class Comparison(dict[str, Any]):
     @property
     def text(self) -> str:
         """The table and the verdict, for a terminal."""
-        return "\n".join([as_text(self), "", *self.verdict])
+        return "\n".join([comparison_text(self), "", *self.verdict])
 
     def _repr_html_(self) -> str:
         found = "".join(f"<p>{escape(finding['message'])}</p>" for finding in self.findings)
-        said = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.verdict)
-        return f"{found}{self.table._repr_html_()}{said}"
+        verdict = "".join(f"<p>{escape(sentence)}</p>" for sentence in self.verdict)
+        return f"{found}{self.table._repr_html_()}{verdict}"
 
 
 def compare(
     table: Any,
     labels: Any,
     *,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = COMPARED_METHODS,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     priors: Mapping[Any, float] | None = None,
-    folds: int = FOLDS,
-    repeats: int = REPEATS,
+    folds: int = 5,
+    repeats: int = 1,
     seed: int = 0,
     keep: Iterable[str] = (),
     sample_weight: Any = None,
@@ -110,11 +109,11 @@ def compare(
     """Compare methods on the labels at hand.
 
     Cross-validation: the labelled rows are split into folds, and every method is fitted without the labels of one fold
-    and then predicts them. All methods see the same rows, encoded in the same way, and are what ``deepsep fit`` would
-    fit: DeepSep is calibrated.
+    and then predicts them. All methods see the same rows, encoded in the same way, and have the settings of ``deepsep
+    fit``: DeepSep is calibrated.
 
-    The committee is fitted once, with these folds. Its predictions of a row are made by members that have not seen the
-    row's label, with weights in which it has no part. A method that is also a member is not fitted again.
+    The committee is fitted once, with these folds. Its predictions of a row come from members that have not seen the
+    row's label, with weights that do not depend on it. A method that is also a member is not fitted again.
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ def compare(
     settings : dict {method: {setting: value}}, optional
         Settings of some of the methods, where they are not the defaults.
     priors : dict {class: share}, optional
-        How frequent the classes are in the population. The held-out rows are weighted to these shares. Methods that
+        Shares of the classes in the population. The held-out rows are weighted to these shares. Methods that
         have this setting get it; the probabilities of the others are adjusted so that their mean over the unlabelled
         rows is the shares.
     folds, repeats : int, default=5 and 1
@@ -141,19 +140,19 @@ def compare(
         do not support weights; a note names them.
     labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
         How the labels were drawn; see :meth:`deepsep.Committee.fit`. Labels that cannot tell the accuracy, such as
-        chosen ones beside random ones, are learned from and never held out.
+        chosen ones among random ones, are learned from and never held out.
     n_jobs : int, optional
         Number of fits at the same time; by default one.
     on_cost : callable, optional
-        Called before the fits with their number, and about how many seconds they take on one core.
+        Called before the fits with their number, and the approximate seconds that they take on one core.
     on_step : callable, optional
-        Called with (seconds of work done, in all, what is done), about.
+        Called with (seconds of work done, total seconds, current work); both are estimates.
 
     Returns
     -------
     Comparison
-        Its ``table`` is a DataFrame with one row per method, its ``verdict`` says what it shows, in sentences, and its
-        ``findings`` say what in the table would make it misleading.
+        Its ``table`` is a DataFrame with one row per method, its ``verdict`` the result in sentences; its ``findings``
+        are problems of the table that make it misleading.
         Pass it to :func:`deepsep.report.summarize` as ``comparison`` to show it in a report.
 
     Notes
@@ -228,11 +227,11 @@ def compare(
         "findings": check_population(columns, known, shares, weight, encoder[0].left_out_),
         "notes": notes,
     }
-    return Comparison(result, verdict=verdict(result))
+    return Comparison(result, verdict=comparison_verdict(result))
 
 
 def _deal(labels: Labels, origins: LabelOrigins, folds: int, repeats: int, seed: int, weight: Array | None) -> Folds:
-    """Return the folds, which hold out the labels that tell the accuracy; if there are none, all."""
+    """Return folds that hold out the labels that can tell the accuracy, or all labels if there are none."""
     split = deal_folds(
         labels,
         n_splits=folds,
@@ -277,13 +276,13 @@ def _build(
 
 
 def _entry(fits: ComparedFits, name: str, seed: int) -> dict[str, Any]:
-    """Return what is known of a method: every metric with its interval, its cost and its settings."""
+    """Return the results of a method: every metric with its interval, its cost and its settings."""
     return {
         "name": name,
         "uses_unlabelled": find_method(name).uses_unlabeled,
         **_scores(fits, fits.p[name], seed),
         "seconds": fits.seconds[name],
-        "settings": settings_of(fits.estimators[name]),
+        "settings": changed_settings(fits.estimators[name]),
     }
 
 
@@ -305,7 +304,7 @@ def _unlabeled(fits: ComparedFits, entries: list[dict[str, Any]], on_step: OnSte
 def _scores(fits: ComparedFits, p: Array, seed: int) -> dict[str, Any]:
     """Return every metric with its interval."""
     scores = [scores_with_intervals(p_repeat, codes, seed, weight) for codes, weight, p_repeat in _repeats(fits, p)]
-    return {metric: _mean([one[metric] for one in scores], "value") for metric in METRICS}
+    return {metric: _mean([one[metric] for one in scores], "value") for metric in METRIC_NAMES}
 
 
 def _difference(fits: ComparedFits, p: Array, other: Array) -> dict[str, Any]:

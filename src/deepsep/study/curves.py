@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from deepsep.report.svg import tag, ticks
-from deepsep.study.study_models import ENSEMBLE, in_order
+from deepsep.study.study_models import ENSEMBLE_NN, in_order
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Scale = Callable[[float], float]
-# Distinguishable with most kinds of colour blindness (Okabe and Ito).
-COLOURS = ("#7f7f7f", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-DASHES = ("", "6 3", "2 3")  # for lines beyond the number of colours
-GRID, INK = "#d9d9d9", "#333333"
-SIZE = 12
+TEXT_COLOUR = "#333333"
 
 
 def figure_4(results: pd.DataFrame) -> str:
@@ -37,7 +33,7 @@ def figure_4(results: pd.DataFrame) -> str:
     parts.append(_text("labelled rows (logarithmic)", (left + right) / 2, bottom + 38, "middle"))
     parts.append(_text("accuracy (%), mean and standard deviation over the shuffles", left, top - 6))
     for j, name in enumerate(names):
-        style = _style(j, 2.6 if name == ENSEMBLE else 1.6)
+        style = _style(j, 2.6 if name == ENSEMBLE_NN else 1.6)
         present = [size for size in sizes if (name, size) in mean.index]
         shift = 2.4 * (j - (len(names) - 1) / 2)
         at = [(across(math.log(size)) + shift, size) for size in present]
@@ -80,7 +76,7 @@ def figure_5(rounds: pd.DataFrame) -> str:
     parts.append(_text("accuracy (%) after each round; round 0 is the initial network", 10, 18))
     x = 10.0
     for name, dashes in (("network", "3 3"), ("moving average", "")):
-        parts.append(_path([(x, 36), (x + 26, 36)], stroke=INK, stroke_width=1.8, stroke_dasharray=dashes))
+        parts.append(_path([(x, 36), (x + 26, 36)], stroke=TEXT_COLOUR, stroke_width=1.8, stroke_dasharray=dashes))
         parts.append(_text(name, x + 32, 40))
         x += 60 + 6.5 * len(name)
     for j, shuffle in enumerate(shuffles):
@@ -99,11 +95,11 @@ def _scale(values: Sequence[float], first: float, last: float) -> Scale:
 
 
 def _style(j: int, width: float) -> dict[str, Any]:
-    return {
-        "stroke": COLOURS[j % len(COLOURS)],
-        "stroke_width": width,
-        "stroke_dasharray": DASHES[j // len(COLOURS) % len(DASHES)],
-    }
+    """Return the style of line j; lines beyond the number of colours are dashed."""
+    # Distinguishable with most kinds of colour blindness (Okabe and Ito).
+    colours = ("#7f7f7f", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+    dashes = ("", "6 3", "2 3")[j // len(colours) % 3]
+    return {"stroke": colours[j % len(colours)], "stroke_width": width, "stroke_dasharray": dashes}
 
 
 def _path(points: Sequence[tuple[float, float]], **style: Any) -> Markup:
@@ -112,16 +108,16 @@ def _path(points: Sequence[tuple[float, float]], **style: Any) -> Markup:
 
 
 def _gridline(y: float, left: float, right: float, text: str) -> Markup:
-    return tag("line", x1=left, x2=right, y1=y, y2=y, stroke=GRID) + _text(text, left - 6, y + 4, "end")
+    return tag("line", x1=left, x2=right, y1=y, y2=y, stroke="#d9d9d9") + _text(text, left - 6, y + 4, "end")
 
 
 def _text(text: str, x: float, y: float, anchor: str | None = None) -> Markup:
-    return tag("text", text, x=x, y=y, text_anchor=anchor, fill=INK)
+    return tag("text", text, x=x, y=y, text_anchor=anchor, fill=TEXT_COLOUR)
 
 
 def _file(width: float, height: float, alt: str, parts: Sequence[Markup]) -> str:
     background = tag("rect", width="100%", height="100%", fill="#ffffff")
     size = {"width": round(width), "height": round(height), "viewBox": f"0 0 {width:.0f} {height:.0f}"}
-    font = {"font_family": "system-ui, sans-serif", "font_size": SIZE}
+    font = {"font_family": "system-ui, sans-serif", "font_size": 12}
     content = (tag("title", alt), background, *parts)
     return str(tag("svg", *content, xmlns="http://www.w3.org/2000/svg", **size, **font, role="img")) + "\n"

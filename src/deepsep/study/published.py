@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-SIZES = (35, 50, 125, 250, 500, 1250, 2500)
+PAPER_SIZES = (35, 50, 125, 250, 500, 1250, 2500)
 
 # For each model, one row per shuffle and one column per size.
-TABLE: dict[str, tuple[tuple[float, ...], ...]] = {
+PAPER_TABLE: dict[str, tuple[tuple[float, ...], ...]] = {
     "LightGBM": (
         (30.98, 34.73, 47.45, 51.55, 55.99, 59.39, 60.65),
         (32.03, 38.30, 46.93, 52.33, 55.86, 58.39, 59.61),
@@ -51,7 +51,7 @@ TABLE: dict[str, tuple[tuple[float, ...], ...]] = {
 }
 
 # The last block of the table. The shuffles above are rounded, so their averages can differ from these by 0.01.
-AVERAGES: dict[str, tuple[float, ...]] = {
+PAPER_AVERAGES: dict[str, tuple[float, ...]] = {
     "LightGBM": (33.61, 38.79, 47.21, 52.48, 56.22, 58.51, 60.15),
     "TSVM": (39.42, 41.39, 44.00, 48.98, 50.79, 51.11, 51.90),
     "Mean Teacher": (40.98, 43.19, 47.87, 51.94, 55.14, 58.81, 59.65),

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.evaluation.holm import holm
 from deepsep.study import published
 from deepsep.study.cells import Cell, read_report
 from deepsep.study.study_models import (
     ALL_ROWS,
     DEFAULTS_NAME,
-    ENSEMBLE,
+    ENSEMBLE_NN,
     FEW_ROWS,
-    INITIAL,
-    LAST,
-    LINE,
+    INITIAL_NN,
+    LAST_NN,
+    LINEAR_SVM,
     in_order,
 )
 
@@ -27,24 +28,24 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-COLUMNS = (
+RESULT_COLUMNS = [
     *("table", "shuffle", "labels", "method"),
     *("accuracy", "balanced_accuracy", "log_loss", "ece", "seconds", "shared_test_rows"),
-)
-# Pairs of models to compare: the paper's claims, what unlabelled rows add to a line and, where it was run, DeepSep with
-# the defaults of this library.
-CLAIMS = (
-    (ENSEMBLE, INITIAL),
-    (ENSEMBLE, LAST),
-    (ENSEMBLE, FEW_ROWS),
-    (ENSEMBLE, ALL_ROWS),
-    (ENSEMBLE, LINE),
-    (FEW_ROWS, LINE),
-    (ALL_ROWS, LINE),
-    (ENSEMBLE, "LightGBM"),
-    (ENSEMBLE, "LightGBM (few labels)"),
-    (ENSEMBLE, "Mean Teacher"),
-    (DEFAULTS_NAME, ENSEMBLE),
+]
+# Pairs of models to compare: the paper's claims, the gain of a line from unlabelled rows and, where it was run, DeepSep
+# with the defaults of this library.
+CLAIMED_PAIRS = (
+    (ENSEMBLE_NN, INITIAL_NN),
+    (ENSEMBLE_NN, LAST_NN),
+    (ENSEMBLE_NN, FEW_ROWS),
+    (ENSEMBLE_NN, ALL_ROWS),
+    (ENSEMBLE_NN, LINEAR_SVM),
+    (FEW_ROWS, LINEAR_SVM),
+    (ALL_ROWS, LINEAR_SVM),
+    (ENSEMBLE_NN, "LightGBM"),
+    (ENSEMBLE_NN, "LightGBM (few labels)"),
+    (ENSEMBLE_NN, "Mean Teacher"),
+    (DEFAULTS_NAME, ENSEMBLE_NN),
     (DEFAULTS_NAME, "LightGBM (few labels)"),
     (DEFAULTS_NAME, "Mean Teacher"),
 )
@@ -59,7 +60,7 @@ def collect(cells: Iterable[Cell], folder: Path) -> pd.DataFrame:
         report = read_report(cell, folder)
         about = {"table": cell.table, "shuffle": cell.shuffle + 1, "labels": cell.labels}
         rows += [{**about, **row, "seconds": round(report["seconds"], 3)} for row in report["rows"]]
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
+    frame = pd.DataFrame(rows, columns=RESULT_COLUMNS)
     return frame.sort_values(["table", "shuffle", "labels", "method"], ignore_index=True)
 
 
@@ -92,15 +93,15 @@ def published_averages(sizes: Sequence[int]) -> pd.DataFrame:
     """Return the averages that the paper printed, for the sizes that it has."""
     import pandas as pd
 
-    frame = pd.DataFrame.from_dict(published.AVERAGES, orient="index", columns=list(published.SIZES))
-    return frame[[size for size in published.SIZES if size in sizes]]
+    frame = pd.DataFrame.from_dict(published.PAPER_AVERAGES, orient="index", columns=list(published.PAPER_SIZES))
+    return frame[[size for size in published.PAPER_SIZES if size in sizes]]
 
 
-def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> pd.DataFrame:
+def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMED_PAIRS) -> pd.DataFrame:
     """Return paired t-tests over the shuffles: mean difference in points, effect size, p and Holm's p.
 
-    The shuffles share rows, so these p-values are optimistic; those of the corrected resampled t-test stand beside
-    them. Holm's correction is applied over the sizes of each pair.
+    The shuffles share rows, so these p-values are optimistic; those of the corrected resampled t-test are added.
+    Holm's correction is applied over the sizes of each pair.
     """
     import pandas as pd
     from scipy import stats
@@ -129,7 +130,7 @@ def claims(results: pd.DataFrame, pairs: Sequence[tuple[str, str]] = CLAIMS) -> 
                 }
             )
         for p in ("p", "p_corrected"):
-            for row, adjusted in zip(tests, holm([row[p] for row in tests]), strict=True):
+            for row, adjusted in zip(tests, holm([row[p] for row in tests]).tolist(), strict=True):
                 row[f"{p}_holm"] = adjusted
         rows += tests
     columns = ["claim", "labels", "difference", "sd", "effect", "p", "p_holm", "p_corrected", "p_corrected_holm"]
@@ -166,18 +167,23 @@ def ablation(results: pd.DataFrame, variants: Iterable[str]) -> pd.DataFrame:
     import pandas as pd
 
     columns = ["labels", "what", "accuracy", "difference", "sd", "shuffles"]
-    changed = {f"{variant}: {ENSEMBLE}": variant for variant in dict.fromkeys(variants)}
+    changed = {f"{variant}: {ENSEMBLE_NN}": variant for variant in dict.fromkeys(variants)}
     wide = results.pivot_table(index=["labels", "shuffle"], columns="method", values="accuracy") * 100
-    if not changed or ENSEMBLE not in wide:
+    if not changed or ENSEMBLE_NN not in wide:
         return pd.DataFrame(columns=columns)
-    names = {INITIAL: "initial network", LAST: "last network", ENSEMBLE: "moving average (published)", **changed}
+    names = {
+        INITIAL_NN: "initial network",
+        LAST_NN: "last network",
+        ENSEMBLE_NN: "moving average (published)",
+        **changed,
+    }
     sizes = {size for size, _ in wide[[name for name in changed if name in wide]].dropna(how="all").index}
     rows = []
     for size, here in wide[wide.index.isin(sizes, level="labels")].groupby(level="labels"):
         for name, description in names.items():
             if name not in here:
                 continue
-            both = here[[name]].assign(published=here[ENSEMBLE]).dropna()
+            both = here[[name]].assign(published=here[ENSEMBLE_NN]).dropna()
             if both.empty:  # the run is not finished
                 continue
             gains = both[name] - both["published"]
@@ -185,19 +191,8 @@ def ablation(results: pd.DataFrame, variants: Iterable[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).round(2)
 
 
-def holm(p: Sequence[float]) -> list[float]:
-    """Return p-values adjusted by Holm's step-down method, in the given order; NaN stays NaN and is not counted."""
-    values = np.asarray(p, dtype=float)
-    known = np.flatnonzero(~np.isnan(values))
-    order = known[np.argsort(values[known], kind="stable")]
-    factors = np.arange(len(order), 0, -1)
-    adjusted = values.copy()
-    adjusted[order] = np.minimum(np.maximum.accumulate(values[order] * factors), 1.0)
-    return [float(value) for value in adjusted]
-
-
-def sentence(tested: pd.DataFrame, claim: str) -> str:
-    """Return the result of the tests of one claim as a sentence."""
+def claim_sentence(tested: pd.DataFrame, claim: str) -> str:
+    """Return a sentence on the tests of one claim."""
     rows = tested[tested["claim"] == claim]
     significant = rows[rows["p_holm"] < 0.05]
     better, worse = claim.split(" over ")
@@ -213,7 +208,7 @@ def sentence(tested: pd.DataFrame, claim: str) -> str:
     return f"{first} After Holm's correction: {conclusion}."
 
 
-def as_text(table: pd.DataFrame) -> str:
+def table_1_text(table: pd.DataFrame) -> str:
     """Return Table 1 for a terminal."""
     width = max(len(method) for _, method in table.index)
     lines = [f"{'shuffle':<7}  {'model':<{width}}  " + "  ".join(f"{size:>5}" for size in table.columns)]

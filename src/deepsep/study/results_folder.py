@@ -30,7 +30,7 @@ def gather(experiment: Experiment) -> StudyResults | None:
         results=everything,
         table_1=results.table_1(main),
         claims=tested,
-        sentences=[results.sentence(tested, claim) for claim in tested["claim"].unique()],
+        sentences=[results.claim_sentence(tested, claim) for claim in tested["claim"].unique()],
         ablation=results.ablation(everything, [cell.variant for cell in done if cell.variant]),
         rounds=rounds,
         seconds=_seconds(main_cells, experiment.cells_folder),
@@ -65,12 +65,12 @@ def write(
     about, command : str
         Description of the table, and the command that was run; both appear on the page.
     published : bool
-        Whether to show the paper's averages beside ours.
+        Whether to show the paper's averages next to ours.
     """
     table = study.table_1
     files: dict[str, str] = {
         "table.csv": study.results.to_csv(index=False),
-        "table1.txt": results.as_text(table),
+        "table1.txt": results.table_1_text(table),
         "table1.csv": table.reset_index().to_csv(index=False),
         "table1.md": results.as_markdown(table),
         "table1.tex": results.as_latex(table),

@@ -15,20 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from deepsep.cluster.connection import address_of
-from deepsep.core.workers import end_with, without_interrupts
+from deepsep.core.worker_processes import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepError, missing_package
 from deepsep.study.cells import Cell, is_done, run_cell
-from deepsep.study.splits import SHUFFLES, SIZES, TEST_PER_CLASS, VALIDATION, Plan, plan
-from deepsep.study.study_models import METHODS, changed_defaults, parameters
+from deepsep.study.splits import LABELED_SIZES, RowPlan, plan
+from deepsep.study.study_models import DEFAULT_METHODS, changed_defaults, parameters
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TRIALS = 10  # fits for tuning
-STALE_AFTER = 24 * 3600  # seconds after which the unfinished folder of a killed run is removed
+TUNING_TRIALS = 10
 
 # The ablation: settings that differ from the published ones. The published settings are the cell without a variant.
-VARIANTS: Mapping[str, Mapping[str, Any]] = {
+ABLATION_VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "without autoencoder": {"pretrain": None},
     "without propensity epochs": {"propensity_epochs": 0},
     "without label epochs": {"label_epochs": 0},
@@ -38,7 +37,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "hard propensities": {"propensity": "hard"},
     "defaults of deepsep": changed_defaults(),
 }
-ABLATION_SIZES = (35, 50, 125, 500)
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Experiment:
 
     table: Path
     cells_folder: Path
-    plan: Plan
+    plan: RowPlan
     cells: tuple[Cell, ...]
 
     @property
@@ -62,16 +60,16 @@ def prepare(
     folder: Path,
     *,
     label: str = "label",
-    labels: Sequence[int] = SIZES,
-    shuffles: int = SHUFFLES,
-    methods: Sequence[str] = METHODS,
+    labels: Sequence[int] = LABELED_SIZES,
+    shuffles: int = 5,
+    methods: Sequence[str] = DEFAULT_METHODS,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
-    trials: int = TRIALS,
-    validation: int = VALIDATION,
-    test_per_class: int = TEST_PER_CLASS,
+    trials: int = TUNING_TRIALS,
+    validation: int = 100,
+    test_per_class: int = 956,
     ablation: bool = False,
 ) -> Experiment:
-    """List the cells of an experiment, and write its table to where the workers read it.
+    """List the cells of an experiment, and write its table to the folder where the workers read it.
 
     Parameters
     ----------
@@ -94,6 +92,7 @@ def prepare(
     ablation : bool
         Whether to add variants of DeepSep, at 35, 50, 125 and 500 labels.
     """
+    ablation_sizes = (35, 50, 125, 500)
     if label not in frame:
         raise DataError(f"the table has no column {label!r}; it has {', '.join(map(repr, frame.columns[:10]))}.")
     frame = frame[frame[label].notna()].reset_index(drop=True)
@@ -121,12 +120,14 @@ def prepare(
         for method in methods
     ]
     if ablation:
-        variants = {name: _configuration("deepsep", given["deepsep"] | dict(more)) for name, more in VARIANTS.items()}
+        variants = {
+            name: _configuration("deepsep", given["deepsep"] | dict(more)) for name, more in ABLATION_VARIANTS.items()
+        }
         cells += [
             Cell(shuffle=shuffle, labels=size, variant=variant, **configuration, **common)
             for shuffle in range(shuffles)
             for size in row_plan.sizes
-            if size in ABLATION_SIZES
+            if size in ablation_sizes
             for variant, configuration in variants.items()
         ]
     cells.sort(key=lambda cell: (cell.shuffle, cell.labels))  # cells of the same rows together: they are encoded once
@@ -161,7 +162,7 @@ def run(
     Raises
     ------
     DeepSepError
-        If cells failed; all others are finished nevertheless.
+        If cells failed; all others are finished all the same.
     """
     _remove_stale(experiment.cells_folder)
     pending = experiment.pending
@@ -272,8 +273,8 @@ def _kind(column: pd.Series[Any]) -> str:
     return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
 
 
-def _remove_stale(folder: Path) -> None:
-    """Remove the unfinished folders of runs that were killed long ago."""
+def _remove_stale(folder: Path, seconds: float = 24 * 3600) -> None:
+    """Remove the unfinished folders of runs that were killed more than a day ago."""
     for left in folder.glob(".unfinished-*"):
-        if time.time() - left.stat().st_mtime > STALE_AFTER:
+        if time.time() - left.stat().st_mtime > seconds:
             shutil.rmtree(left, ignore_errors=True)

@@ -13,15 +13,11 @@ from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
-SIZES = (35, 50, 125, 250, 500, 1250, 2500)  # ℓ
-VALIDATION = 100
-TEST_PER_CLASS = 956
-SHUFFLES = 5
-FEWEST_TEST_ROWS = 30  # per class
+LABELED_SIZES = (35, 50, 125, 250, 500, 1250, 2500)  # ℓ
 
 
 @dataclass(frozen=True)
-class Plan:
+class RowPlan:
     """The sizes of labelled set that a table allows, and the number of test rows; the same in every shuffle."""
 
     sizes: tuple[int, ...]
@@ -42,10 +38,11 @@ class Split:
 def plan(
     counts: Array,
     *,
-    sizes: Sequence[int] = SIZES,
-    validation: int = VALIDATION,
-    test_per_class: int = TEST_PER_CLASS,
-) -> Plan:
+    sizes: Sequence[int] = LABELED_SIZES,
+    validation: int = 100,
+    test_per_class: int = 956,
+    least_per_class: int = 30,
+) -> RowPlan:
     """Return the plan that the class sizes allow.
 
     Parameters
@@ -54,7 +51,7 @@ def plan(
         Number of rows per class.
     sizes, validation, test_per_class
         Wanted numbers. A size is left out, with a notice, if it is below the number of classes, if a class has too few
-        rows for it, or if it would leave fewer than 30 test rows per class.
+        rows for it, or if it would leave fewer than ``least_per_class`` test rows per class.
 
     Raises
     ------
@@ -68,33 +65,33 @@ def plan(
         left = int(counts.min()) - -(-(size + validation) // c)
         if size < c:
             notices.append(f"{size} labels are left out: there are {c} classes, and each needs a label.")
-        elif left < FEWEST_TEST_ROWS:
+        elif left < least_per_class:
             notices.append(
                 f"{size} labels are left out: the smallest class has {int(counts.min())} rows, which leaves "
-                f"{max(left, 0)} for testing; at least {FEWEST_TEST_ROWS} are needed."
+                f"{max(left, 0)} for testing; at least {least_per_class} are needed."
             )
         else:
             kept.append(size)
     if not kept:
         raise DataError("the table is too small for every number of labels. " + " ".join(notices))
     most = int(counts.min()) - -(-(kept[-1] + validation) // c)
-    return Plan(tuple(kept), validation, min(test_per_class, most), tuple(notices))
+    return RowPlan(tuple(kept), validation, min(test_per_class, most), tuple(notices))
 
 
-def shared_test_rows(counts: Array, plan: Plan) -> float:
+def shared_test_rows(counts: Array, plan: RowPlan) -> float:
     """Return the expected share of the test rows of a shuffle that are test rows of another one, too.
 
     Parameters
     ----------
     counts : array (c,)
         Number of rows per class.
-    plan : Plan
+    plan : RowPlan
         Of these rows.
     """
     return float(np.mean(plan.test_per_class / counts))
 
 
-def split_rows(codes: Array, plan: Plan, shuffle: int) -> Split:
+def split_rows(codes: Array, plan: RowPlan, shuffle: int) -> Split:
     """Split the rows of a shuffle: labelled rows first, then validation, then test.
 
     Labelled and validation rows are taken from the classes in turn, in a random order, so the labelled sets are nested

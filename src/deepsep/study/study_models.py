@@ -17,18 +17,17 @@ from deepsep.evaluation.population import all_rounds
 Array = NDArray[Any]
 
 ALL_ROWS, FEW_ROWS = "TSVM (raw features, all rows)", "TSVM (raw features, 250 rows)"
-LINE = "linear SVM (raw features)"
-DEFAULTS, DEFAULTS_NAME = "deepsep-defaults", "DeepSep (defaults)"  # with the defaults of this library
-FIRST_EMBEDDING, INITIAL, LAST, ENSEMBLE = "TSVM (first embedding)", "Initial NN", "DeepSep-NN", "DeepSep-Ensemble"
-ORDER = (
+LINEAR_SVM, FIRST_EMBEDDING = "linear SVM (raw features)", "TSVM (first embedding)"
+INITIAL_NN, LAST_NN, ENSEMBLE_NN = "Initial NN", "DeepSep-NN", "DeepSep-Ensemble"
+DEFAULTS_NAME = "DeepSep (defaults)"  # of this library
+MODEL_ORDER = (
     *(find_method("lightgbm").title, find_method("lightgbm-few-labels").title),
-    *(LINE, FEW_ROWS, ALL_ROWS, FIRST_EMBEDDING),
-    *(find_method("mean-teacher").title, INITIAL, LAST, ENSEMBLE, DEFAULTS_NAME),
+    *(LINEAR_SVM, FEW_ROWS, ALL_ROWS, FIRST_EMBEDDING),
+    *(find_method("mean-teacher").title, INITIAL_NN, LAST_NN, ENSEMBLE_NN, DEFAULTS_NAME),
 )
 
-
-# The paper's TSVM. It does not say on how many unlabelled rows: the study has a row with all of them, and one with 250,
-# as in DeepSep.
+# The paper's TSVM. The paper does not give the number of unlabelled rows: the study has a row with all of them, and one
+# with 250, as in DeepSep.
 TSVM_AS_PUBLISHED: dict[str, Any] = {
     "C": 0.1,
     "C_star": None,
@@ -57,22 +56,22 @@ class StudyMethod:
 STUDY_METHODS: Mapping[str, StudyMethod] = {
     "tsvm": StudyMethod("tsvm", ALL_ROWS, TSVM_AS_PUBLISHED),
     "tsvm-250": StudyMethod("tsvm", FEW_ROWS, TSVM_AS_PUBLISHED | {"n_unlabeled": 250}),
-    "linear-svm": StudyMethod("tsvm", LINE, TSVM_AS_PUBLISHED | {"C_star": 0.0, "balance": False}),
-    DEFAULTS: StudyMethod("deepsep", DEFAULTS_NAME),
+    "linear-svm": StudyMethod("tsvm", LINEAR_SVM, TSVM_AS_PUBLISHED | {"C_star": 0.0, "balance": False}),
+    "deepsep-defaults": StudyMethod("deepsep", DEFAULTS_NAME),
 }
-METHODS = (*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm")
+DEFAULT_METHODS = (*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm")
 
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Return names of models in the order of the paper's table; others follow alphabetically."""
-    ranks = {name: i for i, name in enumerate(ORDER)}
+    ranks = {name: i for i, name in enumerate(MODEL_ORDER)}
     return sorted(names, key=lambda name: (ranks.get(name, len(ranks)), name))
 
 
-def build(name: str, **settings: Any) -> Any:
+def build_study_model(name: str, **settings: Any) -> Any:
     """Return an estimator: "deepsep" and "tsvm" with the published settings, every other method with its defaults.
 
-    Beside the names of the catalogue there are "tsvm-250", with 250 unlabelled rows as in DeepSep, "linear-svm", with
+    The names are those of the catalogue, and "tsvm-250", with 250 unlabelled rows as in DeepSep, "linear-svm", with
     none, and "deepsep-defaults", with the defaults of this library.
     """
     if name in STUDY_METHODS:
@@ -88,7 +87,7 @@ def method_of(name: str) -> str:
 
 def parameters(name: str, settings: Mapping[str, Any]) -> dict[str, str]:
     """Return every parameter of a method as text."""
-    values = build(name, **settings).get_params()
+    values = build_study_model(name, **settings).get_params()
     return {key: repr(values[key]) for key in sorted(values) if not hasattr(values[key], "get_params")}
 
 
@@ -119,9 +118,9 @@ def models_of(name: str, model: Any, X: Any, y: Array, X_test: Any) -> tuple[dic
     averages = moving_averages(networks, model.decay)
     models = {
         FIRST_EMBEDDING: _first_tsvm(model, X, y, X_test),
-        INITIAL: networks[0],
-        LAST: networks[-1],
-        ENSEMBLE: model.predict_proba(X_test),
+        INITIAL_NN: networks[0],
+        LAST_NN: networks[-1],
+        ENSEMBLE_NN: model.predict_proba(X_test),
     }
     return models, [{"network": p, "average": q} for p, q in zip(networks, averages, strict=True)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepsep.study.cells import Cell
 from deepsep.study.results import as_markdown, published_averages
-from deepsep.study.splits import Plan
+from deepsep.study.splits import RowPlan
 from deepsep.study.study_models import in_order
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class StudyResults:
 
 
 def page(
-    study: StudyResults, plan: Plan, cells: Sequence[Cell], missing: int, about: str, command: str, published: bool
+    study: StudyResults, plan: RowPlan, cells: Sequence[Cell], missing: int, about: str, command: str, published: bool
 ) -> str:
     """Return the page in Markdown.
 
@@ -56,11 +56,11 @@ def page(
     study : StudyResults
         The results.
     plan, cells, missing
-        The plan for the rows, all cells, and how many of them are not finished.
+        The plan for the rows, all cells, and the number of unfinished ones.
     about, command : str
         Description of the table, and the command that was run; either may be empty.
     published : bool
-        Whether to show the paper's averages beside ours.
+        Whether to show the paper's averages next to ours.
     """
     shuffles, trials = len({cell.shuffle for cell in cells}), cells[0].trials
     shared = float(study.results["shared_test_rows"].mean())

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from deepsep.classifiers.catalogue import Range, find_method
 from deepsep.errors import missing_package
 from deepsep.evaluation.metrics import log_loss
-from deepsep.study.study_models import build, method_of
+from deepsep.study.study_models import build_study_model, method_of
 
 Array = NDArray[Any]
-
-TIE_BREAK = 1e-4  # weight of the log loss beside accuracy: it decides between equally accurate settings
 
 
 def is_installed() -> bool:
@@ -52,7 +50,7 @@ def tune(
         raise missing_package("tuning", "optuna")
     optuna: Any = import_module("optuna")
     record = find_method(method_of(name))
-    defaults = build(name, **settings).get_params()
+    defaults = build_study_model(name, **settings).get_params()
     inner = "estimator__" if record.classifier else ""  # a supervised method wraps the classifier to tune
     ranges = {f"{inner}{setting}": r for setting, r in record.tuning.items() if setting not in settings}
     if not ranges:
@@ -65,9 +63,10 @@ def tune(
 
     def objective(trial: Any) -> float:
         changes = {setting: value(trial, setting, r) for setting, r in ranges.items()}
-        model = build(name, random_state=seed, **settings).set_params(**changes)
+        model = build_study_model(name, random_state=seed, **settings).set_params(**changes)
         p = model.fit(X, y).predict_proba(validation[0])
-        return float((p.argmax(axis=1) == validation[1]).mean() - TIE_BREAK * log_loss(p, validation[1]))
+        # The log loss decides between equally accurate settings.
+        return float((p.argmax(axis=1) == validation[1]).mean() - 1e-4 * log_loss(p, validation[1]))
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
@@ -77,7 +76,7 @@ def tune(
 
 
 def _inside(value: Any, r: Range) -> float | int:
-    """Return a default clipped to its range; the middle of the range for a default that is no number."""
+    """Return a default clipped to its range; the middle of the range for a default that is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         value = np.sqrt(r.low * r.high) if r.log else (r.low + r.high) / 2
     clipped = min(max(float(value), r.low), r.high)

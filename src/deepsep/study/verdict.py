@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from deepsep.evaluation.metrics import METRICS
+from deepsep.evaluation.metrics import METRIC_NAMES
 from deepsep.report.wording import join_words, percent, points, span
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def verdict(comparison: dict[str, Any]) -> list[str]:
+def comparison_verdict(comparison: dict[str, Any]) -> list[str]:
     """Return the best method, whether its lead is more than noise, and whether unlabelled rows helped."""
     best, *others = comparison["methods"]
     accuracy = best["accuracy"]
@@ -67,14 +67,14 @@ def _gap(gap: dict[str, Any]) -> str:
     return f"{points(gap['difference'])} points, 90 % interval {points(low)} to {points(high)}"
 
 
-def as_frame(comparison: dict[str, Any]) -> pd.DataFrame:
-    """Return one row per method, with the ends of the intervals in columns of their own."""
+def comparison_frame(comparison: dict[str, Any]) -> pd.DataFrame:
+    """Return one row per method, with the ends of the intervals in separate columns."""
     import pandas as pd
 
     rows = []
     for entry in comparison["methods"]:
         row: dict[str, Any] = {"method": entry["name"], "uses_unlabelled": entry["uses_unlabelled"]}
-        for metric in METRICS:
+        for metric in METRIC_NAMES:
             low, high = entry[metric]["interval"]
             row |= {metric: entry[metric]["value"], f"{metric}_low": low, f"{metric}_high": high}
         low, high = entry["against_best"]["interval"]
@@ -83,7 +83,7 @@ def as_frame(comparison: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(rows).round(6)
 
 
-def as_text(comparison: dict[str, Any]) -> str:
+def comparison_text(comparison: dict[str, Any]) -> str:
     """Return the table for a terminal."""
     width = max(len(entry["name"]) for entry in comparison["methods"])
     lines = [f"{'':<{width}}   accuracy          balanced  log loss  calibration   from the best         seconds"]

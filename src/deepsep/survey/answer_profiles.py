@@ -13,8 +13,7 @@ from deepsep.survey.questions import Question
 
 Array = NDArray[Any]
 
-PARTS = 2  # answers in a name
-LENGTH = 36  # most characters of a question and its answer in a name
+MAX_PHRASE_LENGTH = 36  # characters of a question and its answer in a name
 
 
 def count_answers(
@@ -33,7 +32,7 @@ def count_answers(
     n_segments : int
         Number of segments, k.
     weight : array (n,), optional
-        How much each respondent counts.
+        Weights of the respondents.
 
     Returns
     -------
@@ -109,7 +108,7 @@ def suggest_names(profiles: pd.DataFrame, n_segments: int) -> list[str]:
         phrases = [
             _phrase(question, answer) for question, answer in zip(telling["question"], telling["answer"], strict=True)
         ]
-        for parts in range(PARTS, len(phrases) + 1):
+        for parts in range(2, len(phrases) + 1):
             name = _sentence(phrases[:parts])
             if name not in names:
                 break
@@ -124,8 +123,8 @@ def _phrase(question: str, answer: str) -> str:
     question, short = question.strip().rstrip("?:."), answer.strip().lower()
     if short in ("yes", "true", "selected", "checked"):
         return _cut(_lower(question))
-    room = max(LENGTH - len(answer) - 2, LENGTH // 3)
-    return f"{_cut(_lower(question), room)}: {_cut(_lower(answer), LENGTH)}"
+    room = max(MAX_PHRASE_LENGTH - len(answer) - 2, MAX_PHRASE_LENGTH // 3)
+    return f"{_cut(_lower(question), room)}: {_cut(_lower(answer), MAX_PHRASE_LENGTH)}"
 
 
 def _sentence(phrases: Sequence[str]) -> str:
@@ -138,7 +137,7 @@ def _lower(text: str) -> str:
     return text[0].lower() + text[1:] if text[1:2].islower() else text
 
 
-def _cut(text: str, length: int = LENGTH) -> str:
+def _cut(text: str, length: int = MAX_PHRASE_LENGTH) -> str:
     """Return at most ``length`` characters, cut between words where possible."""
     if len(text) <= length:
         return text

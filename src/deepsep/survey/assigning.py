@@ -1,4 +1,4 @@
-"""Give new respondents their segment, from a table that may lack questions and hold other answers."""
+"""Give new respondents their segment, from a table that may lack questions and contain unknown answers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from deepsep.errors import DataError
 from deepsep.survey.questions import read_column, unknown_answers
 from deepsep.survey.segment_files import respondents_table
 from deepsep.survey.survey_segments import SurveySegments
-
-SHOWN = 5  # names in a message
 
 
 @dataclass(frozen=True)
@@ -39,24 +37,24 @@ class Assigned:
 
     @property
     def sentences(self) -> list[str]:
-        """What a user should know about the table."""
-        told = []
+        """Sentences on questions, answers and respondents of the table that do not count."""
+        sentences = []
         if self.absent:
-            told.append(
+            sentences.append(
                 f"{len(self.absent)} questions of the segments are not in the table: {_listed(self.absent)}. They "
                 "count as not answered."
             )
         if self.unknown:
             cells = sum(count for answers in self.unknown.values() for count in answers.values())
             shown = [f"{name}: {next(iter(answers))!r}" for name, answers in self.unknown.items()]
-            told.append(
+            sentences.append(
                 f"{cells:,} answers to {len(self.unknown)} questions were rare or absent when the segments were found, "
                 f"and do not count: {_listed(shown)}."
             )
         without = int(self.table["segment"].isna().sum())
         if without:
-            told.append(f"{without:,} respondents gave no answer that counts and have no segment.")
-        return told
+            sentences.append(f"{without:,} respondents gave no answer that counts and have no segment.")
+        return sentences
 
 
 def assign_segments(model: SurveySegments, answers: Any, *, ids: Any = None, id_name: str = "row") -> Assigned:
@@ -126,6 +124,6 @@ def assign_segments(model: SurveySegments, answers: Any, *, ids: Any = None, id_
     )
 
 
-def _listed(names: list[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _listed(names: list[str], most: int = 5) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -15,12 +15,6 @@ from deepsep.survey.lda import AnswersLDA, fit_lda
 
 Array = NDArray[Any]
 
-REFITS = 4
-TRAINED = 0.8  # share of the respondents used in a refit; the others are held out
-ROWS = 3_000  # most respondents used, drawn at random: more would change the figures little
-GAIN = 0.9  # share of the best gain in perplexity that a number of segments must reach
-
-
 OnStep = Callable[[int, int, str], object]  # steps done, total steps, what comes next
 
 
@@ -33,14 +27,19 @@ def compare_k(
     rng: np.random.Generator,
     sample_weight: Array | None = None,
     on_step: OnStep | None = None,
+    n_refits: int = 4,
+    max_rows: int = 3_000,
 ) -> pd.DataFrame:
     """Compare numbers of segments by refitting on random subsets of the respondents.
 
-    Each of four refits uses a new random 80 % of the respondents and its own seed. ``perplexity`` is measured on the
-    held-out 20 %: a random half of each respondent's answers gives the mix of segments, from which the model predicts
-    the other half. A perplexity of p means that it is as unsure as between p equally likely answers; lower is better.
-    (scikit-learn's ``perplexity`` is a bound with a penalty for every segment; with few held-out rows it grows with k
-    on any data.)
+    Of more than 3,000 respondents, 3,000 are drawn: more would change the figures little. Each of four refits uses a
+    new random 80 % of them and its own seed.
+
+    ``perplexity`` is measured on the held-out 20 %: a random half of each respondent's answers gives the mix of
+    segments, from which the model predicts the other half. A perplexity of p means that it is as unsure as between p
+    equally likely answers; lower is better. (scikit-learn's ``perplexity`` is a bound with a penalty for every segment;
+    with few held-out rows it grows with k on any data.)
+
     ``stability`` compares the segments that the refits give to *all* respondents: the adjusted Rand index, averaged
     over the pairs of refits. 1 means the same segments for every sample and seed, 0 means chance. Weights count in the
     refits and in both figures.
@@ -51,16 +50,16 @@ def compare_k(
         Indexed by k, with the columns perplexity, perplexity_std (over the refits), gain and stability. ``gain`` is
         the fall in perplexity from one segment to k, as a share of the largest fall in the table.
     """
-    if X.shape[0] > ROWS:
-        drawn = np.sort(rng.permutation(X.shape[0])[:ROWS])
+    if X.shape[0] > max_rows:
+        drawn = np.sort(rng.permutation(X.shape[0])[:max_rows])
         X, sample_weight = X[drawn], None if sample_weight is None else sample_weight[drawn]
     n = X.shape[0]
-    splits = [rng.permutation(n) for _ in range(REFITS)]
-    cut = min(max(int(TRAINED * n), 1), n - 1)
+    splits = [rng.permutation(n) for _ in range(n_refits)]
+    cut = min(max(int(0.8 * n), 1), n - 1)
     hidden = [halve(X[split[cut:]], rng) for split in splits]
     rows = {}
     tried = (1, *ks)
-    done, total = 0, sum(tried) * REFITS  # time is proportional to the number of segments
+    done, total = 0, sum(tried) * n_refits  # time is proportional to the number of segments
     for k in tried:
         assignments, held_out = [], []
         for split, halves in zip(splits, hidden, strict=True):
@@ -132,12 +131,12 @@ def completion_perplexity(lda: AnswersLDA, known: Any, asked: Any, weight: Array
 def fits_well(table: pd.DataFrame) -> list[int]:
     """Return the numbers of segments that predict held-out answers about as well as the best one.
 
-    They reach 90 % of the best gain in perplexity, or their perplexity is no more than its standard deviation over the
-    refits above the lowest one. If none predicts better than a single segment, all are alike.
+    They reach 90 % of the best gain in perplexity, or their perplexity exceeds the lowest one by at most its standard
+    deviation over the refits. If none predicts better than a single segment, all are returned.
     """
     best = table["perplexity"].idxmin()
     close = table["perplexity"] <= table.loc[best, "perplexity"] + table.loc[best, "perplexity_std"]
-    enough = (table["gain"] >= GAIN) | close | ~(table["gain"] > 0).any()
+    enough = (table["gain"] >= 0.9) | close | ~(table["gain"] > 0).any()
     return [int(k) for k in table.index[enough]]
 
 
@@ -151,7 +150,7 @@ def choose_k(table: pd.DataFrame) -> int:
 
 
 def reason_for_k(table: pd.DataFrame) -> str:
-    """Return in a sentence or two why :func:`choose_k` chooses its k."""
+    """Return a sentence or two on why :func:`choose_k` chooses its k."""
     k, good = choose_k(table), fits_well(table)
     if not (table["gain"] > 0).any():
         return (

@@ -14,10 +14,6 @@ from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
-CHUNK = 2_048  # rows at a time, so that the dense matrix of their answers stays in the cache
-INNER = 5  # iterations of the E-step between two M-steps, continuing from the previous E-step
-SURE = 0.75  # initial weight of a respondent's cluster; the rest is spread over all segments
-
 
 class AnswersLDA(LatentDirichletAllocation):
     """scikit-learn's estimator, with thousands of respondents per matrix product.
@@ -55,10 +51,11 @@ class AnswersLDA(LatentDirichletAllocation):
         learning = cal_sstats and random_init
         gamma = self._gamma if learning else np.ones((n, k))
         statistics = np.zeros(topics.shape) if cal_sstats else None
-        for start in range(0, n, CHUNK):
-            rows = slice(start, start + CHUNK)
+        chunk = 2_048  # rows whose dense matrix of answers fits into the cache
+        for start in range(0, n, chunk):
+            rows = slice(start, start + chunk)
             answers = X[rows].toarray()
-            gamma[rows] = self._settle(answers, gamma[rows], topics, INNER if learning else self.max_doc_update_iter)
+            gamma[rows] = self._settle(answers, gamma[rows], topics, 5 if learning else self.max_doc_update_iter)
             if statistics is not None:
                 weights = _exp_expectation(gamma[rows])
                 ratio = answers / _positive(weights @ topics)
@@ -131,7 +128,10 @@ def fit_lda(X: Any, n_segments: int, *, seeds: Array, max_iter: int, sample_weig
 
 
 def first_guess(X: Any, n_segments: int, seed: int, sample_weight: Array | None = None) -> tuple[Array, Array]:
-    """Return the starting values: answers per segment (k, answers), and segments per respondent (n, k)."""
+    """Return the starting values: answers per segment (k, answers), and segments per respondent (n, k).
+
+    Respondents are clustered. The segment of their cluster starts with 75 %; the rest is spread over all segments.
+    """
     n, d = X.shape
     if n < n_segments:
         raise DataError(f"{n} respondents are too few for {n_segments} segments. Ask for fewer segments.")
@@ -144,10 +144,10 @@ def first_guess(X: Any, n_segments: int, seed: int, sample_weight: Array | None 
     else:
         points = svd.fit(X.multiply(np.sqrt(sample_weight)[:, np.newaxis]).tocsr()).transform(X)
     if sample_weight is not None:
-        kmeans.set_params(tol=0)  # scikit-learn's tolerance does not know the weights
+        kmeans.set_params(tol=0)  # scikit-learn's tolerance ignores the weights
     cluster = kmeans.fit_predict(points, sample_weight=sample_weight)
-    share = np.full((n, n_segments), (1 - SURE) / n_segments)
-    share[np.arange(n), cluster] += SURE
+    share = np.full((n, n_segments), (1 - 0.75) / n_segments)
+    share[np.arange(n), cluster] += 0.75
     prior = 1.0 / n_segments
     gamma = prior + share * np.diff(X.indptr)[:, np.newaxis]
     counted = share if sample_weight is None else share * sample_weight[:, np.newaxis]

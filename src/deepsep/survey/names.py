@@ -40,19 +40,19 @@ def read_names(path: str | os.PathLike[str]) -> dict[int, str]:
     ...     read_names(f"{folder}/names.json")
     {0: 'Night owls', 1: 'Early birds'}
     """
-    place = Path(path)
+    place, example = Path(path), '{"0": "Night owls", "1": "Early birds"}'
     try:
         pairs = json.loads(place.read_text(encoding="utf-8-sig"), object_pairs_hook=list)
     except OSError as error:
         raise DataError(f"{place} cannot be read: {error.strerror}.") from error
     except ValueError as error:
-        raise DataError(f"{place} is not a JSON file: {error}. It should look like {_EXAMPLE}.") from error
+        raise DataError(f"{place} is not a JSON file: {error}. It should look like {example}.") from error
     if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
-        raise DataError(f"{place} does not map segments to names. It should look like {_EXAMPLE}.")
+        raise DataError(f"{place} does not map segments to names. It should look like {example}.")
     names: dict[int, str] = {}
     for key, name in pairs:
         if not (key.isascii() and key.isdigit()):
-            raise DataError(f"{place}: {key!r} is not the number of a segment. It should look like {_EXAMPLE}.")
+            raise DataError(f"{place}: {key!r} is not the number of a segment. It should look like {example}.")
         if int(key) in names:
             raise DataError(f"{place}: segment {key} is named twice, {names[int(key)]!r} and {name!r}. Keep one.")
         if not isinstance(name, str) or not name.strip():
@@ -104,6 +104,3 @@ def apply_names(suggested: Sequence[str], names: Any) -> list[str]:
                 f"names: segments {result.index(name)} and {k} would both be called {name!r}. Give each its own name."
             )
     return result
-
-
-_EXAMPLE = '{"0": "Night owls", "1": "Early birds"}'

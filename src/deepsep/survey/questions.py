@@ -18,10 +18,6 @@ from deepsep.errors import DataError
 
 Array = NDArray[Any]
 
-SEPARATORS = (";", "|", ",")  # between several answers in a cell, the most likely first
-LEVELS = 20  # most distinct numbers of a scale
-IDENTIFIERS = 20  # most answers that may all differ before they count as identifiers
-
 
 @dataclass(frozen=True)
 class Question:
@@ -76,7 +72,7 @@ class Column:
 
     @property
     def counts(self) -> Array:
-        """How many rows have each level."""
+        """Number of rows of each level."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.levels))
 
 
@@ -109,7 +105,14 @@ def read_column(name: str, cells: pd.Series) -> Column | None:
 
 
 def read_question(
-    name: str, column: Column | None, n: int, *, separator: str | None, detect: bool, min_count: int
+    name: str,
+    column: Column | None,
+    n: int,
+    *,
+    separator: str | None,
+    detect: bool,
+    min_count: int,
+    max_levels: int = 20,
 ) -> Question | str:
     """Return the question in a column, or the reason why the column is not one."""
     if column is None:
@@ -120,9 +123,9 @@ def read_question(
         return "no answers"
     if len(column.levels) == 1 and given == n:
         return f"everyone gave the same answer, {column.levels[0]!r}"
-    if len(column.levels) == given > IDENTIFIERS:
+    if len(column.levels) == given > max_levels:
         return "all answers differ: it looks like an identifier"
-    if column.numeric and len(column.levels) > LEVELS:
+    if column.numeric and len(column.levels) > max_levels:
         return f"{len(column.levels)} different numbers: a measurement; bin it to use it"
     if column.ordered:
         separator = None
@@ -156,7 +159,7 @@ def find_separator(levels: Sequence[str]) -> str | None:
     >>> find_separator(["Often, once a day", "Rarely, once a week", "Never"]) is None
     True
     """
-    for separator in SEPARATORS:
+    for separator in (";", "|", ","):  # the most likely first
         combined = [level for level in levels if len(_split(level, separator)) > 1]
         if not combined:
             continue

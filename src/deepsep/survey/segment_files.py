@@ -23,12 +23,9 @@ from deepsep.survey.choosing_k import reason_for_k
 from deepsep.survey.names import dump_names
 from deepsep.survey.survey_segments import SurveySegments
 
-COLUMNS = ("segment", "probability")  # of the respondents table, before one probability per segment
-TELLING = 5  # answers per segment in the summary
-SUMMARY, RESPONDENTS, PROFILES, NAMES, MODEL = (
-    *("summary.json", "respondents.parquet", "profiles.csv", "names.json", "model"),
-)
-PAGE = "segments.html"
+RESPONDENT_COLUMNS = ("segment", "probability")  # before one probability per segment
+SUMMARY_FILE, RESPONDENTS_FILE, PROFILES_FILE = "summary.json", "respondents.parquet", "profiles.csv"
+NAMES_FILE, PAGE_FILE, MODEL_FOLDER = "names.json", "segments.html", "model"
 
 
 def write_segments(
@@ -48,7 +45,7 @@ def write_segments(
     profiles.csv           every answer of every segment: share, overall share, lift; the most telling first
     names.json             the names, for you to edit; see :func:`deepsep.survey.read_names`
     model/                 the fitted model, for :func:`deepsep.load`
-    summary.json           sizes, most telling answers, columns left out, what "auto" compared, and why it chose its k
+    summary.json           sizes, most telling answers, columns left out, and the comparison behind "auto"
     segments.html          the same as a page, if ``render`` is given
     =====================  ======================================================================================
 
@@ -77,7 +74,7 @@ def write_segments(
     Raises
     ------
     DataError
-        If the folder holds anything but an earlier run, or is the current folder. Nothing is changed then.
+        If the folder contains anything but an earlier run, or is the current folder. Nothing is changed then.
     """
     target = check_folder(folder)
     respondents = respondents_table(model, answers, ids=ids, id_name=id_name)
@@ -88,28 +85,26 @@ def write_segments(
     parquet = io.BytesIO()
     respondents.to_parquet(parquet, index=False)
     files = {
-        RESPONDENTS: parquet.getvalue(),
-        PROFILES: profiles.to_csv(index=False, float_format="%.6g").encode(),
-        NAMES: dump_names(names.tolist()).encode(),
-        SUMMARY: (json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
+        RESPONDENTS_FILE: parquet.getvalue(),
+        PROFILES_FILE: profiles.to_csv(index=False, float_format="%.6g").encode(),
+        NAMES_FILE: dump_names(names.tolist()).encode(),
+        SUMMARY_FILE: (json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(),
     }
     if render is not None:
-        files[PAGE] = render(summary).encode()
+        files[PAGE_FILE] = render(summary).encode()
     with tempfile.TemporaryDirectory() as place:
-        save(model, Path(place) / MODEL)
-        for file in sorted((Path(place) / MODEL).rglob("*")):
+        save(model, Path(place) / MODEL_FOLDER)
+        for file in sorted((Path(place) / MODEL_FOLDER).rglob("*")):
             if file.is_file():
-                files[f"{MODEL}/{file.relative_to(Path(place) / MODEL).as_posix()}"] = file.read_bytes()
-    install(files, target, own=(RESPONDENTS, PROFILES, NAMES, SUMMARY, PAGE, MODEL))
+                files[f"{MODEL_FOLDER}/{file.relative_to(Path(place) / MODEL_FOLDER).as_posix()}"] = file.read_bytes()
+    install(files, target, own=(RESPONDENTS_FILE, PROFILES_FILE, NAMES_FILE, SUMMARY_FILE, PAGE_FILE, MODEL_FOLDER))
     return summary
 
 
 def check_folder(folder: str | os.PathLike[str]) -> Path:
     """Return the resolved path, or raise if segments must not be written there."""
     target, here = Path(folder).resolve(), Path.cwd()
-    if (
-        target == here or target in here.parents
-    ):  # the folder is replaced, and a shell in it would be left in a deleted one
+    if target == here or target in here.parents:  # a shell in a folder that is replaced is left in a deleted one
         raise DataError(
             f"{target} is the current folder or a parent of it. Write to a separate folder, such as segments."
         )
@@ -117,7 +112,7 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
         raise DataError(f"{target} is a file, which deepsep does not overwrite. Write to another folder.")
     if target.is_dir() and any(target.iterdir()) and read_summary(target) is None:
         raise DataError(
-            f"{target} holds files that `deepsep segments` did not write, and they are not overwritten. Write to "
+            f"{target} contains files that `deepsep segments` did not write, and they are not overwritten. Write to "
             "another folder, or empty this one."
         )
     return target
@@ -126,11 +121,11 @@ def check_folder(folder: str | os.PathLike[str]) -> Path:
 def read_summary(folder: Path) -> dict[str, Any] | None:
     """Return the summary of an earlier run in a folder, or None if there is none."""
     try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        summary = json.loads((folder / SUMMARY_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     known = isinstance(summary, dict) and {"deepsep", "n_segments", "segments"} <= summary.keys()
-    return summary if known and (folder / RESPONDENTS).is_file() else None
+    return summary if known and (folder / RESPONDENTS_FILE).is_file() else None
 
 
 def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, id_name: str = "row") -> pd.DataFrame:
@@ -139,7 +134,7 @@ def respondents_table(model: SurveySegments, answers: Any, *, ids: Any = None, i
     ids = pd.Series(np.arange(len(labels)) if ids is None else ids).reset_index(drop=True)
     if len(ids) != len(labels):
         raise DataError(f"there are {len(ids)} identifiers for {len(labels)} respondents; pass one for each.")
-    check_id_name(id_name, [*COLUMNS, *(f"probability_{name}" for name in model.segment_names_)])
+    check_id_name(id_name, [*RESPONDENT_COLUMNS, *(f"probability_{name}" for name in model.segment_names_)])
     repeated = ids.duplicated()
     if repeated.any():
         raise DataError(
@@ -158,7 +153,7 @@ def summarize_segments(model: SurveySegments) -> dict[str, Any]:
     weight = model.weight_
     segments, suggested = [], suggest_names(model.profiles_, model.n_segments_)
     for k, name in enumerate(model.segment_names_):
-        top = model.profiles_[model.profiles_["segment"] == k].head(TELLING)
+        top = model.profiles_[model.profiles_["segment"] == k].head(5)
         segments.append(
             {
                 "segment": k,

@@ -158,7 +158,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
             One row per respondent, one column per question.
         y : ignored
         sample_weight : array-like of shape (n,), optional
-            How much each respondent counts: a weight of k as k copies, 0 as absent, in the segments, their number,
+            Weights of the respondents: a weight of k counts as k copies, 0 as absent, in the segments, their number,
             sizes and profiles. A respondent of weight 0 gets a segment as well. ``min_count`` counts people.
         on_step : callable, optional
             Called as ``on_step(done, total, what)`` while "auto" compares: steps done, total steps, what comes next.
@@ -210,7 +210,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
             Indexed by k. ``perplexity`` is measured on half the answers of held-out respondents, given the other half:
             the mean over four refits on a random 80 % of the rows (lower is better), with its standard deviation;
             ``gain`` is the fall in perplexity from one segment to k, as a share of the largest fall; ``stability`` is
-            how far the refits agree on the segments of all respondents (mean adjusted Rand index: 1 for the same
+            the agreement of the refits on the segments of all respondents (mean adjusted Rand index: 1 for the same
             segments, 0 for chance).
         """
         self._check_settings()
@@ -246,7 +246,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if self._answers is None:
             raise DataError(
-                "the model does not hold the answers of its respondents. Fit it again with this version of deepsep."
+                "the model does not have the answers of its respondents. Fit it again with this version of deepsep."
             )
         return self._answers
 
@@ -386,11 +386,11 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
     # -- saving ----------------------------------------------------------------------------------------------
 
     def _saved_settings(self) -> dict[str, Any]:
-        """Return the settings that a saved model holds."""
+        """Return the settings for a saved model."""
         return dict(self.get_params(deep=False))
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return what a saved model holds besides its settings and columns: plain values, and arrays."""
+        """Return the other parts of a saved model: plain values, and arrays."""
         state = {
             "questions": [{**asdict(question), "answers": list(question.answers)} for question in self.questions_],
             "left_out_": self.left_out_,
@@ -414,7 +414,7 @@ class SurveySegments(ClusterMixin, TransformerMixin, BaseEstimator):
 
     @classmethod
     def _from_parts(cls, params: dict[str, Any], state: dict[str, Any], arrays: dict[str, Any]) -> Self:
-        """Rebuild the fitted model from what ``_to_parts`` returned; ``state`` also holds the columns."""
+        """Rebuild the fitted model from the result of ``_to_parts``; ``state`` also has the columns."""
         model = cls(**params)
         model.questions_ = [Question(**{**q, "answers": tuple(q["answers"])}) for q in state.pop("questions")]
         perplexity, scores = state.pop("perplexity"), state.pop("k_scores", None)

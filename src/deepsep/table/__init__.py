@@ -1,4 +1,4 @@
-"""Read tables from files, check them for problems, and prepare them for an estimator.
+"""Read tables from files, check them for problems, and encode them for an estimator.
 
 Names load on first use, since pandas, pyarrow and skrub take seconds to import.
 """
@@ -12,21 +12,19 @@ from deepsep._lazy import lazy_names
 if TYPE_CHECKING:
     from deepsep.table.join import join_labels
     from deepsep.table.more_labels import add_labels
-    from deepsep.table.pipeline import for_table
     from deepsep.table.quality import check_table
     from deepsep.table.queries import Query
     from deepsep.table.reading import read_table
     from deepsep.table.reading_settings import Reading
     from deepsep.table.sampling import read_sample
 
-__all__ = ["Query", "Reading", "add_labels", "check_table", "for_table", "join_labels", "read_sample", "read_table"]
+__all__ = ["Query", "Reading", "add_labels", "check_table", "join_labels", "read_sample", "read_table"]
 
 _HOME = {
     "Query": "deepsep.table.queries",
     "Reading": "deepsep.table.reading_settings",
     "add_labels": "deepsep.table.more_labels",
     "check_table": "deepsep.table.quality",
-    "for_table": "deepsep.table.pipeline",
     "join_labels": "deepsep.table.join",
     "read_sample": "deepsep.table.sampling",
     "read_table": "deepsep.table.reading",

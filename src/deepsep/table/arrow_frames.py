@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-NULLABLE = {
+NULLABLE_TYPES = {
     getattr(pa, f"{kind}{bits}")(): pd.api.types.pandas_dtype(f"{name}{bits}")
     for kind, name in (("int", "Int"), ("uint", "UInt"))
     for bits in (8, 16, 32, 64)
@@ -23,7 +23,7 @@ def to_frame(table: Any, id: str | None = None) -> pd.DataFrame:
         frame = frame.reset_index()
     frame = frame.reset_index(drop=True)
     if id in table.column_names:  # integers with gaps would become floats, and lose digits
-        frame[id] = without_dictionary(table[id]).to_pandas(types_mapper=NULLABLE.get)
+        frame[id] = without_dictionary(table[id]).to_pandas(types_mapper=NULLABLE_TYPES.get)
     return frame
 
 

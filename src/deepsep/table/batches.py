@@ -13,18 +13,15 @@ import pyarrow.parquet as pq
 
 from deepsep.errors import DataError
 from deepsep.table.arrow_frames import to_frame, without_dictionary
-from deepsep.table.column_types import WHOLE, ColumnType, trimmed
+from deepsep.table.column_types import WHOLE_NUMBER, ColumnType, trimmed
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells
-from deepsep.table.locations import GROWTH, FileType, check_memory, damaged, file_type, readable
+from deepsep.table.locations import MEMORY_GROWTH, FileType, check_memory, damaged, file_type, readable
 from deepsep.table.numbers import NumberStyle, plain_numbers
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.spss import read_spss
 from deepsep.table.text import TextFormat, check_unique, stream_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied, typed_table
-
-PIECE = 100_000  # most rows examined at a time
-CELLS = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
 
 
 class TableFile:
@@ -86,11 +83,11 @@ class TableFile:
                     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
                         self._schema, self.names = file.schema, file.schema.names
                         self.n_rows = sum(file.get_batch(i).num_rows for i in range(file.num_record_batches))
-                    self.bytes_needed = path.stat().st_size * GROWTH["feather"]
+                    self.bytes_needed = path.stat().st_size * MEMORY_GROWTH["feather"]
                 elif self.kind == "excel":
                     self.cells = read_cells(path, reading.sheet, reading.skip_rows, max_bytes)
                 else:
-                    check_memory(path, path.stat().st_size * GROWTH["spss"], max_bytes)
+                    check_memory(path, path.stat().st_size * MEMORY_GROWTH["spss"], max_bytes)
                     self.cells = read_spss(path)
             except pa.ArrowException as error:
                 raise damaged(path, error) from error
@@ -197,7 +194,7 @@ class TableFile:
         """Whether every cell of a column of a text file is a plain integer, so that all batches have the same type."""
         if name not in self._integers:
             self._integers[name] = all(
-                pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(table[name]), WHOLE)).as_py()
+                pc.all(pc.match_substring_regex(pc.utf8_trim_whitespace(table[name]), WHOLE_NUMBER)).as_py()
                 for table in self._pieces([name])
             )
         return self._integers[name]
@@ -227,8 +224,10 @@ class TableFile:
 
     def _pieces(self, columns: list[str]) -> Iterator[Any]:
         """Yield some columns of a text file, a piece at a time."""
+        cells = 1_000_000  # most cells examined at a time, so that a wide table takes no more memory than a batch does
+        piece = 100_000  # most rows examined at a time
         if columns and self.form is not None:
-            rows = max(min(PIECE, CELLS // len(columns)), 1)
+            rows = max(min(piece, cells // len(columns)), 1)
             yield from stream_text(self.form, rows, columns, lambda done: None)
 
     def _tables(

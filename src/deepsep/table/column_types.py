@@ -10,26 +10,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deepsep.errors import LabelError
-from deepsep.table.dates import DATE, DateColumn
+from deepsep.table.dates import DATE_PATTERN, DateColumn
 from deepsep.table.numbers import NumberStyle, plain_numbers
 
 ColumnType = Literal["number", "boolean", "date", "text"]
 
 # Words that mean a missing value in a feature (those of pandas). In a column of labels only an empty cell does.
-MISSING = (
+MISSING_WORDS = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
     *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-MOSTLY = 0.9  # a column with at least this share of numbers is numeric; its other cells are missing values
 LEADING_ZERO = r"^[+-]?0\d"
-WHOLE = r"^-?(0|[1-9]\d{0,17})$"
-WHOLE_FLOAT = r"^-?(0|[1-9]\d{0,14})(\.0+)?$"
+WHOLE_NUMBER = r"^-?(0|[1-9]\d{0,17})$"
 
 
 def trimmed(cells: Any) -> Any:
     """Return cells without surrounding blanks, and null for words that mean a missing value."""
     cells = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.is_in(cells, pa.array(MISSING)), pa.scalar(None, pa.string()), cells)
+    return pc.if_else(pc.is_in(cells, pa.array(MISSING_WORDS)), pa.scalar(None, pa.string()), cells)
 
 
 def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, dayfirst: bool | None = None) -> Any:
@@ -55,7 +53,7 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, d
         lower = pc.utf8_lower(cells)
         if _all(pc.is_in(pc.utf8_lower(given), pa.array(["true", "false"]))):
             return pc.equal(lower, "true")
-    if wanted == "date" or (wanted is None and _all(pc.match_substring_regex(given, DATE))):
+    if wanted == "date" or (wanted is None and _all(pc.match_substring_regex(given, DATE_PATTERN))):
         dates = DateColumn(name, dayfirst)
         dates.examine(cells)
         if wanted is None and dates.order is None:
@@ -73,6 +71,7 @@ def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, d
 
 def _numbers(cells: Any, name: str, wanted: str | None, delimiter: str) -> Any:
     """Return the cells as numbers; None if they are not mostly numbers."""
+    mostly = 0.9  # a column with at least this share of numbers is numeric; its other cells are missing values
     if wanted is None and pc.any(pc.match_substring_regex(cells, LEADING_ZERO)).as_py():
         return None  # a code such as 01234, not a quantity
     numbers = plain_numbers(cells)
@@ -80,7 +79,7 @@ def _numbers(cells: Any, name: str, wanted: str | None, delimiter: str) -> Any:
         return numbers
     style = NumberStyle(name, delimiter)
     style.examine(cells)
-    if wanted is None and style.n_unreadable > (1 - MOSTLY) * style.n_values:
+    if wanted is None and style.n_unreadable > (1 - mostly) * style.n_values:
         return None
     style.report(wanted=wanted is not None)
     return style.read(cells)
@@ -99,6 +98,7 @@ def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:
     >>> labels_of(pd.Series(["1.0", "", "2.0"])).tolist()
     [1, <NA>, 2]
     """
+    whole_float = r"^-?(0|[1-9]\d{0,14})(\.0+)?$"
     if pd.api.types.is_bool_dtype(column) or isinstance(column.dtype, pd.CategoricalDtype):
         return column
     if pd.api.types.is_numeric_dtype(column):
@@ -117,7 +117,7 @@ def labels_of(column: pd.Series[Any], *, typed: bool = False) -> pd.Series[Any]:
     text = column.str.strip()
     text = text.mask(text == "")
     given = text.dropna()
-    if not typed and len(given) and given.str.fullmatch(WHOLE_FLOAT).all():
+    if not typed and len(given) and given.str.fullmatch(whole_float).all():
         numbers = text.str.replace(r"\.0+$", "", regex=True)
         return numbers.astype("Int64") if text.isna().any() else numbers.astype("int64")
     return text
@@ -128,7 +128,7 @@ def identifiers_of(column: pd.Series[Any]) -> pd.Series[Any]:
     if not pd.api.types.is_string_dtype(column) or column.isna().any():
         return column
     text = column.str.strip()
-    return text.astype("int64") if len(text) and text.str.fullmatch(WHOLE).all() else text
+    return text.astype("int64") if len(text) and text.str.fullmatch(WHOLE_NUMBER).all() else text
 
 
 def _all(mask: Any) -> bool:

@@ -16,21 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep.core.labels import as_labels
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.table.column_types import LEADING_ZERO, MISSING, ColumnType
-from deepsep.table.dates import DATE, OTHER_DATE, DateColumn
-from deepsep.table.evidence import one_sided
+from deepsep.table.column_types import LEADING_ZERO, MISSING_WORDS, ColumnType
+from deepsep.table.dates import DATE_PATTERN, OTHER_DATE, DateColumn
+from deepsep.table.leaks import one_sided
 from deepsep.table.locations import closest, find_column
 
-ENOUGH = 20  # number of values from which "all different" is informative
-NEARLY_ALL = 0.95
-WORDS = 5  # values of at least this many words are text, not names
-COUNTER = 2.0  # distinct integers that fill at least half their range are row numbers
 ID_NAME = re.compile(
     r"(^|[\W_])(id|uuid|guid|key|idx|index|rowid|row|nr|no|number)$|[a-z](Id|ID|Key|Nr|No)$", re.IGNORECASE
 )
 ID_VALUE = re.compile(r"[^@\s]+@[^@\s]+\.\w+|[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{24,64}", re.IGNORECASE)
-SHOWN = 8  # names in a message
-LONGEST = 10_000  # most characters of a cell that are used
+MAX_SHOWN_NAMES = 8  # names in a message
+MAX_CELL_CHARACTERS = 10_000  # most characters of a cell that are used
 
 
 class UsefulColumns(TransformerMixin, BaseEstimator):
@@ -55,7 +51,7 @@ class UsefulColumns(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     keep : sequence of str, default=()
-        Columns to use whatever they look like.
+        Columns to use even if they look useless.
 
     Attributes
     ----------
@@ -195,16 +191,16 @@ def cut_long_cells(frame: pd.DataFrame, apart: Sequence[str | None] = ()) -> pd.
             continue
         text = column if column.dtype != object else column[[isinstance(cell, str) for cell in column]].astype("str")
         longest = text.str.len().max()
-        if longest > LONGEST:  # not for NaN
+        if longest > MAX_CELL_CHARACTERS:  # not for NaN
             cut[str(name)] = int(longest)
-            columns[name] = column.map(lambda cell: cell[:LONGEST] if isinstance(cell, str) else cell)
+            columns[name] = column.map(lambda cell: cell[:MAX_CELL_CHARACTERS] if isinstance(cell, str) else cell)
     if not cut:
         return frame
     worst = max(cut, key=lambda name: cut[name])
     others = f" and in {len(cut) - 1} other columns" if len(cut) > 1 else ""
     warn(
-        f"column {worst!r} has a cell of {cut[worst]:,} characters; of such cells{others} only the first {LONGEST:,} "
-        "characters are used."
+        f"column {worst!r} has a cell of {cut[worst]:,} characters; of such cells{others} only the first "
+        f"{MAX_CELL_CHARACTERS:,} characters are used."
     )
     return frame.assign(**columns)
 
@@ -245,10 +241,10 @@ def type_of(column: pd.Series[Any]) -> ColumnType | None:
     if kinds in ("bytes", "mixed", "complex") and not given.map(lambda v: isinstance(v, str | int | float)).all():
         return None
     text = as_text(given).dropna()
-    if len(text) and re.match(DATE, text.iloc[0], re.ASCII):
+    if len(text) and re.match(DATE_PATTERN, text.iloc[0], re.ASCII):
         dates = DateColumn("")
         dates.examine(_cells(text))
-        if text.str.match(DATE).all() and dates.order is not None and dates.n_unreadable < dates.n_values:
+        if text.str.match(DATE_PATTERN).all() and dates.order is not None and dates.n_unreadable < dates.n_values:
             return "date"
     if not len(text) or text.str.contains(LEADING_ZERO).any():
         return "text"
@@ -322,8 +318,8 @@ def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
         text = column.astype("str")
     else:
         text = pd.Series([key_text(value) for value in column], index=column.index, dtype="str")
-    text = text.str.slice(0, LONGEST).str.strip()
-    return text.mask(text.isin(MISSING))
+    text = text.str.slice(0, MAX_CELL_CHARACTERS).str.strip()
+    return text.mask(text.isin(MISSING_WORDS))
 
 
 def key_text(value: Any) -> str | None:
@@ -348,23 +344,27 @@ def useless(column: pd.Series[Any], values: pd.Series[Any], kind: ColumnType) ->
 
     ``values`` are the cells of the column converted to its type.
     """
+    min_distinct_values = 20  # number of values from which "all different" is informative
+    counter = 2.0  # distinct integers that fill at least half their range are row numbers
+    words = 5  # values of at least this many words are text, not names
+    nearly_all = 0.95
     given = values.dropna()
     if not len(given):
         return "empty"
     distinct = len(np.unique(given.to_numpy())) if kind == "number" else given.nunique()
     if distinct == 1 and len(given) == len(values):
         return "constant"
-    if len(given) < ENOUGH:
+    if len(given) < min_distinct_values:
         return ""
     if kind == "number" and pd.api.types.is_integer_dtype(column) and distinct == len(values):
         span = float(given.max()) - float(given.min()) + 1
-        return "identifier" if span <= COUNTER * len(values) or ID_NAME.search(str(column.name)) else ""
+        return "identifier" if span <= counter * len(values) or ID_NAME.search(str(column.name)) else ""
     if kind == "text":
         some = given.sample(min(len(given), 1_000), random_state=0)
-        if some.nunique() > ENOUGH and _share_like(ID_VALUE.fullmatch, some) > NEARLY_ALL:
+        if some.nunique() > min_distinct_values and _share_like(ID_VALUE.fullmatch, some) > nearly_all:
             return "identifier"
-        dates = _share_like(OTHER_DATE.match, some) > NEARLY_ALL
-        if distinct >= NEARLY_ALL * len(given) and some.str.count(r"\S+").median() < WORDS and not dates:
+        dates = _share_like(OTHER_DATE.match, some) > nearly_all
+        if distinct >= nearly_all * len(given) and some.str.count(r"\S+").median() < words and not dates:
             return "identifier"
     return ""
 
@@ -379,12 +379,14 @@ def _share_like(match: Callable[[str], object], text: pd.Series[Any]) -> float:
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:SHOWN])) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return ", ".join(map(repr, names[:MAX_SHOWN_NAMES])) + (
+        f" and {len(names) - MAX_SHOWN_NAMES} more" if len(names) > MAX_SHOWN_NAMES else ""
+    )
 
 
 def _reasons(left_out: dict[str, str]) -> str:
-    return ", ".join(f"{name!r} ({reason})" for name, reason in list(left_out.items())[:SHOWN]) + (
-        f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+    return ", ".join(f"{name!r} ({reason})" for name, reason in list(left_out.items())[:MAX_SHOWN_NAMES]) + (
+        f" and {len(left_out) - MAX_SHOWN_NAMES} more" if len(left_out) > MAX_SHOWN_NAMES else ""
     )
 
 
@@ -395,8 +397,8 @@ def _differences(*, missing: Sequence[str] = (), unexpected: Sequence[str] = (),
     if unexpected:
         lines.append(f"  unexpected: {_names(unexpected)}")
     if changed:
-        lines.append("  changed type: " + ", ".join(changed[:SHOWN]))
+        lines.append("  changed type: " + ", ".join(changed[:MAX_SHOWN_NAMES]))
     renamed = [f"{name!r} to {other!r}" for name in missing if (other := closest(name, unexpected)) is not None]
     if renamed:
-        lines.append(f"  renamed? {', '.join(renamed[:SHOWN])}")
+        lines.append(f"  renamed? {', '.join(renamed[:MAX_SHOWN_NAMES])}")
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 Numbers come straight from Arrow's buffers. Categories are dictionary-encoded, so that only their levels are looked at,
 and each level is looked up in a table of what the fitted encoder makes of it. Columns that have no such form, dates and
-texts and whatever arrives in another type than usual, take the ordinary way, column by column.
+texts and columns of unusual types take the ordinary way, column by column.
 """
 
 from __future__ import annotations
@@ -17,17 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
 
+from deepsep.core.model_parts import is_pipeline
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.columns import UsefulColumns, as_frame, as_text, check_names, convert, for_encoders
-from deepsep.table.encoder import LARGEST, TableEncoder
-from deepsep.table.normal_scores import FARTHEST, NormalScores
+from deepsep.table.encoder import MAX_MATRIX_VALUE, TableEncoder
+from deepsep.table.normal_scores import MAX_SCORE, NormalScores
 
 Array = NDArray[Any]
-
-TOGETHER = 16  # columns of numbers in work at a time: they stay in the cache
-REMEMBERED = 100_000  # most words of a category whose meaning is remembered
 
 
 class Levels(NamedTuple):
@@ -50,7 +47,7 @@ class EncodedRows(NamedTuple):
 
 
 class CompiledEncoding:
-    """What the steps of a pipeline before its estimator do, in columnar code.
+    """Columnar code for the steps of a pipeline before its estimator.
 
     Use :meth:`of`, which returns None for steps that it does not know.
     """
@@ -101,7 +98,7 @@ class CompiledEncoding:
     @classmethod
     def of(cls, model: Any) -> CompiledEncoding | None:
         """Return the compiled encoding of a fitted pipeline; None if some step is not of ``for_table``."""
-        if not isinstance(model, Pipeline) or model.transform_input is not None:
+        if not is_pipeline(model) or model.transform_input is not None:
             return None
         steps = [step for _, step in model.steps[:-1]]
         if [type(step) for step in steps[:2]] != [UsefulColumns, TableEncoder] or len(steps) > 3:
@@ -114,7 +111,7 @@ class CompiledEncoding:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether every number of the matrix is finite and of ordinary size, whatever the rows."""
+        """Whether every number of the matrix is finite and of ordinary size, for any rows."""
         return bool(self.encoder.scale)
 
     @property
@@ -153,6 +150,7 @@ class CompiledEncoding:
         return None
 
     def _as_levels(self, name: str, column: Any) -> Levels | None:
+        remembered = 100_000  # most words of a category whose meaning is remembered
         if pa.types.is_dictionary(column.type):
             column = column.unify_dictionaries()
             kind = column.type.value_type
@@ -166,7 +164,7 @@ class CompiledEncoding:
         if fresh:
             text = as_text(pd.Series(fresh, dtype="str"))
             meaning = dict(zip(fresh, text.astype(object).where(text.notna(), None), strict=True))
-            if len(known) + len(fresh) <= REMEMBERED:
+            if len(known) + len(fresh) <= remembered:
                 known.update(meaning)
             known = known | meaning
         codes = pc.fill_null(column.indices.cast(pa.int32()), len(words))
@@ -177,7 +175,7 @@ class CompiledEncoding:
         for k, (j, size) in enumerate(zip(self.encoder.numbers_, self.encoder.sizes_, strict=True)):
             column = columns[self.names[j]]
             values = column if isinstance(column, np.ndarray) else column.to_numpy(np.float64)
-            out[k] = np.clip(values if size == 1 else values / size, -LARGEST, LARGEST)
+            out[k] = np.clip(values if size == 1 else values / size, -MAX_MATRIX_VALUE, MAX_MATRIX_VALUE)
         return out
 
     def _codes(self, columns: Mapping[str, Any]) -> list[Array]:
@@ -258,7 +256,7 @@ def _codes_or_values(column: Any) -> Any:
 
 
 class LevelTable:
-    """What the fitted encoder makes of each level of a category, of a gap and of any other word."""
+    """Encoding of each level of a category, of a gap and of any other word."""
 
     def __init__(self, levels: list[str], rows: Array) -> None:
         self.lines = {level: i for i, level in enumerate(levels)}
@@ -299,7 +297,7 @@ def _n_features(encoder: Any, total: int) -> list[int]:
 
 
 class _Imputed:
-    """Where the imputer puts each feature, what it fills gaps with, and where it marks them."""
+    """Places of the features behind an imputer, its fill values, and the places of its marks."""
 
     def __init__(self, imputer: SimpleImputer | None, n: int) -> None:
         self.fill, self.to, self.mark = np.full(n, np.nan, np.float32), np.arange(n), np.full(n, -1)
@@ -352,7 +350,7 @@ class _Features:
 
 
 def _runs(places: Array) -> Iterator[tuple[slice, slice]]:
-    """Yield runs of consecutive places, with where they are in the array; -1 is no place."""
+    """Yield runs of consecutive places, with where they are in the array; -1 means none."""
     cuts = np.flatnonzero(np.diff(places) != 1) + 1
     for start, stop in zip([0, *cuts], [*cuts, len(places)], strict=True):
         if start < stop and places[start] >= 0:
@@ -391,9 +389,10 @@ class InterpolatedScores:
         return self._search(values) if self.fast else self._one_by_one(values)
 
     def _search(self, values: Array) -> Array:
+        together = 16  # columns of numbers in work at a time: they stay in the cache
         out = np.empty(values.shape, np.float32)
-        for start in range(0, len(values), TOGETHER):
-            some = slice(start, start + TOGETHER)
+        for start in range(0, len(values), together):
+            some = slice(start, start + together)
             x = np.maximum(values[some], self.lowest[some])
             at = np.empty(x.shape, np.intp)
             at[:] = self.first[some]
@@ -405,13 +404,13 @@ class InterpolatedScores:
             y *= self.slopes.ravel().take(at)
             y += self.y.ravel().take(at)
             out[some] = y
-        return np.clip(out, -FARTHEST, FARTHEST, out=out)
+        return np.clip(out, -MAX_SCORE, MAX_SCORE, out=out)
 
     def _one_by_one(self, values: Array) -> Array:
         out = np.empty(values.shape, np.float32)
         for k, (x, y) in enumerate(self.knots):
             scores = np.interp(values[k], x, y)
-            out[k] = np.where(np.isnan(values[k]), np.nan, np.clip(scores, -FARTHEST, FARTHEST))
+            out[k] = np.where(np.isnan(values[k]), np.nan, np.clip(scores, -MAX_SCORE, MAX_SCORE))
         return out
 
     def _is_exact(self) -> bool:
@@ -421,7 +420,7 @@ class InterpolatedScores:
         trial = np.repeat(self.lowest, 4 * self.edges.shape[1] + 3, axis=1)
         for k, (x, _) in enumerate(self.knots):
             between = [x[:-1] + share * np.diff(x) for share in (0.1, 0.37, 0.8)]
-            cells = np.concatenate([x, *between, [-LARGEST, LARGEST, np.nan]]).astype(np.float32)
+            cells = np.concatenate([x, *between, [-MAX_MATRIX_VALUE, MAX_MATRIX_VALUE, np.nan]]).astype(np.float32)
             trial[k, : len(cells)] = cells
         with np.errstate(all="ignore"):
             ours, theirs = self._search(trial), self._one_by_one(trial)

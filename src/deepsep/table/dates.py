@@ -13,11 +13,11 @@ from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.table.unreadable import UnreadableCells
 
-TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
+TIME_PATTERN = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
 ISO_DATE = r"^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$"
-YEAR_FIRST = r"^(\d{4})[./-](\d{1,2})[./-](\d{1,2})" + TIME
-YEAR_LAST = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})" + TIME
-DATE = f"{ISO_DATE}|{YEAR_FIRST}|{YEAR_LAST}"
+YEAR_FIRST = r"^(\d{4})[./-](\d{1,2})[./-](\d{1,2})" + TIME_PATTERN
+YEAR_LAST = r"^(\d{1,2})[./-](\d{1,2})[./-](\d{4})" + TIME_PATTERN
+DATE_PATTERN = f"{ISO_DATE}|{YEAR_FIRST}|{YEAR_LAST}"
 OTHER_DATE = re.compile(  # what looks like a date: 31/12/2025, 2025/12/31, 31.12.25, 31 Dec 2025
     r"(\d{1,2}([./-])\d{1,2}\2(\d{4}|\d{2})|\d{4}([./])\d{1,2}\4\d{1,2}"
     r"|\d{1,2}[ -][A-Za-z]{3,9}\.?[ -](\d{4}|\d{2}))\b",
@@ -63,7 +63,7 @@ class DateColumn:
 
     @property
     def order(self) -> Order | None:
-        """What comes first in dates that end with the year; None if that cannot be told."""
+        """First part of dates that end with the year; None if that cannot be told."""
         if self.dayfirst is not None:
             return "day" if self.dayfirst else "month"
         day, month = (self._unreadable[order].count for order in ("day", "month"))
@@ -73,7 +73,7 @@ class DateColumn:
 
     @property
     def n_unreadable(self) -> int:
-        """How many cells are not dates."""
+        """Number of cells that are not dates."""
         return self._unreadable[self.order or "day"].count
 
     def examine(self, cells: Any) -> None:
@@ -141,4 +141,4 @@ class DateColumn:
 
 
 def _is_other(word: str) -> bool:
-    return OTHER_DATE.match(word) is not None and not re.match(DATE, word, re.ASCII)
+    return OTHER_DATE.match(word) is not None and not re.match(DATE_PATTERN, word, re.ASCII)

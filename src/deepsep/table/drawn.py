@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
+from deepsep.core.label_origins import LABEL_ORIGINS
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.locations import closest
 
-DRAWN = "labels_drawn"  # the column in files of labels that deepsep writes
-EARLIER = "chosen"  # the column in earlier files of the labelling page, with two words of its own
-EARLIER_WORDS = {"random": ORIGINS[RANDOM], "model": ORIGINS[CHOSEN], "search": ORIGINS[CHOSEN]}
+DRAWN_COLUMN = "labels_drawn"  # the column in files of labels that deepsep writes
+EARLIER_COLUMN = "chosen"  # the column in earlier files of the labelling page, with two words of its own
+EARLIER_WORDS = {"random": "random", "model": "chosen", "search": "chosen"}
 
 
 def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | None, str | None]:
@@ -34,15 +34,15 @@ def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | 
     >>> word_or_column("quota", ["age", "how"], "people.csv"), word_or_column("how", ["age", "how"], "people.csv")
     (('quota', None), (None, 'how'))
     """
-    if given.strip().lower() in ORIGINS:
+    if given.strip().lower() in LABEL_ORIGINS:
         return given.strip().lower(), None
     if given in names:
         return None, given
-    similar = closest(given, [*ORIGINS, *names])
+    similar = closest(given, [*LABEL_ORIGINS, *names])
     hint = "" if similar is None else f"; did you mean {similar!r}?"
     raise ParameterError(
         f"{{drawn}}: this is neither an origin of all labels, which is {_listed()}, nor a column of {where}{hint}",
-        drawn=Setting(DRAWN, given),
+        drawn=Setting(DRAWN_COLUMN, given),
     )
 
 
@@ -65,14 +65,14 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
     >>> read_drawn(pd.DataFrame({"labels_drawn": ["random", "", "Chosen"]}), [True] * 3, "people").tolist()
     ['random', None, 'chosen']
     """
-    columns = {name: table[name].map(_word).astype(object) for name in (named, DRAWN) if name in table.columns}
+    columns = {name: table[name].map(_word).astype(object) for name in (named, DRAWN_COLUMN) if name in table.columns}
     if not columns and _is_of_earlier_page(table):
-        columns[EARLIER] = table[EARLIER].map(_word).map(EARLIER_WORDS)
+        columns[EARLIER_COLUMN] = table[EARLIER_COLUMN].map(_word).map(EARLIER_WORDS)
     if not columns:
         return None
     words = pd.Series([None] * len(table), table.index, dtype=object)
     for name, own in columns.items():
-        bad = np.asarray(labeled, bool) & (own.notna() & ~own.isin(ORIGINS)).to_numpy()
+        bad = np.asarray(labeled, bool) & (own.notna() & ~own.isin(LABEL_ORIGINS)).to_numpy()
         if bad.any():
             row = int(bad.argmax())
             raise DataError(
@@ -80,14 +80,14 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
                 f"labels. Write {_listed()}; leave the cell empty if you do not know."
             )
         words = words.where(words.notna(), own)
-    return words.where(words.isin(ORIGINS), None)
+    return words.where(words.isin(LABEL_ORIGINS), None)
 
 
 def _is_of_earlier_page(table: pd.DataFrame) -> bool:
     """Return whether a table is a file of the labelling page with the words of earlier versions."""
-    if not {"answer", EARLIER} <= set(table.columns):
+    if not {"answer", EARLIER_COLUMN} <= set(table.columns):
         return False
-    kinds, words = ({*table[name].map(_word).dropna()} for name in ("answer", EARLIER))
+    kinds, words = ({*table[name].map(_word).dropna()} for name in ("answer", EARLIER_COLUMN))
     return kinds <= {"label", "not sure"} and words <= set(EARLIER_WORDS)
 
 

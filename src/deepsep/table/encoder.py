@@ -18,10 +18,7 @@ from deepsep.table.normal_scores import NormalScores
 
 Array = NDArray[Any]
 
-LEVELS = 40  # most columns that a category becomes; rarer levels share one
-RARE = 0.003  # share of the rows below which a level is rare
-FAR = 20  # numbers whose median is beyond 10 to this power, or its inverse, are divided by their typical size
-LARGEST = float(np.finfo(np.float32).max)
+MAX_MATRIX_VALUE = float(np.finfo(np.float32).max)
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -124,7 +121,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _blocks(self, X: pd.DataFrame, method: str) -> Iterator[Array]:
         """Yield the features of each kind; ``method`` is "fit_transform" or "transform"."""
         if len(self.numbers_):
-            numbers = np.clip(self._numbers(X) / self.sizes_, -LARGEST, LARGEST).astype(np.float32)
+            numbers = np.clip(self._numbers(X) / self.sizes_, -MAX_MATRIX_VALUE, MAX_MATRIX_VALUE).astype(np.float32)
             yield numbers if self.number_scores_ is None else getattr(self.number_scores_, method)(numbers)
         yield from self._date_blocks({j: X.iloc[:, j] for j in self.dates_}, method)
         if len(self.categories_):
@@ -177,23 +174,26 @@ def _part(dates: pd.Series[Any], part: str) -> Array:
 
 def _unusual_sizes(numbers: Array) -> Array:
     """Return 1 for each column of numbers, or their typical size where single precision could not tell them apart."""
+    far_value = 20  # numbers whose median is beyond 10 to this power, or its inverse, are divided by their typical size
     sizes = np.ones(numbers.shape[1])
     with np.errstate(divide="ignore"):
         exponents = np.log10(np.abs(numbers))
-    far = (np.abs(exponents) > FAR) & np.isfinite(exponents)
+    far = (np.abs(exponents) > far_value) & np.isfinite(exponents)
     for j in np.flatnonzero(far.any(axis=0)):
         known = exponents[np.isfinite(exponents[:, j]), j]
-        if abs(np.median(known)) > FAR:
+        if abs(np.median(known)) > far_value:
             sizes[j] = 10.0 ** np.round(np.median(known))
     return sizes
 
 
 def _category_encoder(scale: bool) -> Any:
+    rare = 0.003  # share of the rows below which a level is rare
+    levels = 40  # most columns that a category becomes; rarer levels share one
     if not scale:
         return OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, dtype=np.float32)
     return OneHotEncoder(
-        max_categories=LEVELS,
-        min_frequency=RARE,
+        max_categories=levels,
+        min_frequency=rare,
         handle_unknown="infrequent_if_exist",
         sparse_output=False,
         dtype=np.float32,

@@ -10,11 +10,8 @@ from typing import Any
 import pandas as pd
 
 from deepsep.errors import DataError, Setting, missing_package
-from deepsep.table.locations import GROWTH, NAMELESS, check_memory, readable
+from deepsep.table.locations import MEMORY_GROWTH, NAMELESS_PREFIX, check_memory, readable
 from deepsep.table.text import check_unique
-
-UNPACKED_GROWTH = 3.0  # bytes of memory needed per byte of an unpacked workbook
-START = 1 << 16  # bytes in which a definition of entities is sought; it precedes everything else
 
 
 def read_cells(path: Path, sheet: str | int, skip_rows: int = 0, max_bytes: int | None = None) -> pd.DataFrame:
@@ -51,18 +48,20 @@ def sheet_names(path: Path, max_bytes: int | None = None) -> list[str]:
 
 
 def _name(value: Any, i: int) -> str:
-    return f"{NAMELESS}{i}" if value is None else str(value).strip() or f"{NAMELESS}{i}"
+    return f"{NAMELESS_PREFIX}{i}" if value is None else str(value).strip() or f"{NAMELESS_PREFIX}{i}"
 
 
 def _check_archive(path: Path, max_bytes: int | None) -> None:
     """Raise if a workbook needs too much memory, or defines entities, which Excel never does and bombs do."""
+    start = 1 << 16  # bytes in which a definition of entities is sought; it precedes everything else
+    unpacked_growth = 3.0  # bytes of memory needed per byte of an unpacked workbook
     with zipfile.ZipFile(path) as archive:
         unpacked = sum(file.file_size for file in archive.infolist())
-        check_memory(path, max(path.stat().st_size * GROWTH["excel"], unpacked * UNPACKED_GROWTH), max_bytes)
+        check_memory(path, max(path.stat().st_size * MEMORY_GROWTH["excel"], unpacked * unpacked_growth), max_bytes)
         for file in archive.infolist():
             if file.filename.endswith((".xml", ".rels")):
                 with archive.open(file) as part:
-                    if b"<!DOCTYPE" in part.read(START).replace(b"\0", b"").upper():
+                    if b"<!DOCTYPE" in part.read(start).replace(b"\0", b"").upper():
                         raise DataError(
                             f"{path}: its part {file.filename} defines entities, which Excel never writes; it may be "
                             "made to exhaust the memory, and is not opened. Ask where it comes from."

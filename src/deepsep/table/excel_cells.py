@@ -1,4 +1,4 @@
-"""What the cells of an Excel sheet hold: values as Excel takes them, never a formula, and how many fit."""
+"""Cells of an Excel sheet: values as Excel takes them, never a formula, and how many fit."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from openpyxl.utils import get_column_letter
 
 from deepsep.errors import DataError
 
-ROWS, COLUMNS = 1_048_575, 16_384  # most rows below the header, and most columns, of a sheet
-CHARACTERS = 32_767  # most characters of a cell, as UTF-16 counts them
-WHOLE = 10**15  # Excel keeps 15 digits: longer whole numbers, such as identifiers, are text
+MAX_SHEET_ROWS, MAX_SHEET_COLUMNS = 1_048_575, 16_384  # most rows below the header, and most columns, of a sheet
 FIRST_DAY = datetime(1900, 3, 1)  # Excel's calendar has a 29 February 1900, so earlier dates are text
 NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # characters that no workbook may contain
 
-BOLD = Font(bold=True)
-HEADER = PatternFill("solid", fgColor="E7ECF5")
-WRAPPED = Alignment(wrap_text=True, vertical="top")
-PERCENT = "0.0%"
+BOLD_FONT = Font(bold=True)
+HEADER_FILL = PatternFill("solid", fgColor="E7ECF5")
+WRAPPED_TEXT = Alignment(wrap_text=True, vertical="top")
+PERCENT_FORMAT = "0.0%"
 
 
 def check_fits(n_rows: int, n_columns: int, what: str, cure: str) -> None:
     """Raise if a table does not fit on a sheet."""
-    if n_rows > ROWS:
-        raise DataError(f"{what} has more than {ROWS:,} rows, the most that an Excel sheet holds. {cure}")
-    if n_columns > COLUMNS:
-        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {COLUMNS:,}. {cure}")
+    if n_rows > MAX_SHEET_ROWS:
+        raise DataError(f"{what} has more than {MAX_SHEET_ROWS:,} rows, the most that an Excel sheet holds. {cure}")
+    if n_columns > MAX_SHEET_COLUMNS:
+        raise DataError(f"{what} has {n_columns:,} columns; an Excel sheet holds {MAX_SHEET_COLUMNS:,}. {cure}")
 
 
 def cell_value(value: Any) -> Any:
@@ -41,6 +39,7 @@ def cell_value(value: Any) -> Any:
     >>> cell_value("=1+1"), cell_value(float("nan")), cell_value(12345678901234567890), cell_value(True)
     ('=1+1', None, '12345678901234567890', True)
     """
+    whole = 10**15  # Excel keeps 15 digits: longer whole numbers, such as identifiers, are text
     if value is None or value is pd.NA or value is pd.NaT or value != value:
         return None
     if isinstance(value, pd.Timestamp):
@@ -50,7 +49,7 @@ def cell_value(value: Any) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
-        return value if abs(value) < WHOLE else str(value)
+        return value if abs(value) < whole else str(value)
     if isinstance(value, float):
         return value if abs(value) < float("inf") else str(value)
     if isinstance(value, Decimal) and value.is_finite() and len(value.as_tuple().digits) <= 15:
@@ -64,9 +63,10 @@ def cell_value(value: Any) -> Any:
 
 def _fitting(text: str) -> str:
     """Return a text cut to what a cell holds, with an ellipsis."""
-    if len(text) * 2 <= CHARACTERS or len(text.encode("utf-16-le")) <= 2 * CHARACTERS:
+    characters = 32_767  # most characters of a cell, as UTF-16 counts them
+    if len(text) * 2 <= characters or len(text.encode("utf-16-le")) <= 2 * characters:
         return text
-    return text.encode("utf-16-le")[: 2 * (CHARACTERS - 1)].decode("utf-16-le", "ignore") + "…"
+    return text.encode("utf-16-le")[: 2 * (characters - 1)].decode("utf-16-le", "ignore") + "…"
 
 
 def fill(cell: Any, value: Any, number_format: str | None = None) -> Any:
@@ -82,7 +82,7 @@ def fill(cell: Any, value: Any, number_format: str | None = None) -> Any:
 
 def as_header(cell: Any) -> Any:
     """Make a cell one of a header, and return it."""
-    cell.font, cell.fill, cell.alignment = BOLD, HEADER, WRAPPED
+    cell.font, cell.fill, cell.alignment = BOLD_FONT, HEADER_FILL, WRAPPED_TEXT
     return cell
 
 

@@ -11,10 +11,10 @@ from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
-from deepsep.table.drawn import DRAWN, read_drawn
+from deepsep.table.drawn import DRAWN_COLUMN, read_drawn
 from deepsep.table.locations import find_column
 
-USUAL = ("segment", "label", "class")  # usual names of a column of labels
+USUAL_LABEL_NAMES = ("segment", "label", "class")  # usual names of a column of labels
 
 
 def join_labels(
@@ -83,7 +83,7 @@ def join_labels(
     if weight is not None:
         frame[weight] = found.weights.where(frame[label].notna(), 1.0)
     if found.drawn is not None:
-        frame[DRAWN] = found.drawn.where(found.drawn.notna(), own_origins(frame))
+        frame[DRAWN_COLUMN] = found.drawn.where(found.drawn.notna(), own_origins(frame))
     return frame, {
         "label": label,
         "weight": weight,
@@ -173,7 +173,7 @@ def match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, wei
 
 def own_origins(frame: pd.DataFrame) -> pd.Series[Any]:
     """Return how the labels of a table were drawn, None where it does not say."""
-    return _without_nan(frame.get(DRAWN, pd.Series(None, frame.index, dtype=object)))
+    return _without_nan(frame.get(DRAWN_COLUMN, pd.Series(None, frame.index, dtype=object)))
 
 
 def _without_nan(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -200,8 +200,8 @@ def _weights(column: pd.Series[Any]) -> pd.Series[Any]:
 def _label_column(labels: pd.DataFrame, on: str, label: str | None, weight: str | None) -> str:
     if label is not None:
         return find_column(labels.columns, label, "labels: label column")
-    others = [name for name in labels.columns if name not in (on, weight, DRAWN)]
-    usual = [name for name in USUAL if name in others]
+    others = [name for name in labels.columns if name not in (on, weight, DRAWN_COLUMN)]
+    usual = [name for name in USUAL_LABEL_NAMES if name in others]
     if len(usual) == 1 or len(others) == 1:
         return (usual or others)[0]
     raise DataError(

@@ -20,42 +20,40 @@ from deepsep.errors import DataError, DeepSepError, Setting
 
 Kind = Literal["text", "parquet", "feather", "excel", "spss"]
 
-PARTS = "*.parquet"
-NAMED = {
+PART_FILES = "*.parquet"
+KIND_BY_SUFFIX = {
     **{".parquet": "parquet", ".feather": "feather", ".arrow": "feather", ".xlsx": "excel", ".xlsm": "excel"},
     **{".sav": "spss", ".zsav": "spss"},
 }
 # First bytes of each kind of file. The content decides, not the name.
-TABLES: dict[bytes, Kind] = {
+KIND_BY_FIRST_BYTES: dict[bytes, Kind] = {
     **{b"PAR1": "parquet", b"ARROW1": "feather", b"PK\x03\x04": "excel"},
     **{b"$FL2": "spss", b"$FL3": "spss"},
 }
-FORMATS: dict[Kind, str] = {
+FORMAT_NAMES: dict[Kind, str] = {
     **{"text": "a text file", "excel": "an Excel file", "spss": "an SPSS file"},
     **{"parquet": "a Parquet or Feather file", "feather": "a Parquet or Feather file"},
 }
-READABLE = "deepsep reads CSV, TSV, Parquet, Feather, Excel (.xlsx) and SPSS (.sav)"
-COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-FOREIGN = {
+READABLE_FORMATS = "deepsep reads CSV, TSV, Parquet, Feather, Excel (.xlsx) and SPSS (.sav)"
+COMPRESSION_BY_FIRST_BYTES = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+FOREIGN_BY_FIRST_BYTES = {
     b"\xd0\xcf\x11\xe0": "an old Excel file (.xls), or one with a password; save it as .xlsx without one, or as CSV",
     b"FEA1": "a Feather file of version 1; write it again with a current pyarrow, or as Parquet",
     b"%PDF": "a PDF",
     b"\x89PNG": "a PNG image",
     b"\xff\xd8\xff": "a JPEG image",
-    b"SQLite format 3": "an SQLite database; name it with --from, and the rows with --query",
+    b"SQLite format 3": "an SQLite database; read it with a query to the database",
     b"\x80\x04": "a Python pickle, which is not opened since it could run code; write the table as Parquet",
     b"\x80\x05": "a Python pickle, which is not opened since it could run code; write the table as Parquet",
     b"<!DOCTYPE": "a web page; was the download refused?",
     b"<html": "a web page; was the download refused?",
 }
-ENCRYPTED = 0x1  # a flag of a file in a zip archive
-UNZIPPED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+KNOWN_ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 # Bytes of memory needed while reading a table, per byte of its file (for text: per byte of uncompressed text).
-GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
-UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
-NAMELESS = "unnamed_"  # how the name of a column without one begins
+MEMORY_GROWTH = {"text": 3.0, "feather": 4.0, "excel": 25.0, "spss": 25.0}
+BYTE_UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
+NAMELESS_PREFIX = "unnamed_"  # how the name of a column without one begins
 LONGEST_NAME = 200  # characters of a name in a message
-LIMIT = "DEEPSEP_MAX_BYTES"
 
 
 @dataclass(frozen=True)
@@ -146,16 +144,16 @@ def file_types(files: Sequence[Path]) -> list[FileType]:
     types: list[FileType] = []
     for file in files:
         types.append(file_type(file))
-        if FORMATS[other := types[-1].kind] != FORMATS[kind := types[0].kind]:
+        if FORMAT_NAMES[other := types[-1].kind] != FORMAT_NAMES[kind := types[0].kind]:
             raise DataError(
-                f"{file} is {FORMATS[other]}, and {files[0].name} is {FORMATS[kind]}. All files of a table need the "
-                "same format."
+                f"{file} is {FORMAT_NAMES[other]}, and {files[0].name} is {FORMAT_NAMES[kind]}. All files of a table "
+                "need the same format."
             )
     return types
 
 
-def check_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None:
-    """Raise unless all files of a table have the same columns, in whatever order."""
+def check_same_columns(files: Sequence[Path], names: Sequence[Sequence[str]]) -> None:
+    """Raise unless all files of a table have the same columns, in any order."""
     for file, own in zip(files, names, strict=True):
         if differ := sorted(set(own) ^ set(names[0])):
             raise DataError(
@@ -171,15 +169,15 @@ def file_type(path: Path) -> FileType:
         head = file.read(16)
     if not head:
         raise DataError(f"{path} is empty (0 bytes). Write the table again.")
-    for magic, what in FOREIGN.items():
+    for magic, what in FOREIGN_BY_FIRST_BYTES.items():
         if head.lower().startswith(magic.lower()):
-            raise DataError(f"{path} is {what}. {READABLE}.")
-    kind: Kind = next((kind for magic, kind in TABLES.items() if head.startswith(magic)), "text")
-    compression = next((name for magic, name in COMPRESSED.items() if head.startswith(magic)), None)
+            raise DataError(f"{path} is {what}. {READABLE_FORMATS}.")
+    kind: Kind = next((kind for magic, kind in KIND_BY_FIRST_BYTES.items() if head.startswith(magic)), "text")
+    compression = next((name for magic, name in COMPRESSION_BY_FIRST_BYTES.items() if head.startswith(magic)), None)
     member = _only_member(path) if kind == "excel" else None
     if member is not None:
         kind, compression = "text", "zip"
-    named = NAMED.get(path.suffix.lower(), kind)
+    named = KIND_BY_SUFFIX.get(path.suffix.lower(), kind)
     if named != kind and kind == "text":
         raise DataError(
             f"{path} is not a {named.title()} file, despite its name: it starts with {head[:8]!r}. Write it again, or "
@@ -192,7 +190,7 @@ def part_files(folder: Path) -> list[Path]:
     """Return the Parquet files in a folder and its subfolders, sorted by name."""
     parts = sorted(
         file
-        for file in folder.rglob(PARTS)
+        for file in folder.rglob(PART_FILES)
         if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
     )
     if parts:
@@ -225,7 +223,7 @@ def open_bytes(path: Path, type: FileType) -> Iterator[BinaryIO]:
 
 @contextmanager
 def readable(path: object) -> Iterator[None]:
-    """Turn whatever goes wrong while a file is read into a DataError: a broken file is not a bug in deepsep."""
+    """Turn any error while a file is read into a DataError: a broken file is not a bug in deepsep."""
     try:
         yield
     except (DeepSepError, ImportError, MemoryError, Warning):
@@ -291,7 +289,7 @@ def find_column(names: Iterable[Any], wanted: str, role: str = "column", *, sett
     shown = ", ".join(repr(str(name)[:LONGEST_NAME]) for name in known[:12]) + (" ..." if len(known) > 12 else "")
     similar = closest(wanted, known)
     hint = f". The table has {shown}." if similar is None else f"; did you mean {similar!r}?"
-    if sum(str(name).startswith(NAMELESS) for name in known) >= len(known) / 2:
+    if sum(str(name).startswith(NAMELESS_PREFIX) for name in known) >= len(known) / 2:
         hint += " If there is a title above the names of the columns, skip it with {skip}."
     if setting is None:
         raise DataError(f"{role} {wanted!r} not found{hint}", skip=Setting("skip_rows", 1))
@@ -330,6 +328,7 @@ def _similar(path: Path) -> str:
 
 def _only_member(path: Path) -> str | None:
     """Return the name of the only file in a zip archive; None for an Excel file, which is a zip archive too."""
+    encrypted = 0x1  # a flag of a file in a zip archive
     with readable(path), zipfile.ZipFile(path) as archive:
         files = [file for file in archive.infolist() if not file.is_dir() and not file.filename.startswith("__MACOSX")]
     if any(file.filename == "xl/workbook.xml" for file in files):
@@ -337,22 +336,24 @@ def _only_member(path: Path) -> str | None:
     if len(files) != 1:
         raise DataError(f"{path} is a zip archive of {len(files)} files. Unpack it and name the table.")
     (file,) = files
-    if file.flag_bits & ENCRYPTED:
+    if file.flag_bits & encrypted:
         raise DataError(f"{path} is a zip archive with a password. Unpack it and name the table.")
-    if file.compress_type not in UNZIPPED:
+    if file.compress_type not in KNOWN_ZIP_METHODS:
         raise DataError(f"{path} is compressed in a way that deepsep cannot undo. Unpack it and name the table.")
     return file.filename
 
 
 def _allowed(limit: int | None) -> tuple[float, str]:
+    memory_limit_variable = "DEEPSEP_MAX_BYTES"
     if limit is not None:
         return limit, "max_bytes"
-    if text := os.environ.get(LIMIT):
+    if text := os.environ.get(memory_limit_variable):
         try:
-            return float(text), f"{LIMIT} in the environment"
+            return float(text), f"{memory_limit_variable} in the environment"
         except ValueError:
             raise DataError(
-                f"{LIMIT}={text!r} in the environment is not a number of bytes. Set it to a number such as 8e9."
+                f"{memory_limit_variable}={text!r} in the environment is not a number of bytes. Set it to a number "
+                "such as 8e9."
             ) from None
     return 0.6 * free_memory(), "60 % of the free memory"
 
@@ -372,5 +373,5 @@ def free_memory() -> float:
 
 
 def _size(n: float) -> str:
-    unit = next((unit for unit in UNITS if n < 1000 * UNITS[unit]), "TB")
-    return f"{n / UNITS[unit]:.1f} {unit}"
+    unit = next((unit for unit in BYTE_UNITS if n < 1000 * BYTE_UNITS[unit]), "TB")
+    return f"{n / BYTE_UNITS[unit]:.1f} {unit}"

@@ -10,7 +10,7 @@ from deepsep.core.notices import warn
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
-from deepsep.table.drawn import DRAWN
+from deepsep.table.drawn import DRAWN_COLUMN
 from deepsep.table.join import is_label, match, own_origins, some
 from deepsep.table.locations import find_column
 
@@ -92,8 +92,8 @@ def add_labels(
     frame[label] = labels_of(pd.Series(old.where(~taken, new).tolist(), frame.index, name=label), typed=True)
     if weight is not None:
         frame[weight] = found.weights.where(taken | same, 1.0)
-    if found.drawn is not None or DRAWN in frame.columns:
-        frame[DRAWN] = _origins(own_origins(frame), found.drawn, used=taken | same, replaced=taken & had)
+    if found.drawn is not None or DRAWN_COLUMN in frame.columns:
+        frame[DRAWN_COLUMN] = _origins(own_origins(frame), found.drawn, used=taken | same, replaced=taken & had)
     return frame, {
         "label": label,
         "weight": weight,

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 Array = NDArray[Any]
 
-KNOTS = 1_000
-FARTHEST = 3.0  # largest score, in standard deviations
+MAX_SCORE = 3.0  # largest score, in standard deviations
 
 
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -40,6 +39,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the distribution of every column."""
+        knots = 1_000
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
         all_values, all_scores = [], []
         for column in np.ascontiguousarray(X.T):
@@ -47,11 +47,11 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             if not len(values):
                 values, counts = np.zeros(1), np.ones(1, int)
             rank = (np.cumsum(counts) - counts / 2) / counts.sum()
-            if len(values) > KNOTS:
-                at = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], KNOTS)))
+            if len(values) > knots:
+                at = np.unique(np.searchsorted(rank, np.linspace(rank[0], rank[-1], knots)))
                 values, rank = values[at], rank[at]
             all_values.append(values.astype(np.float64))
-            all_scores.append(np.clip(ndtri(rank), -FARTHEST, FARTHEST))
+            all_scores.append(np.clip(ndtri(rank), -MAX_SCORE, MAX_SCORE))
         self.values_, self.scores_ = np.concatenate(all_values), np.concatenate(all_scores)
         self.ends_ = np.cumsum([len(values) for values in all_values])
         return self
@@ -64,7 +64,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for k, end in enumerate(self.ends_):
             scores = np.interp(X[:, k], self.values_[start:end], self.scores_[start:end])
             # Scores are never farther out, unless someone has edited a saved model.
-            out[:, k] = np.where(np.isnan(X[:, k]), np.nan, np.clip(scores, -FARTHEST, FARTHEST))
+            out[:, k] = np.where(np.isnan(X[:, k]), np.nan, np.clip(scores, -MAX_SCORE, MAX_SCORE))
             start = end
         return out
 

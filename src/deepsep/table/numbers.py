@@ -12,18 +12,17 @@ from deepsep.core.notices import warn
 from deepsep.table.unreadable import UnreadableCells
 
 # Ways to write a number, and the character to remove from each; a comma that remains is the decimal comma.
-PLAIN = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
-THOUSANDS = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
+PLAIN_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity|nan))$"
+THOUSANDS_NUMBER = r"^[+-]?(0|[1-9]\d{0,2}(,\d{3})*)(\.\d+)?$"
 DECIMAL_COMMA = r"^[+-]?(\d+(\.\d{3})*(,\d+)?|,\d+)([eE][+-]?\d+)?$"
-REMOVED = {PLAIN: "", THOUSANDS: ",", DECIMAL_COMMA: "."}
+REMOVED_CHARACTERS = {PLAIN_NUMBER: "", THOUSANDS_NUMBER: ",", DECIMAL_COMMA: "."}
 # A unit before or after a number: € 17,02, -5 $, 55,0 %. Blanks between them may be non-breaking.
-UNITS = ("€", "$", "£", "¥", "%", "EUR", "USD", "GBP", "CHF", "JPY")
-BLANK = "[ \\t\u00a0\u202f]*"
-AMOUNT = rf"^([+-]?{BLANK}({{units}}){BLANK}[+-]?[\d.,]+|[+-]?[\d.,]+{BLANK}({{units}}))$"
+BLANK_CELL = "[ \\t\u00a0\u202f]*"
+AMOUNT_PATTERN = rf"^([+-]?{BLANK_CELL}({{units}}){BLANK_CELL}[+-]?[\d.,]+|[+-]?[\d.,]+{BLANK_CELL}({{units}}))$"
 
 
 class NumberStyle:
-    """How a column writes its numbers: examine all of its cells, then read them, all at once or piece by piece.
+    """Notation of the numbers in a column: examine all of its cells, then read them, all at once or piece by piece.
 
     The style is the one that reads most cells. On a tie, plain numbers come first, then commas as thousands separators,
     then decimal commas. A unit, such as € or %, is left out; a cell with another unit than the first one is not read.
@@ -50,7 +49,7 @@ class NumberStyle:
         self.name, self.delimiter = name, delimiter
         self.n_values = 0
         self._rows = 0
-        styles = [PLAIN, *([THOUSANDS] if delimiter != ";" else []), DECIMAL_COMMA]
+        styles = [PLAIN_NUMBER, *([THOUSANDS_NUMBER] if delimiter != ";" else []), DECIMAL_COMMA]
         self._unreadable = {style: UnreadableCells() for style in styles}
         self._comma: str | None = None
         self._unit: str | None = None
@@ -77,14 +76,14 @@ class NumberStyle:
 
     @property
     def n_unreadable(self) -> int:
-        """How many cells are not numbers."""
+        """Number of cells that are not numbers."""
         return self._unreadable[self.style].count
 
     def report(self, *, wanted: bool) -> None:
         """Warn about units, doubtful commas and cells that are not numbers; raise if no cell is a number."""
         if self._amount is not None:
             warn(f"column {self.name!r} holds values such as {self._amount!r}, read as numbers without {self._unit!r}.")
-        if self.style == THOUSANDS and self.delimiter != "," and self._comma is not None:
+        if self.style == THOUSANDS_NUMBER and self.delimiter != "," and self._comma is not None:
             warn(
                 f"column {self.name!r} holds numbers such as {self._comma!r}, whose comma is read as a thousands "
                 "separator. If it is a decimal comma, write the file with decimal points."
@@ -98,23 +97,24 @@ class NumberStyle:
         if self.n_unreadable:
             known = pc.fill_null(pc.match_substring_regex(cells, style), False)
             cells = pc.if_else(known, cells, pa.scalar(None, pa.string()))
-        if REMOVED[style]:
-            cells = pc.replace_substring(cells, REMOVED[style], "")
+        if REMOVED_CHARACTERS[style]:
+            cells = pc.replace_substring(cells, REMOVED_CHARACTERS[style], "")
             cells = pc.replace_substring(cells, ",", ".")
         return pc.cast(pc.replace_substring_regex(cells, r"^\+", ""), pa.float64())
 
     def _find_unit(self, cells: Any) -> None:
-        pattern = AMOUNT.format(units="|".join(map(re.escape, UNITS)))
+        units = ("€", "$", "£", "¥", "%", "EUR", "USD", "GBP", "CHF", "JPY")
+        pattern = AMOUNT_PATTERN.format(units="|".join(map(re.escape, units)))
         amounts = cells.filter(pc.fill_null(pc.match_substring_regex(cells, pattern), False))
         if len(amounts):
             self._amount = amounts[0].as_py()
-            self._unit = next(unit for unit in UNITS if unit in str(self._amount))
+            self._unit = next(unit for unit in units if unit in str(self._amount))
 
     def _without_unit(self, cells: Any) -> Any:
         if self._unit is None:
             return cells
-        amounts = pc.match_substring_regex(cells, AMOUNT.format(units=re.escape(self._unit)))
-        bare = pc.replace_substring_regex(cells, rf"{BLANK}{re.escape(self._unit)}{BLANK}", "")
+        amounts = pc.match_substring_regex(cells, AMOUNT_PATTERN.format(units=re.escape(self._unit)))
+        bare = pc.replace_substring_regex(cells, rf"{BLANK_CELL}{re.escape(self._unit)}{BLANK_CELL}", "")
         return pc.if_else(amounts, bare, cells)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deepsep.errors import DataError
 from deepsep.table.batches import TableFile
-from deepsep.table.locations import Kind, Named, Place, check_columns, file_types, files_of, table_at
+from deepsep.table.locations import Kind, Named, Place, check_same_columns, file_types, files_of, table_at
 from deepsep.table.queries import Query
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.text import check_delimiters
@@ -68,6 +68,6 @@ def open_files(named: Named | OpenFiles, reading: Reading = AS_DETECTED, max_byt
     if types[0].kind == "spss" and len(files) > 1:
         raise DataError(f"{place}: SPSS files are read one by one. Write them to one file, or as Parquet.")
     tables = [TableFile(file, reading, type=type, max_bytes=max_bytes) for file, type in zip(files, types, strict=True)]
-    check_columns(files, [table.names for table in tables])
+    check_same_columns(files, [table.names for table in tables])
     check_delimiters([table.form for table in tables if table.form is not None])
     return OpenFiles(place, tables)

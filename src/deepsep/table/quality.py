@@ -9,21 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from deepsep.core.labels import DISGUISED, IDENTIFIERS, Labels, alike, read_labels
+from deepsep.core.labels import DISGUISED_MARKS, MIN_IDENTIFIERS, Labels, alike, read_labels
 from deepsep.errors import DataError, LabelError
 from deepsep.table.columns import as_frame, convert, type_of, useless
 from deepsep.table.dates import OTHER_DATE
-from deepsep.table.evidence import Leak, drift, leaks, one_sided
+from deepsep.table.leaks import Leak, drift, leaks, one_sided
 from deepsep.table.locations import find_column
 
-RARE = 5  # labels below which a class is rare
-MANY_LEVELS = 100
-MOSTLY_MISSING = 0.5
-MIXED = 0.5  # share of numbers from which a column of text is suspicious
-SHOWN = 5
-NEARLY_ALL = 0.95
 MAX_ROWS = 10_000  # labelled, and as many unlabelled rows, in the checks that are part of a fit
-KEEP = "Nothing, unless a model should use it all the same; then name it in keep (--keep on the command line)."
 ONE_SIDED = {
     "given for labelled rows only": "the rows to predict have no values there, so accuracy would be overestimated",
     "given for unlabelled rows only": "the labelled rows have no values to learn from",
@@ -115,7 +108,13 @@ def rows_to_check(labels: Labels, max_rows: int = MAX_ROWS) -> np.ndarray[Any, A
 
 
 def check_columns(
-    columns: pd.DataFrame, labels: Labels, *, left_out: Mapping[str, str] | None = None, weight: Any = None
+    columns: pd.DataFrame,
+    labels: Labels,
+    *,
+    left_out: Mapping[str, str] | None = None,
+    weight: Any = None,
+    label: str | None = None,
+    ids: pd.Series[Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Return what would make a model or its accuracy misleading: the part of :func:`check_table` that a fit runs.
 
@@ -130,14 +129,23 @@ def check_columns(
         The columns that were left out, with the reason.
     weight : array (n,), optional
         Weights of the rows. Labelled rows that represent all rows by their weights do not differ from these.
+    label : str, optional
+        Name of the column of labels. None: nothing is said about the classes.
+    ids : Series, optional
+        Identifiers of the rows.
 
     Returns
     -------
     list of dict
-        Warnings as in ``check_table(...)["findings"]``: columns that are given for labelled rows only, columns that
+        Warnings as in ``check_table(...)["findings"]``: classes that are rare or spelled in several ways, repeated
+        identifiers, columns that are given for labelled rows only, columns that
         give the label away, differences between labelled and unlabelled rows, and dates that are read as text.
     """
     findings = Findings()
+    if label is not None:
+        _check_classes(labels, label, findings)
+    if ids is not None:
+        _check_ids(ids, findings)
     _check_one_sided([{"name": name, "left_out": why} for name, why in (left_out or {}).items()], findings)
     rows = rows_to_check(labels)
     if len(rows) < len(columns):
@@ -193,31 +201,38 @@ def _read_labels(table: pd.DataFrame, label: str, findings: Findings) -> Labels 
             text = f"the labels cannot be used: {str(error).splitlines()[0]}"
             findings.add("error", "labels", text, "Use text or integers as labels.", label)
             return None
-    counts = np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes))
     names = [str(name) for name in labels.classes]
     n = int(labels.labeled.sum())
     if len(names) < 2:
         text = f"all {n} labelled rows belong to one class, {names[0]!r}."
         findings.add("error", "one-class", text, "Label rows of at least two classes.", label)
         return None
-    if len(names) == n >= IDENTIFIERS:
+    if len(names) == n >= MIN_IDENTIFIERS:
         text = f"all {n} labels differ: {label!r} looks like an identifier, not like classes."
         findings.add("warning", "label-identifier", text, "Name the column of classes.", label)
-    elif (counts < RARE).any():
-        rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < RARE]
-        text = f"{len(rare)} of {len(names)} classes have fewer than {RARE} labelled rows: {_some(rare)}."
+    _check_classes(labels, label, findings)
+    if labels.labeled.all():
+        text = "every row has a label. A fit works, but there are no other rows to learn from or to predict."
+        findings.add("note", "all-labelled", text, "Add the unlabelled rows to the table.", label)
+    return labels
+
+
+def _check_classes(labels: Labels, label: str, findings: Findings) -> None:
+    """Add what is wrong with the classes: few labels, names that differ in case or spaces, names for no label."""
+    rare_class_labels = 5  # labels below which a class is rare
+    counts = np.bincount(labels.codes[labels.labeled], minlength=len(labels.classes))
+    names = [str(name) for name in labels.classes]
+    if (counts < rare_class_labels).any() and not len(names) == int(labels.labeled.sum()) >= MIN_IDENTIFIERS:
+        rare = [f"{name!r} ({count})" for name, count in zip(names, counts, strict=True) if count < rare_class_labels]
+        text = f"{len(rare)} of {len(names)} classes have fewer than {rare_class_labels} labelled rows: {_some(rare)}."
         findings.add("warning", "rare-class", text, "Label more rows of them, or merge them with others.", label)
     for twins in alike(labels.classes):
         text = f"the labels {_some(map(repr, twins))} differ only in case or spaces. They are different classes."
         findings.add("warning", "alike-classes", text, "If they are one class, write them alike.", label)
     for name in names:
-        if name.strip().lower() in DISGUISED:
+        if name.strip().lower() in DISGUISED_MARKS:
             text = f"the class {name!r} has a name that usually means 'no label'. It is treated as a class."
             findings.add("warning", "missing-class", text, "If it means unlabelled, leave these cells empty.", label)
-    if labels.labeled.all():
-        text = "every row has a label. A fit works, but there are no other rows to learn from or to predict."
-        findings.add("note", "all-labelled", text, "Add the unlabelled rows to the table.", label)
-    return labels
 
 
 def _count(table: pd.DataFrame, label: str) -> dict[str, Any]:
@@ -247,6 +262,7 @@ def _describe(
     features: pd.DataFrame, labeled: Any, findings: Findings
 ) -> tuple[list[dict[str, Any]], dict[str, pd.Series[Any]]]:
     """Return a description of every column, and the values of those that a model would use."""
+    mostly_missing = 0.5
     described, values = [], {}
     for name in features.columns:
         column = features[name]
@@ -288,26 +304,28 @@ def _describe(
     )
     _check_one_sided(described, findings)
     gaps = [
-        f"{c['name']!r} ({c['missing']:.0%})" for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING
+        f"{c['name']!r} ({c['missing']:.0%})" for c in described if not c["left_out"] and c["missing"] > mostly_missing
     ]
     if gaps:
-        names = [c["name"] for c in described if not c["left_out"] and c["missing"] > MOSTLY_MISSING]
+        names = [c["name"] for c in described if not c["left_out"] and c["missing"] > mostly_missing]
         text = f"missing in more than half of the rows: {_some(gaps)}."
         findings.add("note", "mostly-missing", text, "Check that they are missing for all kinds of rows alike.", *names)
     return described, values
 
 
 def _check_one_sided(described: list[dict[str, Any]], findings: Findings) -> None:
+    keep = "Nothing, unless a model should use it all the same; then name it as a column to keep."
     for reason, why in ONE_SIDED.items():
         names = [column["name"] for column in described if column["left_out"] == reason]
         if names:
             what = f"column {names[0]!r} is" if len(names) == 1 else f"columns {_some(map(repr, names))} are"
-            findings.add("warning", "one-sided", f"{what} {reason}, and left out: {why}.", KEEP, *names)
+            findings.add("warning", "one-sided", f"{what} {reason}, and left out: {why}.", keep, *names)
 
 
 def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
+    nearly_all = 0.95
     levels = cells.dropna().unique()[:1_000]
-    if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > NEARLY_ALL:
+    if np.mean([OTHER_DATE.match(str(level)) is not None for level in levels] or [False]) > nearly_all:
         text = (
             f"column {name!r} holds dates such as {levels[0]!r} in a form that is not understood, or in which day and "
             "month could be swapped; it is read as text."
@@ -316,19 +334,21 @@ def _check_dates(name: str, cells: pd.Series[Any], findings: Findings) -> None:
             "warning",
             "dates",
             text,
-            "Say which comes first (--dayfirst, --monthfirst), or write dates as 2025-12-31.",
+            "Say whether the day or the month comes first, or write dates as 2025-12-31.",
             name,
         )
 
 
 def _check_text(name: str, cells: pd.Series[Any], distinct: int, findings: Findings) -> None:
+    mixed = 0.5  # share of numbers from which a column of text is suspicious
+    many_levels = 100
     levels = pd.Series(cells.dropna().unique()[:5_000])
     numbers = pd.to_numeric(levels, errors="coerce").notna().mean()
-    if MIXED <= numbers < 1 and distinct > 10:
+    if mixed <= numbers < 1 and distinct > 10:
         word = levels[pd.to_numeric(levels, errors="coerce").isna()].iloc[0]
         text = f"column {name!r} mixes numbers with text such as {word!r}, and is read as text."
         findings.add("warning", "mixed-types", text, "If it is a quantity, empty the cells that are not numbers.", name)
-    if distinct > MANY_LEVELS:
+    if distinct > many_levels:
         text = f"column {name!r} has {distinct:,} different values, and is encoded by their letters."
         findings.add("note", "many-levels", text, "Group them, if there are meaningful groups.", name)
 
@@ -403,5 +423,6 @@ def _check_drift(values: dict[str, pd.Series[Any]], labels: Labels, weight: Any,
 
 
 def _some(names: Any) -> str:
+    shown = 5
     names = list(names)
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return ", ".join(names[:shown]) + (f" and {len(names) - shown} more" if len(names) > shown else "")

@@ -11,15 +11,12 @@ import pyarrow as pa
 
 from deepsep.databases.addresses import check_address
 from deepsep.databases.connections import Connection, quoted
-from deepsep.databases.opening import open_reader
+from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, Setting
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.column_types import ColumnType
 from deepsep.table.locations import check_memory, find_column
 from deepsep.table.text import check_unique
-
-BATCH = 50_000
-GROWTH = 4.0  # bytes of memory needed, per byte of the rows as Arrow
 
 
 @dataclass(frozen=True)
@@ -139,13 +136,15 @@ class QueryTable:
 
 def read_query(query: Query, id: str | None, max_bytes: int | None) -> pd.DataFrame:
     """Return all rows of a query, sorted by identifiers if there are any."""
+    query_batch_rows = 50_000
+    growth = 4.0  # bytes of memory needed, per byte of the rows as Arrow
     with open_reader(query.database) as connection:
         table = QueryTable(connection, query.sql, id=id)
         pieces, size = [], 0
-        for piece in table.pieces(BATCH, table.names):
+        for piece in table.pieces(query_batch_rows, table.names):
             pieces.append(piece)
             size += piece.nbytes
-            check_memory(query, GROWTH * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)
+            check_memory(query, growth * size * max(table.n_rows / sum(map(len, pieces)), 1.0), max_bytes)
         if not pieces:
             raise DataError(f"{query} gives {len(table.names)} columns but no rows. Check its conditions.")
         return to_frame(pa.concat_tables(pieces, promote_options="permissive"), id)

@@ -14,14 +14,12 @@ from deepsep.errors import DataError, Setting
 from deepsep.table.arrow_frames import to_frame
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
-from deepsep.table.locations import GROWTH, Named, Place, check_memory, damaged, find_column, readable
+from deepsep.table.locations import MEMORY_GROWTH, Named, Place, check_memory, damaged, find_column, readable
 from deepsep.table.opened import Opened, OpenFiles, open_table
 from deepsep.table.queries import read_query
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.text import check_unique, load_bytes, read_text
 from deepsep.table.typed_cells import sheet_frame, text_frame, tidied
-
-TYPES = ("number", "boolean", "date", "text")
 
 
 def read_table(
@@ -120,11 +118,12 @@ def read_table(
 
 def check_types(types: Mapping[str, ColumnType] | None) -> dict[str, ColumnType]:
     """Return the requested types, or raise if one is unknown."""
+    type_names = ("number", "boolean", "date", "text")
     wanted = dict(types or {})
     for name, kind in wanted.items():
-        if kind not in TYPES:
+        if kind not in type_names:
             raise DataError(
-                f"{{types}}: the type of a column must be one of {', '.join(map(repr, TYPES))}.",
+                f"{{types}}: the type of a column must be one of {', '.join(map(repr, type_names))}.",
                 types=Setting("types", {name: kind}),
             )
     return wanted
@@ -139,13 +138,13 @@ def _read_text(
 ) -> pd.DataFrame:
     files, forms = [table.path for table in tables], [table.form for table in tables if table.form is not None]
     place = files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more files"
-    allowed = check_memory(place, sum(file.stat().st_size for file in files) * GROWTH["text"], max_bytes)
+    allowed = check_memory(place, sum(file.stat().st_size for file in files) * MEMORY_GROWTH["text"], max_bytes)
     for name, role in ((label, "label column"), (id, "id column")):
         if name is not None:
             find_column(forms[0].names, name, role)
     for name in types:
         find_column(forms[0].names, name, setting="types")
-    cells, left = [], allowed / GROWTH["text"]
+    cells, left = [], allowed / MEMORY_GROWTH["text"]
     for form in forms:
         data = load_bytes(form, left)
         if data is None:  # a large compressed file

@@ -58,7 +58,7 @@ class RepeatedQuery(QueryTable):
 
     def _refuse(self) -> None:
         raise DataError(
-            f"the query to {self.connection.place} gave other rows when it was run again. A fit to so many rows runs "
+            f"the query to {self.connection.place} gave other rows when it was run again. A fit to a large table runs "
             "it several times, and draws a part of the unlabelled ones itself. Leave out random(), samples and limit, "
             "or fit again when nothing writes to the table."
         )

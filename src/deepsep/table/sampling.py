@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from deepsep.core.checks import is_integer
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import given_labels
-from deepsep.databases.opening import open_reader
+from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.batches import TableFile
@@ -27,16 +27,15 @@ from deepsep.table.queries import QueryTable
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.repeated_queries import RepeatedQuery
-from deepsep.table.source import SomeRows
+from deepsep.table.source import SomeRows, Source
 from deepsep.table.typed_cells import tidied
 
 Array = NDArray[Any]
 Table = TableFile | QueryTable
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 
-ENOUGH = 20_000  # unlabelled rows beyond which more did not help: docs/how-to/many-rows.md
-BATCH = 20_000
-GROWTH = 4.0  # bytes of memory needed, per byte of the chosen rows as Arrow
+MAX_USEFUL_UNLABELED = 20_000  # unlabelled rows beyond which more did not help: docs/results/unlabelled-rows.md
+SAMPLE_BATCH_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -131,11 +130,16 @@ def choose_rows(
         None: there are no more unlabelled rows than these.
     """
     labeled = _labeled(tables, label, is_known)
+    keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None  # known once it was read
+    return sample_rows(labeled, n, seed, keys)
+
+
+def sample_rows(labeled: Array, n: int, seed: int, keys: Array | None = None) -> ChosenRows | None:
+    """Draw ``n`` of the unlabelled rows, next to all labelled ones; None if there are no more than these."""
     found, others = np.flatnonzero(labeled), np.flatnonzero(~labeled)
     if len(others) <= n:
         return None
     sample = np.random.default_rng(seed).permutation(others)[:n]
-    keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None
     return ChosenRows(np.sort(np.concatenate([found, sample])), found, len(labeled), keys)
 
 
@@ -147,7 +151,7 @@ def _labeled(tables: Sequence[Table], label: str | None, is_known: tuple[str | N
     for table in tables:
         for name in columns:
             find_column(table.names, name, "label column" if name == label else "id column")
-        for piece in table.pieces(BATCH, columns):
+        for piece in table.pieces(SAMPLE_BATCH_ROWS, columns):
             if label is not None:
                 cells.append(without_dictionary(piece[label]).combine_chunks())
             if known is not None:
@@ -184,11 +188,12 @@ def read_rows(
     The table is read batch by batch, so that memory grows with the rows that are asked for, not with its size. ``keys``
     are those that the rows of a query must have.
     """
+    growth = 4.0  # bytes of memory needed, per byte of the chosen rows as Arrow
     types = check_types(types)
     with open_tables(source, id, keys) as tables:
         taken = [piece.take(at).select(tables[0].names) for piece, at in _pieces_of(tables, rows)]
         whole = pa.concat_tables(taken, promote_options="permissive")
-        check_memory(source, GROWTH * whole.nbytes, max_bytes)
+        check_memory(source, growth * whole.nbytes, max_bytes)
         first_table = tables[0]
         if isinstance(first_table, TableFile) and first_table.kind == "text":
             return tidied(first_table.typed_frame(whole, types, (label, id)), "text", label, id, types)
@@ -199,7 +204,7 @@ def read_sample(
     source: Named | Opened,
     *,
     label: str,
-    unlabeled: int = ENOUGH,
+    unlabeled: int = MAX_USEFUL_UNLABELED,
     id: str | None = None,
     seed: int = 0,
     types: Mapping[str, ColumnType] | None = None,
@@ -210,7 +215,7 @@ def read_sample(
     """Read a table of any size in bounded memory: all rows with a label, and some of the others, drawn at random.
 
     ``deepsep fit`` reads large tables like this: a few thousand unlabelled rows are worth learning from, and more are
-    not; see docs/how-to/many-rows.md. :func:`deepsep.scoring.score_file` then predicts all.
+    not; see docs/how-to/data/many-rows.md. :func:`deepsep.scoring.score_file` then predicts all.
 
     Parameters
     ----------
@@ -249,7 +254,7 @@ def read_sample(
     (reading,) = with_fields("read_sample", fields, reading)
     opened = open_table(source, reading, max_bytes)
     if isinstance(opened, OpenFiles) and not opened.in_parts:
-        raise DataError(f"{opened} is no file that can be read in part. Read it with read_table.")
+        raise DataError(f"{opened} cannot be read in part. Read it with read_table.")
     with open_tables(opened, id) as tables:
         chosen = choose_rows(tables, label=label, n=unlabeled, seed=seed)
     how: dict[str, Any] = {"label": label, "id": id, "types": types, "max_bytes": max_bytes}
@@ -262,14 +267,14 @@ def _pieces_of(tables: Sequence[Table], rows: Array) -> Iterator[tuple[Any, Arra
     """Yield the pieces of tables that have some of the rows, with the places of these."""
     first = 0
     for table in tables:
-        for piece in table.pieces(BATCH, table.names):
+        for piece in table.pieces(SAMPLE_BATCH_ROWS, table.names):
             low, high = np.searchsorted(rows, (first, first + len(piece)))
             if high > low:
                 yield piece, rows[low:high] - first
             first += len(piece)
 
 
-def other_rows(tables: Sequence[Table], without: Array) -> list[SomeRows]:
+def other_rows(tables: Sequence[Source], without: Array) -> list[SomeRows]:
     """Return the tables without some of their rows, which are given by number, ascending."""
     others, start = [], 0
     for table in tables:

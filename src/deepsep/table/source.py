@@ -13,7 +13,7 @@ from deepsep.table.column_types import ColumnType
 
 Array = NDArray[Any]
 
-NUMBER = "deepsep row number"  # the column in which SomeRows has the number of a row
+NUMBER_COLUMN = "deepsep row number"  # the column in which SomeRows has the number of a row
 
 
 class Source(Protocol):
@@ -35,7 +35,7 @@ class Source(Protocol):
         id: str | None = None,
         dictionaries: Sequence[str] = (),
     ) -> Iterator[tuple[Any, float]]:
-        """Yield Arrow tables or DataFrames of at most so many rows, each with the share of the source read so far."""
+        """Yield Arrow tables or DataFrames of at most ``rows`` rows, each with the share of the source read so far."""
 
     @property
     def rows_at_most(self) -> int:
@@ -75,7 +75,7 @@ class SomeRows:
     ) -> None:
         self.table, self.keep, self.first_row, self.n_without = table, keep, first_row, n_without
         self.key, self.key_type = key, key_type
-        self.names = [*table.names, NUMBER]
+        self.names = [*table.names, NUMBER_COLUMN]
         self.n_rows = None if table.n_rows is None else max(table.n_rows - n_without, 0)
 
     def tables(
@@ -88,8 +88,8 @@ class SomeRows:
     ) -> Iterator[tuple[Any, float]]:
         """Yield what the source does, without the rows that are left out."""
         first, key = self.first_row, [] if self.key is None else [self.key]
-        own = [name for name in dict.fromkeys([*columns, *key]) if name != NUMBER]
-        for batch, share in self.table.tables(rows, own, types, None if id == NUMBER else id, dictionaries):
+        own = [name for name in dict.fromkeys([*columns, *key]) if name != NUMBER_COLUMN]
+        for batch, share in self.table.tables(rows, own, types, None if id == NUMBER_COLUMN else id, dictionaries):
             kept = self.keep(batch, first)
             numbers = first + np.flatnonzero(kept)
             first += len(batch)
@@ -97,10 +97,10 @@ class SomeRows:
                 continue
             if isinstance(batch, pa.Table):
                 batch = batch if kept.all() else batch.filter(pa.array(kept))
-                batch = batch.append_column(NUMBER, pa.array(numbers)) if NUMBER in columns else batch
+                batch = batch.append_column(NUMBER_COLUMN, pa.array(numbers)) if NUMBER_COLUMN in columns else batch
                 yield batch.select(list(columns)), share
             else:
-                yield batch[kept].reset_index(drop=True).assign(**{NUMBER: numbers})[list(columns)], share
+                yield batch[kept].reset_index(drop=True).assign(**{NUMBER_COLUMN: numbers})[list(columns)], share
 
     @property
     def rows_at_most(self) -> int:
@@ -109,6 +109,6 @@ class SomeRows:
 
     def id_type(self, name: str) -> Any:
         """Return the Arrow type of a column of identifiers."""
-        if name == NUMBER:
+        if name == NUMBER_COLUMN:
             return pa.int64()
         return self.table.id_type(name) if self.key_type is None else self.key_type

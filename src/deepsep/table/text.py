@@ -20,23 +20,15 @@ import pyarrow.csv as pacsv
 
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.table.locations import NAMELESS, READABLE, FileType, open_bytes
+from deepsep.table.locations import NAMELESS_PREFIX, READABLE_FORMATS, FileType, open_bytes
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-UNUSUAL = "^~:#\x01 "  # delimiters suggested in messages but never assumed
-HEAD = 1 << 18  # bytes read to detect the delimiter
-CHUNK = 1 << 20
-BLOCK = 1 << 24  # bytes; no row may be longer
-NO_DELIMITER = '"\r\n\0'
-NOT_FOR_FILES = ("idna", "punycode", "undefined")  # encodings of names on the internet, or of nothing
-CONTROL = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
-UNDEFINED = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
+KNOWN_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+BLOCK_BYTES = 1 << 24  # bytes; no row may be longer
+CONTROL_CHARACTERS = bytes(set(range(32)) - {9, 10, 11, 12, 13, 26, 27})
+UNDEFINED_CP1252 = bytes([0x81, 0x8D, 0x8F, 0x90, 0x9D])  # undefined in cp1252
 NOT_ASCII = bytes(range(0x80, 0x100))
-LETTERS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-BYTEWISE = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is always the same single byte
-WESTERN = 0.3  # largest share of non-ASCII letters in a text of a Western language
-BOMS = {
+BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
@@ -88,7 +80,7 @@ class TextFormat:
         encoding = "utf8" if self.encoding in ("utf-8", "utf-8-sig") else self.encoding
         return {
             "read_options": pacsv.ReadOptions(
-                column_names=self.names, skip_rows=self.skip, encoding=encoding, block_size=BLOCK
+                column_names=self.names, skip_rows=self.skip, encoding=encoding, block_size=BLOCK_BYTES
             ),
             "convert_options": pacsv.ConvertOptions(column_types=dict.fromkeys(self.names, pa.string())),
         }
@@ -116,6 +108,7 @@ def check_delimiters(forms: Sequence[TextFormat]) -> None:
 
 def read_text(form: TextFormat, data: bytes) -> pa.Table:
     """Return all rows, every cell as text."""
+    bytewise = ("utf-8", "utf-8-sig", "cp1252")  # encodings in which a quote is always the same single byte
     bad: list[int] = []
     try:
         table = pacsv.read_csv(pa.BufferReader(data), parse_options=form.parse(bad), **form.options)
@@ -124,7 +117,7 @@ def read_text(form: TextFormat, data: bytes) -> pa.Table:
     if bad:
         raise _ragged(form, bad)
     table = _without_header(form, table)
-    if form.encoding in BYTEWISE and data.count(b'"') % 2:
+    if form.encoding in bytewise and data.count(b'"') % 2:
         last = next(iter(table.slice(len(table) - 1).to_pylist()))
         if open_cell := next((cell for cell in last.values() if cell and "\n" in cell), None):
             raise DataError(
@@ -170,8 +163,9 @@ def stream_text(
 
 
 def _chunks(path: Path, type: FileType) -> Iterator[bytes]:
+    chunk_bytes = 1 << 20
     with open_bytes(path, type) as file:
-        while chunk := file.read(CHUNK):
+        while chunk := file.read(chunk_bytes):
             yield chunk
 
 
@@ -180,6 +174,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
 
     The encoding is the given one, else that of a byte order mark, else UTF-8 or cp1252; an error if it does not fit.
     """
+    head_bytes = 1 << 18  # bytes read to detect the delimiter
     chunks = _chunks(path, type)
     first = next(chunks, b"")
     name = _announced(path, first[:4096]) if given is None else given
@@ -190,7 +185,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
             decoder.decode(chunk)
             if name is None and _strange(chunk):
                 raise _binary(path)
-            if done < BLOCK and not _has_line(head):  # the header may be very long
+            if done < BLOCK_BYTES and not _has_line(head):  # the header may be very long
                 head += chunk
             done += len(chunk)
             n_lines += chunk.count(b"\n")
@@ -203,7 +198,7 @@ def _examine(path: Path, type: FileType, given: str | None) -> tuple[str, str, i
         raise _misread(path, name, f"{at} ({byte}) is not valid") from None
     except UnicodeError as error:  # such as a missing byte order mark
         raise _misread(path, name, str(error)) from None
-    head = head[:HEAD] if _has_line(head[:HEAD]) else head
+    head = head[:head_bytes] if _has_line(head[:head_bytes]) else head
     decoder.reset()
     text = decoder.decode(head)
     return name or "utf-8", text if len(head) == done else text[: max(text.rfind("\n"), 0) or None], n_lines
@@ -215,7 +210,7 @@ def _has_line(head: bytes) -> bool:
 
 def _announced(path: Path, head: bytes) -> str | None:
     """Return the encoding of a byte order mark, or of ASCII in UTF-16, which has a zero in every other byte."""
-    for mark, name in BOMS.items():
+    for mark, name in BYTE_ORDER_MARKS.items():
         if head.startswith(mark):
             return name
     if b"\0" not in head:
@@ -228,14 +223,16 @@ def _announced(path: Path, head: bytes) -> str | None:
 
 def _check_western(path: Path, type: FileType, wrong: str) -> None:
     """Warn that a file is read as cp1252, or raise if it does not look like that; ``wrong``: why it is not UTF-8."""
+    western = 0.3  # largest share of non-ASCII letters in a text of a Western language
+    letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     far, near, undefined = 0, 0, 0
     for chunk in _chunks(path, type):
         if _strange(chunk):
             raise _binary(path)
         far += len(chunk) - len(chunk.translate(None, NOT_ASCII))
-        near += len(chunk) - len(chunk.translate(None, LETTERS))
-        undefined += len(chunk) - len(chunk.translate(None, UNDEFINED))
-    if undefined or far > WESTERN * (far + near):
+        near += len(chunk) - len(chunk.translate(None, letters))
+        undefined += len(chunk) - len(chunk.translate(None, UNDEFINED_CP1252))
+    if undefined or far > western * (far + near):
         raise DataError(
             f"cannot detect the encoding of {path}: it is not UTF-8 (see {wrong}) and does "
             "not look like cp1252 (Western Windows). Name it, for example {encoding} (Cyrillic), "
@@ -251,14 +248,15 @@ def _check_western(path: Path, type: FileType, wrong: str) -> None:
 
 def _decoder(name: str) -> codecs.IncrementalDecoder:
     """Return a strict decoder, or raise if there is no such encoding of text."""
+    not_for_files = ("idna", "punycode", "undefined")  # encodings of names on the internet, or of nothing
     try:
-        b"a".decode(name, "ignore")  # raises for what is no encoding of text, such as "hex"
-        if codecs.lookup(name).name not in NOT_FOR_FILES:
+        b"a".decode(name, "ignore")  # raises if it is not an encoding of text, such as "hex"
+        if codecs.lookup(name).name not in not_for_files:
             return codecs.getincrementaldecoder(name)("strict")
     except (LookupError, ValueError, AssertionError):
         pass
     raise DataError(
-        "{encoding} is unknown, or is no encoding of text. Use a name that Python knows, such as 'utf-8' or "
+        "{encoding} is unknown, or is not an encoding of text. Use a name that Python knows, such as 'utf-8' or "
         "'cp1252', or leave it out to have it detected.",
         encoding=Setting("encoding", name),
     )
@@ -272,11 +270,11 @@ def _misread(path: Path, encoding: str | None, why: str) -> DataError:
 
 def _strange(chunk: bytes) -> bool:
     """Whether more than one byte in a hundred is a control character that text does not have."""
-    return len(chunk) - len(chunk.translate(None, CONTROL)) > len(chunk) / 100
+    return len(chunk) - len(chunk.translate(None, CONTROL_CHARACTERS)) > len(chunk) / 100
 
 
 def _binary(path: Path) -> DataError:
-    return DataError(f"{path} is a binary file of an unknown kind. {READABLE}.")
+    return DataError(f"{path} is a binary file of an unknown kind. {READABLE_FORMATS}.")
 
 
 # -- delimiter and header --------------------------------------------------------------------------------------
@@ -284,25 +282,28 @@ def _binary(path: Path) -> DataError:
 
 def _find_delimiter(path: Path, text: str, given: str | None) -> str:
     """Return the delimiter that splits the first rows most evenly into several columns, or raise."""
-    if given is not None and (len(given) != 1 or not given.isascii() or given in NO_DELIMITER):
+    no_delimiter = '"\r\n\0'
+    unusual = "^~:#\x01 "  # delimiters suggested in messages but never assumed
+    if given is not None and (len(given) != 1 or not given.isascii() or given in no_delimiter):
         raise DataError(
             "{delimiter}: pass one character of ASCII, such as ',' or ';', or '\\t' for a tab. If the file has another "
             "one, replace it in the file.",
             delimiter=Setting("delimiter", given),
         )
-    widths = {mark: _width(text, mark) for mark in (*DELIMITERS, *UNUSUAL)}
-    best = max(DELIMITERS, key=lambda mark: widths[mark])
+    widths = {mark: _width(text, mark) for mark in (*KNOWN_DELIMITERS, *unusual)}
+    best = max(KNOWN_DELIMITERS, key=lambda mark: widths[mark])
     if given is not None:
         if _width(text, given)[1] < 2 and widths[best][1] > 1:
             raise DataError(
                 f"with {{delimiter}}, {path} has one column, {text.splitlines()[0][:60]!r}. "
-                f"With {best!r} ({DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter out.",
+                f"With {best!r} ({KNOWN_DELIMITERS[best]}) it has {widths[best][1]}. Use that, or leave the delimiter "
+                "out.",
                 delimiter=Setting("delimiter", given),
             )
         return given
     if widths[best][1] > 1:
         return best
-    other = max(UNUSUAL, key=lambda mark: widths[mark])
+    other = max(unusual, key=lambda mark: widths[mark])
     if widths[other][1] > 1 and widths[other][0] > 0.9:
         raise DataError(
             f"{path} has one column, {text.splitlines()[0][:60]!r}: its values are not separated by commas, "
@@ -330,7 +331,7 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 def _check_header(path: Path, header: list[str]) -> list[str]:
     names = [name.strip().lstrip("\ufeff") for name in header]
-    names = [name or f"{NAMELESS}{i}" for i, name in enumerate(names, start=1)]
+    names = [name or f"{NAMELESS_PREFIX}{i}" for i, name in enumerate(names, start=1)]
     check_unique(path, names)
     return names
 

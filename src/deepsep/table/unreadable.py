@@ -10,9 +10,6 @@ import pyarrow.compute as pc
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 
-EXAMPLES = 3  # in a message
-SHOWN = 60  # characters of each
-
 
 @dataclass
 class UnreadableCells:
@@ -24,12 +21,14 @@ class UnreadableCells:
 
     def add(self, cells: Any, wrong: Any, start: int) -> None:
         """Count the cells that the mask ``wrong`` marks; the first of ``cells`` is in row ``start``."""
+        shown = 60  # characters of each
+        examples = 3  # in a message
         count = pc.sum(wrong).as_py() or 0
         if count and not self.count:
             self.first_row = start + pc.index(wrong, True).as_py()
-        if count and len(self.examples) < EXAMPLES:
-            new = [word[:SHOWN] for word in pc.unique(cells.filter(wrong)).to_pylist()]
-            self.examples = list(dict.fromkeys([*self.examples, *new]))[:EXAMPLES]
+        if count and len(self.examples) < examples:
+            new = [word[:shown] for word in pc.unique(cells.filter(wrong)).to_pylist()]
+            self.examples = list(dict.fromkeys([*self.examples, *new]))[:examples]
         self.count += count
 
     def report(self, name: str, what: str, n_values: int, *, wanted: bool) -> None:

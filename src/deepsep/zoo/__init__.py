@@ -1,1 +1,1 @@
-"""Every other system that the paper names, by families."""
+"""All other systems that the paper names, by family."""

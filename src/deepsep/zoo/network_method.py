@@ -1,4 +1,4 @@
-"""The network of the paper under another loss: what the methods that train one share."""
+"""Base of the methods that train the network of the paper with another loss."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ Array = NDArray[Any]
 class NetworkMethod(Classifier):
     """A method that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
 
-    Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``. Their constructors
-    have the settings named here, each with the same meaning:
+    Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``. They share these
+    settings:
 
     hidden, dropout, l2
-        Of the network, as in :class:`deepsep.DeepSep`.
+        Settings of the network, as in :class:`deepsep.DeepSep`.
     steps, learning_rate, batch_size, unlabeled_batch
-        Steps of Adam; labelled and unlabelled rows in each.
+        Steps of Adam, and the number of labelled and unlabelled rows in each.
     standardize, device, random_state
         As in :class:`deepsep.DeepSep`.
 
@@ -56,6 +56,11 @@ class NetworkMethod(Classifier):
     @property
     def _all_steps(self) -> int:
         return self.steps
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        """The widths of the hidden layers of the network that predicts."""
+        return tuple(self.hidden)
 
     def _check_parameters(self) -> None:
         for name in ("steps", "batch_size", "unlabeled_batch"):
@@ -78,16 +83,22 @@ class NetworkMethod(Classifier):
 
     def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
         """Return a new network, and all rows, scaled, on its device."""
-        network = networks.TorchNetwork(
-            rows.X.shape[1],
-            rows.n_classes,
+        network = self._network(rows.X.shape[1], rows.n_classes, rng)
+        return network, self._scale(rows, network.device)
+
+    def _network(
+        self, n_features: int, n_classes: int, rng: np.random.Generator, dropout: float | None = None
+    ) -> TorchNetwork:
+        """Return a new network, with the dropout of the settings by default."""
+        return networks.TorchNetwork(
+            n_features,
+            n_classes,
             hidden=tuple(self.hidden),
-            dropout=self.dropout,
+            dropout=self.dropout if dropout is None else dropout,
             l2=float(self.l2),
             device=choose_device(self.device),
             rng=rng,
         )
-        return network, self._scale(rows, network.device)
 
     def _scale(self, rows: TrainingRows, device: torch.device) -> Tensor:
         """Return all rows, scaled, on a device."""
@@ -103,15 +114,15 @@ class NetworkMethod(Classifier):
         *,
         steps: int | None = None,
         after_step: Callable[[Batch], object] | None = None,
-        beside: nn.Module | None = None,
+        extra: nn.Module | None = None,
     ) -> list[float]:
         """Lower a loss over the network's parameters; see :func:`deepsep.networks.mixed_batches.train_steps`.
 
-        ``beside`` is another module that the loss uses and that is trained with the network, under the same penalty.
+        ``extra`` is another module of the loss, trained together with the network and under the same penalty.
         """
         from torch import nn
 
-        others = [] if beside is None else [beside]
+        others = [] if extra is None else [extra]
         return networks.train_steps(
             nn.ModuleList([network.module, *others]),
             loss_of,
@@ -133,7 +144,7 @@ class NetworkMethod(Classifier):
         )
 
     def _keep(self, state: dict[str, Array]) -> None:
-        """Take a trained network's state for prediction, which needs no torch."""
+        """Keep a trained network's state for prediction, which does not need torch."""
         self.network_weights_ = state
         self._packed = NetworkAverage([state], np.ones(1), self._scaling.centre, self._scaling.scale)
 
@@ -150,6 +161,6 @@ class NetworkMethod(Classifier):
         d, c = self.n_features_in_, len(self.classes_)
         self._scaling = Scaling.from_arrays(arrays, d)
         saved = below(arrays, "network/")
-        # Raises where the weights are not those of such a network.
-        NumpyNetwork(d, c, hidden=tuple(self.hidden), rng=np.random.default_rng(0)).load_state(saved)
+        # Raises if the weights do not fit the settings.
+        NumpyNetwork(d, c, hidden=self._widths, rng=np.random.default_rng(0)).load_state(saved)
         self._keep(saved)

@@ -10,10 +10,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from deepsep.apps.label.refit import Job, Refit, refit
-from deepsep.core.workers import end_with, without_interrupts
+from deepsep.core.worker_processes import end_with, without_interrupts
 
-FAILURES = 3  # in a row, after which no more refits are tried
-POLITE = 10  # how far a refit stands back for other programs
+MAX_FAILURES = 3  # in a row
 
 
 class Background:
@@ -24,7 +23,7 @@ class Background:
     running : bool
         Whether a refit is under way, or its result has not been taken.
     error : str
-        Why the last refit failed; "" if it did not.
+        Reason why the last refit failed; "" if it did not.
     """
 
     def __init__(self) -> None:
@@ -36,14 +35,14 @@ class Background:
 
     def start(self, job: Job) -> bool:
         """Start a refit, unless one is running or several in a row have failed."""
-        if self.running or self._failures >= FAILURES:
+        if self.running or self._failures >= MAX_FAILURES:
             return False
         self.running = True
         threading.Thread(target=self._run, args=(job,), daemon=True).start()
         return True
 
     def take(self) -> Refit | None:
-        """Return the result of a refit once, when it is there; None if there is none, or it failed."""
+        """Return the result of a refit, once; None if there is none, or it failed."""
         if not self._done:
             return None
         result = self._done.pop()
@@ -70,7 +69,7 @@ class Background:
                 self._begin()
             self._pipe.send(job)
             self._done.append(self._pipe.recv())
-        except (OSError, EOFError):  # it was killed, such as for want of memory
+        except (OSError, EOFError):  # it was killed, for example for lack of memory
             self._process = None
             self._done.append(RuntimeError("the process of the refit ended"))
         except Exception as error:  # a table that cannot be sent must not end the labelling
@@ -87,11 +86,11 @@ class Background:
 
 
 def _work(pipe: Connection, parent: int) -> None:
-    """Fit until the other end is closed; an error is a result as well."""
+    """Fit until the other end is closed; errors are sent as results."""
     end_with(parent)
     warnings.simplefilter("ignore")
     if hasattr(os, "nice"):
-        os.nice(POLITE)
+        os.nice(10)  # other programs come first
     while True:
         try:
             job = pipe.recv()

@@ -12,13 +12,10 @@ import pandas as pd
 from deepsep.errors import DataError
 from deepsep.table.columns import UsefulColumns
 
-LOOKED_AT = 1_000  # rows by which columns are first put in order
-LARGE = 1e15  # numbers from which on digits say nothing
 
-
-def first_order(X: pd.DataFrame) -> list[str]:
-    """Return the columns, those from which nothing can be learned last."""
-    some = X if len(X) <= LOOKED_AT else X.sample(LOOKED_AT, random_state=0)
+def first_order(X: pd.DataFrame, max_rows: int = 1_000) -> list[str]:
+    """Return the columns, those from which nothing can be learned last, judged by a sample of rows."""
+    some = X if len(X) <= max_rows else X.sample(max_rows, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -51,7 +48,7 @@ def cell_text(value: Any) -> str:
         return ""
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
-    if isinstance(value, float | np.floating) and abs(float(value)) < LARGE:
+    if isinstance(value, float | np.floating) and abs(float(value)) < 1e15:
         number = float(value)
         return str(int(number)) if number.is_integer() else f"{number:.{max(6, len(str(int(abs(number)))) + 2)}g}"
     if isinstance(value, pd.Timestamp):

@@ -36,12 +36,12 @@ async function ask(path, body) {
     throw new Error("The server does not answer. All answers but the last are in the file. Start deepsep label again.");
   }
   if (response.status === 403) throw new Error("This page is out of date. Open the address that deepsep label shows.");
-  const content = await response.json().catch(() => ({ error: "The server failed. Its terminal says why." }));
+  const content = await response.json().catch(() => ({ error: "The server failed. See its terminal for the reason." }));
   if (!response.ok) throw new Error(content.error);
   return content;
 }
 
-async function act(path, body, said) {
+async function act(path, body, done) {
   if (busy) return; // the card in sight is being answered
   busy = true;
   document.body.ariaBusy = "true";
@@ -49,7 +49,7 @@ async function act(path, body, said) {
     const state = await ask(path, body);
     by("error").hidden = true;
     show(state);
-    if (said) by("status").textContent = said + (state.card ? ` Next: ${state.card.id_name} ${state.card.id}.` : "");
+    if (done) by("status").textContent = done + (state.card ? ` Next: ${state.card.id_name} ${state.card.id}.` : "");
   } catch (error) {
     complain(error);
   } finally {
@@ -76,11 +76,11 @@ function show(state) {
   card = state.card;
   showProgress(state);
   by("card-title").replaceChildren(...(card ? [make("span", `${card.id_name} `, "soft"), card.id] : ["All rows are answered."]));
-  const told = card && (card.in_table !== null
+  const earlier = card && (card.in_table !== null
     ? `The table has the label “${card.in_table}” for this row. Correct it there.`
     : card.answer !== null ? `Your answer was “${card.answer}”. Another one replaces it.` : "");
-  by("earlier").textContent = told || "";
-  by("earlier").hidden = !told;
+  by("earlier").textContent = earlier || "";
+  by("earlier").hidden = !earlier;
   const cells = (card?.cells ?? []).map(cell);
   by("cells").replaceChildren(...cells.slice(0, SHOWN));
   const rest = by("others"), more = cells.slice(SHOWN);
@@ -162,7 +162,7 @@ function showAccuracy({ curve, labels_until_fit: more, refitting, refit_error: e
     : "It is estimated once enough rows of each class are labelled.";
   const stuck = labelled && !more && !refitting && !error ? "Label at least two rows of two classes." : "";
   by("refit").textContent = refitting ? "Fitting to the new labels …"
-    : error ? `The last fit failed (${error}). Labelling goes on.`
+    : error ? `The last fit failed (${error}). You can keep labelling.`
     : stuck || (more ? `Next fit after ${number(more)} more ${more === 1 ? "label" : "labels"}.` : "");
   drawCurve(curve);
 }

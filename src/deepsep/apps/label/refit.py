@@ -1,4 +1,4 @@
-"""A fit to the labels so far: which rows to ask about next, how accurate it should be, and which columns matter."""
+"""A fit to the labels so far: rows to ask about next, the accuracy to expect, and the columns by importance."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from deepsep.classifiers.committee.committee import Committee
+from deepsep.model.table_model import for_table
 from deepsep.scoring.to_label import rows_to_label
-from deepsep.table.pipeline import for_table, source_columns
+from deepsep.table.pipeline import source_columns
 
 Array = NDArray[Any]
 
-FOREST = "random-forest"
-MEMBERS = (FOREST, "lightgbm-few-labels")  # with which the choice of rows was measured; seconds, whatever the table
+REFIT_MEMBERS = ["random-forest", "lightgbm-few-labels"]  # as in benchmarks/labelling.py; they take seconds
 
 
 class Job(NamedTuple):
-    """What a refit needs.
+    """Input of a refit.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Job(NamedTuple):
     labels_drawn : list of str or None
         The origin of each label: only labels drawn at random, or for quotas, tell the accuracy.
     free : array of bool
-        Which rows may be chosen.
+        Whether a row may be chosen.
     n : int
-        How many rows to choose.
+        Number of rows to choose.
     label : str
         Name of the column of labels.
     seed : int
@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
 
 class Refit(NamedTuple):
-    """What came out.
+    """Result of a refit.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ def refit(job: Job) -> Refit:
     """Fit a forest and LightGBM that decide together, choose rows as ``deepsep next`` does, and measure."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        committee = Committee(members=list(MEMBERS), effort="fast", student=False, n_jobs=1, random_state=job.seed)
+        committee = Committee(members=REFIT_MEMBERS, effort="fast", student=False, n_jobs=1, random_state=job.seed)
         labels = np.array(job.labels, dtype=object)
         model = for_table(committee).fit(job.X, labels, committee__labels_drawn=job.labels_drawn)
         chosen = []
@@ -97,7 +97,7 @@ def refit(job: Job) -> Refit:
 def _by_importance(model: Pipeline) -> list[str]:
     """Return the columns that the model uses, by the forest's importance."""
     names = list(model[0].schema_)
-    sources, forest = source_columns(model[:-1], names), model[-1].members_.get(FOREST)
+    sources, forest = source_columns(model[:-1], names), model[-1].members_.get("random-forest")
     if sources is None or forest is None:
         return names
     importance = forest.estimator_.feature_importances_

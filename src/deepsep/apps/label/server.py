@@ -1,4 +1,4 @@
-"""The server of the page: on this machine only, for whoever knows the address."""
+"""The server of the page: on this machine only, for those who know the address."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from typing import Any
 from deepsep.apps.label.session import Session
 from deepsep.errors import DeepSepError, ParameterError, missing_package
 
-HOST = "127.0.0.1"
-FILES = {
+PAGE_FILES = {
     "": ("page.html", "text/html"),
     "page.css": ("page.css", "text/css"),
     "page.js": ("page.js", "text/javascript"),
 }
-LARGEST = 10_000  # bytes of a request
-HEADERS = {
+SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
@@ -42,14 +40,14 @@ class Server:
     Parameters
     ----------
     session : Session
-        What the page shows and changes.
+        The labelling that the page shows and changes.
     port : int, default=0
-        The port; 0: a free one.
+        The port; 0 for a free one.
 
     Attributes
     ----------
     address : str
-        Where the page is.
+        Address of the page.
     """
 
     def __init__(self, session: Session, port: int = 0) -> None:
@@ -57,11 +55,12 @@ class Server:
             import uvicorn
         except ImportError as error:
             raise missing_package("the labelling page", "'deepsep[label]'") from error
+        host = "127.0.0.1"
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if os.name == "posix":  # elsewhere it would let others take the port
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._socket.bind((HOST, port))
+            self._socket.bind((host, port))
             self._socket.listen()
         except (OSError, OverflowError):
             self._socket.close()
@@ -69,8 +68,8 @@ class Server:
                 f"port {port} is taken. Name another one, or none: a free one is then chosen."
             ) from None
         self.port, self.token = self._socket.getsockname()[1], secrets.token_urlsafe(32)
-        self.address = f"http://{HOST}:{self.port}/{self.token}/"
-        app = Guard(_routes(session, self.token), self.token, f"{HOST}:{self.port}")
+        self.address = f"http://{host}:{self.port}/{self.token}/"
+        app = Guard(_routes(session, self.token), self.token, f"{host}:{self.port}")
         quiet: Any = {"log_level": "error", "access_log": False, "server_header": False, "lifespan": "off"}
         self._server = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=1, **quiet))
 
@@ -94,7 +93,7 @@ class Guard:
     Parameters
     ----------
     app : ASGI application
-        What it guards.
+        The application to guard.
     token : str
         The first part of the path.
     host : str
@@ -116,7 +115,7 @@ class Guard:
 
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
-                own = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                own = [(name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
 
@@ -142,7 +141,7 @@ class Guard:
 
 
 def _routes(session: Session, token: str) -> Any:
-    """Return the application: three files, and what the page asks and says."""
+    """Return the application: three files, and the requests of the page."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
@@ -150,7 +149,7 @@ def _routes(session: Session, token: str) -> Any:
     from starlette.routing import Mount, Route
 
     def file(name: str) -> Callable[[Request], Response]:
-        source, kind = FILES[name]
+        source, kind = PAGE_FILES[name]
         content = files("deepsep.apps.label").joinpath(source).read_bytes()
         return lambda request: Response(content, media_type=kind)
 
@@ -172,10 +171,10 @@ def _routes(session: Session, token: str) -> Any:
     def writing(function: Callable[..., Any], **wanted: Any) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             try:
-                said = _fields(await _body(request), wanted)
+                values = _fields(await _body(request), wanted)
             except (ValueError, RecursionError):
-                return JSONResponse({"error": "the request is not understood."}, status_code=400)
-            return await reply(function, *said)
+                return JSONResponse({"error": "the request is malformed."}, status_code=400)
+            return await reply(function, *values)
 
         return endpoint
 
@@ -183,7 +182,7 @@ def _routes(session: Session, token: str) -> Any:
         return await reply(lambda: {"rows": session.search(request.query_params.get("words", "")[:200])})
 
     number, text = (int,), (str,)
-    routes = [Route(f"/{name}", file(name)) for name in FILES]
+    routes = [Route(f"/{name}", file(name)) for name in PAGE_FILES]
     routes += [
         Route("/state", reading(session.state)),
         Route("/progress", reading(session.progress)),
@@ -197,21 +196,21 @@ def _routes(session: Session, token: str) -> Any:
     return Starlette(routes=[Mount(f"/{token}", routes=routes)])
 
 
-async def _body(request: Any) -> Any:
+async def _body(request: Any, max_bytes: int = 10_000) -> Any:
     """Return the JSON of a request that is not too long."""
     body = b""
     async for part in request.stream():
         body += part
-        if len(body) > LARGEST:
+        if len(body) > max_bytes:
             raise ValueError("too long")
     return json.loads(body)
 
 
-def _fields(said: Any, wanted: dict[str, tuple[type, ...]]) -> list[Any]:
+def _fields(given: Any, wanted: dict[str, tuple[type, ...]]) -> list[Any]:
     """Return the values of an object that has exactly these fields, of these types."""
-    if not isinstance(said, dict) or said.keys() != wanted.keys():
+    if not isinstance(given, dict) or given.keys() != wanted.keys():
         raise ValueError("other fields")
     for name, kinds in wanted.items():
-        if not isinstance(said[name], kinds) or isinstance(said[name], bool):
+        if not isinstance(given[name], kinds) or isinstance(given[name], bool):
             raise ValueError(f"the type of {name}")
-    return [said[name] for name in wanted]
+    return [given[name] for name in wanted]

@@ -1,4 +1,4 @@
-"""One person's labelling of a table: which row comes next, what was answered, and what is known so far."""
+"""One person's labelling of a table: the next row, the answers, and the results so far."""
 
 from __future__ import annotations
 
@@ -11,26 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from deepsep.apps.label.answers import Answer, Answers
+from deepsep.apps.label.answer_file import Answer, Answers
 from deepsep.apps.label.background import Background
 from deepsep.apps.label.cards import card, cell_text, first_order
 from deepsep.apps.label.refit import Job
-from deepsep.core.label_origins import CHOSEN, ORIGINS, RANDOM
 from deepsep.errors import DataError, ParameterError, Setting
-from deepsep.scoring.to_label import MOST
+from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS
 from deepsep.table.columns import key_text
 from deepsep.table.join import is_label
 
-RANDOM_EVERY = 4  # one answer in so many is for a row drawn at random, to measure the accuracy fairly
-FIRST_FIT = 20  # labels from which on there are refits
-LEAST_GROWTH, GROWTH = 10, 0.1  # labels by which they must have grown for the next one: so many, and such a share
-FOUND = 20  # rows that a search returns
-LONGEST_NAME = 100  # characters of a class
-MOST_CLASSES = 200
 
-
-class Step(NamedTuple):
-    """What an undo takes back: an answer, and what the row had before; or a row that was passed over."""
+class UndoStep(NamedTuple):
+    """One step to undo: an answer, with the one the row had before, or a skipped row."""
 
     row: int
     drawn: str | None
@@ -46,19 +38,19 @@ class Session:
     X : DataFrame
         The rows, without identifiers and labels.
     y : Series
-        The labels that are known already, by row number; missing for the others.
+        The labels of the table, by row number; missing for other rows.
     ids : Series
         The identifiers, or the row numbers.
     answers : Answers
         The file of answers.
     classes : sequence of str
-        Classes to offer, beside those that occur in the labels.
+        Classes to offer in addition to those that occur in the labels.
     seed : int
         Seed of the random rows and the refits.
     refits : Background, optional
-        Where refits run; None: there are none, and rows come at random.
+        Runs the refits. Without it there are none, and rows come at random.
     labels_drawn : array, optional
-        The origin of each label that is known already; see :meth:`deepsep.Committee.fit`.
+        The origin of each label of the table; see :meth:`deepsep.Committee.fit`.
     """
 
     def __init__(
@@ -82,19 +74,22 @@ class Session:
         self._row = {id: row for row, id in enumerate(self._ids)}
         used = {*self._known.values(), *(answer.label for answer in answers.given.values() if answer.label)}
         self.classes = list(dict.fromkeys([*map(check_class, classes), *sorted(used)]))
-        self._history = [Step(self._row[id], answer.drawn) for id, answer in answers.given.items() if id in self._row]
+        self._history = [
+            UndoStep(self._row[id], answer.drawn) for id, answer in answers.given.items() if id in self._row
+        ]
         self._random = np.random.default_rng(seed).permutation(len(X)).tolist()  # the end comes first
         self._queue: list[int] = []
         self._skipped: dict[int, None] = {}
+        self._skipped_chosen: set[int] = set()  # rows that were chosen, not drawn, when they were skipped
         self._sent: list[int] = []
         self._fitted_with = self._ordered_with = 0
         self.order = first_order(X)
         self.curve: list[dict[str, float]] = []
         self._texts: list[str] | None = None
         self._current: tuple[int, str | None] | None = None
-        self._go_on()
+        self._advance()
 
-    # -- what the page shows -------------------------------------------------------------------------------------
+    # -- shown on the page ---------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         """Return the card to answer, and the progress."""
@@ -142,7 +137,7 @@ class Session:
             cells = [self._ids, *(map(cell_text, self.X[name]) for name in self.X.columns)]
             self._texts = ["  ".join(texts).casefold() for texts in zip(*cells, strict=True)]
         found = (row for row, text in enumerate(self._texts) if all(part in text for part in parts))
-        rows = list(islice(found, FOUND))
+        rows = list(islice(found, 20))
         with self._lock:
             return [self._found(row, parts) for row in rows]
 
@@ -155,10 +150,10 @@ class Session:
         label = self._known.get(row) or (None if answer is None else answer.label or "not sure")
         return {"row": row, "id": self._ids[row], "answer": label, "where": "; ".join(hits)[:200]}
 
-    # -- what a person does --------------------------------------------------------------------------------------
+    # -- requests of the page -------------------------------------------------------------------------------------
 
     def answer(self, row: int, label: str | None) -> dict[str, Any]:
-        """Save the class of a row, or None for "not sure", and go on to the next row."""
+        """Save the class of a row, or None for "not sure", and move on to the next row."""
         with self._lock:
             self._check_row(row)
             if label is not None and label not in self.classes:
@@ -168,19 +163,22 @@ class Session:
             before = self.answers.given.get(self._ids[row])
             asked = self._asked(row)
             self.answers.give(self._ids[row], Answer(label, before.drawn if before else asked))
-            self._history.append(Step(row, asked, before))
+            self._history.append(UndoStep(row, asked, before))
             self._skipped.pop(row, None)
-            self._go_on()
+            self._advance()
             return self.state()
 
     def skip(self, row: int) -> dict[str, Any]:
-        """Go on to the next row; this one comes again when no others are left."""
+        """Move on to the next row; this one comes again when no others are left."""
         with self._lock:
             self._check_row(row)
-            self._history.append(Step(row, self._asked(row), skipped=True))
+            asked = self._asked(row)
+            self._history.append(UndoStep(row, asked, skipped=True))
             if self._is_free(row):
                 self._skipped[row] = None
-            self._go_on()
+                if asked == "chosen":
+                    self._skipped_chosen.add(row)
+            self._advance()
             return self.state()
 
     def undo(self) -> dict[str, Any]:
@@ -201,7 +199,7 @@ class Session:
         """Show a row that was searched for."""
         with self._lock:
             self._check_row(row)
-            self._current = row, ORIGINS[CHOSEN]
+            self._current = row, "chosen"
             return self.state()
 
     def add_class(self, name: str) -> dict[str, Any]:
@@ -210,30 +208,30 @@ class Session:
             name = check_class(name)
             if name in self.classes:
                 raise ParameterError(f"there is a class {name!r} already.")
-            if len(self.classes) >= MOST_CLASSES:
-                raise ParameterError(f"there are {MOST_CLASSES} classes already, which is as many as the page offers.")
+            if len(self.classes) >= 200:
+                raise ParameterError("there are 200 classes already, the most that the page offers.")
             self.classes.append(name)
             return self.state()
 
     def _asked(self, row: int) -> str | None:
-        """Return how a row that is answered came to be asked about."""
-        return self._current[1] if self._current is not None and self._current[0] == row else ORIGINS[CHOSEN]
+        """Return the origin of a row that is answered."""
+        return self._current[1] if self._current is not None and self._current[0] == row else "chosen"
 
     def _check_row(self, row: int) -> None:
         if not 0 <= row < len(self.X):
             raise ParameterError(f"there is no row {row}.")
 
-    # -- which row comes next ------------------------------------------------------------------------------------
+    # -- the next row --------------------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         self._take_refit()
         self._start_refit()
         self._current = self._next()
 
     def _next(self) -> tuple[int, str] | None:
         self._queue = [row for row in self._queue if self._is_free(row) and row not in self._skipped]
-        if self._queue and len(self.answers.given) % RANDOM_EVERY:
-            return self._queue[0], ORIGINS[CHOSEN]
+        if self._queue and len(self.answers.given) % 4:  # each fourth row is random, to measure the accuracy fairly
+            return self._queue[0], "chosen"
         while self._random and not self._is_free(self._random[-1]):
             self._random.pop()
         row = next((row for row in reversed(self._random) if self._is_free(row) and row not in self._skipped), None)
@@ -241,7 +239,9 @@ class Session:
             row = next(iter(self._skipped), None)
             if row is not None:
                 del self._skipped[row]
-        return None if row is None else (row, ORIGINS[RANDOM])
+        if row is None:
+            return None
+        return row, "chosen" if row in self._skipped_chosen else "random"
 
     def _is_free(self, row: int) -> bool:
         return row not in self._known and self._ids[row] not in self.answers.given
@@ -255,13 +255,14 @@ class Session:
     # -- refits --------------------------------------------------------------------------------------------------
 
     def _labels_until_fit(self) -> int:
-        """Return how many more labels the next refit takes."""
+        """Return the number of labels until the next refit."""
         if not self._fitted_with:
-            return max(0, FIRST_FIT - len(self._labels()))
+            return max(0, 20 - len(self._labels()))
         return max(0, self._fitted_with + self._growth() - len(self._labels()))
 
     def _growth(self) -> int:
-        return max(LEAST_GROWTH, int(GROWTH * self._fitted_with))
+        """Return the number of labels between two refits."""
+        return max(10, int(0.1 * self._fitted_with))
 
     def _start_refit(self) -> None:
         if self.refits is None or self.refits.running or self._labels_until_fit():
@@ -271,8 +272,8 @@ class Session:
             return
         rows, free = np.fromiter(labels, int), np.array([self._is_free(row) for row in range(len(self.X))])
         pool = np.flatnonzero(free)
-        if len(pool) > MOST:
-            pool = np.random.default_rng([self.seed, len(rows)]).choice(pool, MOST, replace=False)
+        if len(pool) > MAX_CONSIDERED_ROWS:
+            pool = np.random.default_rng([self.seed, len(rows)]).choice(pool, MAX_CONSIDERED_ROWS, replace=False)
         sent = np.sort(np.concatenate([rows, pool]))
         job = Job(
             X=self.X.iloc[sent].reset_index(drop=True),
@@ -298,18 +299,18 @@ class Session:
         if result.accuracy is not None:
             value, low, high = result.accuracy
             self.curve.append({"labels": self._fitted_with, "value": value, "low": low, "high": high})
-        if self._fitted_with >= 2 * self._ordered_with:  # seldom, so that cards keep their look
+        if self._fitted_with >= 2 * self._ordered_with:  # rarely, so that cards keep their look
             self._ordered_with = self._fitted_with
             self.order = [*result.columns, *(name for name in self.order if name not in result.columns)]
 
 
-def check_class(name: str) -> str:
+def check_class(name: str, max_length: int = 100) -> str:
     """Return the name of a class without spaces around it, or raise if a file of labels cannot hold it."""
     name = name.strip()
-    if not name or len(name) > LONGEST_NAME or not name.isprintable() or name == "-1":
+    if not name or len(name) > max_length or not name.isprintable() or name == "-1":
         raise ParameterError(
-            f"{name[:LONGEST_NAME]!r} cannot be the name of a class. It has 1 to {LONGEST_NAME} characters, all on one "
-            "line, and is not -1, which means unlabelled."
+            f"{name[:max_length]!r} cannot be the name of a class. Use 1 to {max_length} characters, all on one line, "
+            "but not -1, which means unlabelled."
         )
     return name
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep._version import __version__
@@ -17,15 +16,16 @@ from deepsep.apps.onnx.onnx_graph import Graph, Tensor
 from deepsep.apps.onnx.onnx_table import check_expressible, declare_columns, encode_table, far_columns
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.deep_separation.deepsep import DeepSep
-from deepsep.core.magnitudes import FARTHEST
+from deepsep.core.magnitudes import MAX_MAGNITUDE
+from deepsep.core.model_parts import estimator_of, is_pipeline
 from deepsep.errors import ParameterError
 from deepsep.files.folder import replace_file
 from deepsep.scoring.frame import label_of, schema_of
-from deepsep.scoring.student import student_of, with_student
+from deepsep.scoring.who_scores import student_of, with_student
 
 Array = NDArray[Any]
 
-TENSORS = {
+TENSOR_TYPES = {
     "number": "float",
     "boolean": "string: true, false",
     "date": "double: seconds since 1970, UTC",
@@ -53,14 +53,14 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     Parameters
     ----------
     model : fitted Committee or DeepSep, or a pipeline of ``for_table`` that ends in one
-        The student stands in for a committee, whose other members are no networks.
+        For a committee, its student is written; the members are not all networks.
     path : str or path
         The file; an earlier one is replaced.
 
     Returns
     -------
     dict
-        ``exported``, "student" or "deepsep"; ``inputs``, what to pass for each column; ``outputs``, their names.
+        ``exported``, "student" or "deepsep"; ``inputs``, the type of each column; ``outputs``, their names.
 
     Raises
     ------
@@ -72,13 +72,13 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     check_is_fitted(model)
     network = _network(model)
     graph = Graph()
-    if isinstance(network, Pipeline):
+    if is_pipeline(network):
         check_expressible(network)
         columns = declare_columns(graph, network)
         rows = graph.cast(encode_table(graph, network, columns), np.float64)
         schema = {name: str(kind) for name, kind in schema_of(network).items()}
         far = far_columns(network[1])
-        inputs = {name: "double" if name in far else TENSORS[kind] for name, kind in schema.items()}
+        inputs = {name: "double" if name in far else TENSOR_TYPES[kind] for name, kind in schema.items()}
         estimator = network[-1]
     else:
         estimator, schema = network, {}
@@ -99,29 +99,29 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _network(model: Any) -> Any:
-    """Return the model with the student in place of a committee; raise if it is no network."""
-    last = model[-1] if isinstance(model, Pipeline) else model
+    """Return the model with the student in place of a committee; raise if it is not a network."""
+    last = estimator_of(model)
     if isinstance(last, DeepSep | Student):
         return model
     if student_of(model) is not None:
         return with_student(model)
     if hasattr(last, "student_"):
         raise ParameterError(
-            "the committee has no student, which is what ONNX gets. Fit it again with at least 100 unlabelled rows and "
-            "without student=False."
+            "the committee has no student, the only part of it that can be written as ONNX. Fit it again with at least "
+            "100 unlabelled rows and without student=False."
         )
     raise ParameterError(
         f"{type(last).__name__} cannot be written as ONNX: only the student of a committee and DeepSep can. Fit a "
-        "committee, which deepsep fit does by default, or --method deepsep."
+        "committee, which deepsep fit does by default, or DeepSep."
     )
 
 
 def _probabilities(graph: Graph, estimator: Any, rows: Tensor) -> Tensor:
-    """Return what ``estimator.predict_proba`` gives, in double precision."""
+    """Return the result of ``estimator.predict_proba``, in double precision."""
     if estimator._exponents is not None:
         rows = rows * np.ldexp(1.0, -estimator._exponents)
     average = estimator.network_average()
-    rows = graph.op("Clip", rows, np.float64(-FARTHEST), np.float64(FARTHEST))
+    rows = graph.op("Clip", rows, np.float64(-MAX_MAGNITUDE), np.float64(MAX_MAGNITUDE))
     scaled = graph.cast((rows - average.centre) * average.factor, np.float32)
     p = _weighted(graph, average, scaled)
     p = p / graph.op("ReduceSum", p, np.array([1]), keepdims=1)
@@ -151,7 +151,7 @@ def _log(graph: Graph, p: Tensor) -> Tensor:
 
 
 def _notes(model: Any, estimator: Any, schema: dict[str, str]) -> dict[str, str]:
-    """Return what the file says of the model: its classes, its columns, and where it comes from."""
+    """Return the metadata of the file: classes, columns, and the origin of the model."""
     provenance = getattr(model, "provenance_", {}) or {"training_data": estimator.data_fingerprint_}
     notes = {f"model_{name}": str(value) for name, value in provenance.items() if value is not None}
     notes |= {"exported": estimator.method_name, "exported_by": f"deepsep {__version__}"}

@@ -14,8 +14,7 @@ from deepsep.errors import missing_package
 
 Array = NDArray[Any]
 
-OPSET, ML_OPSET, IR_VERSION = 17, 2, 8  # of 2022: what runs ONNX today knows them
-ML = "ai.onnx.ml"
+ML_DOMAIN = "ai.onnx.ml"
 
 
 class Graph:
@@ -70,9 +69,9 @@ class Graph:
         """Return the checked model as a file."""
         helper = self.onnx.helper
         graph = helper.make_graph(self.nodes, name, self.inputs, self.outputs, self.constants)
-        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, ML_OPSET)]
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid(ML_DOMAIN, 2)]  # of 2022, for older runtimes
         model = helper.make_model(
-            graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="deepsep", producer_version=version
+            graph, opset_imports=opsets, ir_version=8, producer_name="deepsep", producer_version=version
         )
         helper.set_model_props(model, notes)
         self.onnx.checker.check_model(model, full_check=True)
@@ -115,7 +114,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of a graph, with arithmetic. Quotients of integers are cut off."""
+    """A tensor of a graph, with arithmetic. Integer division truncates."""
 
     graph: Graph
     name: str

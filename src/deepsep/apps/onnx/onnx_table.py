@@ -1,4 +1,4 @@
-"""The encoding of a table as ONNX operators: from one tensor a column to the matrix that a network takes."""
+"""The encoding of a table as ONNX operators: from one tensor per column to the matrix that a network takes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from numpy.typing import NDArray
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
-from deepsep.apps.onnx.onnx_graph import ML, Graph, Tensor
+from deepsep.apps.onnx.onnx_graph import ML_DOMAIN, Graph, Tensor
 from deepsep.errors import DataError, ParameterError
-from deepsep.table.column_types import MISSING
+from deepsep.table.column_types import MISSING_WORDS
 from deepsep.table.columns import UsefulColumns
-from deepsep.table.encoder import LARGEST, TableEncoder
+from deepsep.table.encoder import MAX_MATRIX_VALUE, TableEncoder
 
 Array = NDArray[Any]
 
-GAP = np.float32(np.nan)
-TRUTH = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
-DAY = 86_400.0
+FLOAT_NAN = np.float32(np.nan)
 
 
 def check_expressible(model: Pipeline) -> None:
@@ -42,8 +40,8 @@ def check_expressible(model: Pipeline) -> None:
         lines += ["  '': ONNX needs a name for every input"] if "" in encoder.feature_names_in_ else []
         listed = "\n".join(lines)
         raise DataError(
-            f"ONNX cannot express these columns:\n{listed}\nLeave them out (deepsep fit --drop) or group their values "
-            "into fewer than 100, name every column, and fit again. Or serve the model with Python."
+            f"ONNX cannot express these columns:\n{listed}\nLeave them out, or group their values into "
+            "fewer than 100, name every column, and fit again. Or serve the model with Python."
         )
 
 
@@ -94,9 +92,9 @@ def _blocks(
 def _number(graph: Graph, x: Tensor, size: float) -> Tensor:
     """Return a column of numbers in single precision, NaN where one is missing or infinite."""
     if size == 1:
-        return graph.op("Where", graph.op("IsInf", x), GAP, x)
+        return graph.op("Where", graph.op("IsInf", x), FLOAT_NAN, x)
     known = graph.op("Where", graph.op("IsInf", x), np.float64(np.nan), x) / np.float64(size)
-    return graph.cast(graph.op("Clip", known, np.float64(-LARGEST), np.float64(LARGEST)), np.float32)
+    return graph.cast(graph.op("Clip", known, np.float64(-MAX_MATRIX_VALUE), np.float64(MAX_MATRIX_VALUE)), np.float32)
 
 
 def _normal_scores(graph: Graph, scores: Any, x: Tensor) -> Tensor:
@@ -125,7 +123,7 @@ def _normal_scores(graph: Graph, scores: Any, x: Tensor) -> Tensor:
     place = block * np.int64(side) + passed(graph.gather(blocks.reshape(-1, side), block))
     start, height, rise = (graph.gather(table.ravel(), place) for table in tables)
     found = height + rise * (graph.cast(x, np.float64) - start)
-    return graph.op("Where", gap, GAP, graph.cast(found, np.float32))
+    return graph.op("Where", gap, FLOAT_NAN, graph.cast(found, np.float32))
 
 
 def _date_parts(graph: Graph, seconds: Tensor, names: list[str]) -> list[Tensor]:
@@ -135,7 +133,8 @@ def _date_parts(graph: Graph, seconds: Tensor, names: list[str]) -> list[Tensor]
     """
     gap = graph.op("IsNaN", seconds)
     known = graph.op("Where", gap, np.float64(0), seconds)
-    days = graph.op("Floor", known / DAY)
+    per_day = 86_400.0
+    days = graph.op("Floor", known / per_day)
     z = graph.cast(days, np.int64) + np.int64(719_468)
     era = z / np.int64(146_097)
     of_era = z % np.int64(146_097)
@@ -148,11 +147,11 @@ def _date_parts(graph: Graph, seconds: Tensor, names: list[str]) -> list[Tensor]
         "year": year + era * np.int64(400) + from_march / np.int64(10),
         "month": month,
         "day": of_year - (from_march * np.int64(153) + np.int64(2)) / np.int64(5) + np.int64(1),
-        "hour": graph.op("Floor", (known - days * DAY) / 3_600.0),
+        "hour": graph.op("Floor", (known - days * per_day) / 3_600.0),
         "total_seconds": known,
         "weekday": (z + np.int64(2)) % np.int64(7) + np.int64(1),
     }
-    return [graph.op("Where", gap, GAP, graph.cast(parts[name], np.float32)) for name in names]
+    return [graph.op("Where", gap, FLOAT_NAN, graph.cast(parts[name], np.float32)) for name in names]
 
 
 def _one_hot(graph: Graph, text: Tensor, levels: Array, rare: Array | None, is_truth: bool) -> Tensor:
@@ -162,13 +161,14 @@ def _one_hot(graph: Graph, text: Tensor, levels: Array, rare: Array | None, is_t
     n = len(frequent) + (rare is not None)
     others = len(frequent) if rare is not None else n  # the row of zeros
     code = {name: i for i, name in enumerate(frequent)}
-    code |= dict.fromkeys(MISSING, code.get("", others))
+    code |= dict.fromkeys(MISSING_WORDS, code.get("", others))
     if is_truth:
-        code |= {word: code.get(level, others) for level, words in TRUTH.items() for word in words}
+        words = {"true": ("true", "True", "TRUE", "1"), "false": ("false", "False", "FALSE", "0")}
+        code |= {word: code.get(level, others) for level in words for word in words[level]}
     numbers = graph.op(
         "LabelEncoder",
         text,
-        domain=ML,
+        domain=ML_DOMAIN,
         keys_strings=list(code),
         values_int64s=list(code.values()),
         default_int64=others,

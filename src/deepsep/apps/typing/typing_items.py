@@ -12,8 +12,6 @@ from scipy import sparse
 
 from deepsep.survey.questions import Question, encode, read_column
 
-YES, NO = "Yes", "No"
-
 
 @dataclass(frozen=True)
 class Item:
@@ -22,15 +20,15 @@ class Item:
     Attributes
     ----------
     name : str
-        What is asked, and the column of its answers.
+        Text of the question, and name of the column of its answers.
     answers : tuple of str
         The answers that count.
     question : str
         The column of the survey.
     option : str or None
-        The answer of which "Yes" or "No" says whether it was given, where a question takes several answers.
+        For a question that takes several answers: the one of them that "Yes" or "No" is about.
     kind : str
-        That of the question.
+        Kind of the question.
     """
 
     name: str
@@ -57,7 +55,7 @@ def items_of(questions: Sequence[Question]) -> list[Item]:
             while name.casefold() in taken:  # columns of a database do not differ in case alone
                 name += "'"
             taken.add(name.casefold())
-            answers = question.answers if option is None else (YES, NO)
+            answers = question.answers if option is None else ("Yes", "No")
             items.append(Item(name, answers, question.name, option, question.kind))
     return items
 
@@ -90,7 +88,7 @@ def ask_items(table: Any, items: Sequence[Item], questions: Sequence[Question]) 
             question = known[item.question]
             given = encode({question.name: column}, [question], len(table)).toarray().astype(bool)
             yes = given[:, question.answers.index(item.option or "")]
-            cells[given.any(axis=1)] = NO
-            cells[yes] = YES
+            cells[given.any(axis=1)] = "No"
+            cells[yes] = "Yes"
         asked[item.name] = cells
     return pd.DataFrame(asked, index=getattr(table, "index", None), dtype=object)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deepsep.apps.typing.typing_items import Item
-from deepsep.apps.typing.typing_tool import SCALE, TypingTool
+from deepsep.apps.typing.typing_tool import POINTS_PER_LOGIT, TypingTool
 
 
 def typing_sql(tool: TypingTool, table: str = "answers") -> str:
@@ -37,7 +37,7 @@ def typing_sql(tool: TypingTool, table: str = "answers") -> str:
         f"    when {' and '.join(f'points_{i} >= points_{j}' for j in k if j != i) or '1 = 1'} then {text(name)}"
         for i, name in zip(k, tool.segment_names, strict=True)
     )
-    odds = [" + ".join(f"exp((points_{j} - points_{i}) / {SCALE}.0)" for j in k) for i in k]
+    odds = [" + ".join(f"exp((points_{j} - points_{i}) / {POINTS_PER_LOGIT}.0)" for j in k) for i in k]
     shares = ",\n".join(
         f"  case when answered > 0 then 1.0 / ({sum_}) end as probability_{i}" for i, sum_ in zip(k, odds, strict=True)
     )

@@ -24,13 +24,8 @@ from deepsep.survey.survey_segments import SurveySegments
 Array = NDArray[Any]
 OnStep = Callable[[int, int, str], object]
 
-FOLDS = 5
-SCALE = 10  # points of one unit of log-odds
-MOST_POINTS = 100  # of an answer: with at most 30 questions, no exponential overflows
-MOST = 30  # questions
-TRIED = 15  # questions up to which the curve goes, if no number is given
-WITHIN = 0.05  # agreement that fewer questions may cost, if no number is given
-RIDGE = 1.0  # of the regressions that choose questions
+N_FOLDS = 5
+POINTS_PER_LOGIT = 10
 
 
 @dataclass(frozen=True)
@@ -58,10 +53,10 @@ class TypingTool:
     agreement_of_all : float
         The same for a tool with all questions.
     respondents : int
-        How many respondents it rests on.
+        Number of respondents that the tool was made from.
     suggested : int
-        The fewest questions whose agreement is within 5 points of that of all questions; all that were tried, if none
-        is.
+        The smallest number of questions whose agreement is within 5 points of that of all questions; the number tried
+        if there is none.
     """
 
     items: tuple[Item, ...]
@@ -91,7 +86,7 @@ class TypingTool:
         Returns
         -------
         DataFrame
-            ``segment``, ``probability``, ``answered`` (how many answers count), and for each segment
+            ``segment``, ``probability``, ``answered`` (the number of answers that count), and for each segment
             ``probability_<name>`` and ``points_<name>``. Without any answer that counts, segment and probabilities
             are missing.
         """
@@ -109,7 +104,7 @@ class TypingTool:
             codes = np.full(len(answers), -1) if column is None else np.array([*levels, -1])[column.codes]
             total += np.vstack([points, np.zeros_like(self.start)])[codes]
             answered += codes >= 0
-        p = softmax(total / SCALE, axis=1)
+        p = softmax(total / POINTS_PER_LOGIT, axis=1)
         p[answered == 0] = np.nan
         names = np.array([*self.segment_names, None], dtype=object)
         result = {
@@ -126,7 +121,7 @@ def make_typing_tool(
     model: SurveySegments,
     n_questions: int | None = None,
     *,
-    within: float = WITHIN,
+    within: float = 0.05,
     random_state: int = 0,
     on_step: OnStep | None = None,
 ) -> TypingTool:
@@ -140,10 +135,10 @@ def make_typing_tool(
     Parameters
     ----------
     model : SurveySegments
-        A fitted model that holds the answers of its respondents.
+        A fitted model that keeps the answers of its respondents.
     n_questions : int, optional
-        How many questions, 1 to 30. None: the fewest whose agreement with the model is at most ``within`` below that of
-        a tool with all questions, of at most 15.
+        Number of questions, 1 to 30. By default the fewest, up to 15, whose agreement with the model is at most
+        ``within`` below that of a tool with all questions.
     within : float, default=0.05
         See ``n_questions``.
     random_state : int, default=0
@@ -169,25 +164,25 @@ def make_typing_tool(
     if not 0 <= within < 1:
         raise ParameterError("{it}; pass a share from 0 to 1, such as 0.05.", it=Setting("within", within))
     items = items_of(model.questions_)
-    most = min(MOST, len(items))
+    most = min(30, len(items))
     if n_questions is not None and not 1 <= n_questions <= most:
         raise ParameterError(f"{{it}}; pass a number from 1 to {most}.", it=Setting("n_questions", n_questions))
     X = encode_items(model.answers_of_respondents(), model.questions_)
     weight = np.ones(X.shape[0]) if model.weight_ is None else model.weight_
     used = (model.labels_ >= 0) & (weight > 0)
     X, labels, weight = X[used], model.labels_[used], weight[used] / weight[used].mean()
-    if len(labels) < 2 * FOLDS:
-        raise DataError(f"{len(labels)} respondents are too few for a typing tool; it takes at least {2 * FOLDS}.")
+    if len(labels) < 2 * N_FOLDS:
+        raise DataError(f"{len(labels)} respondents are too few for a typing tool; it takes at least {2 * N_FOLDS}.")
     data = _Data(X, labels, weight, _folds(labels, random_state), items, model.n_segments_)
-    tried = max(n_questions or 0, min(TRIED, len(items)))
+    tried = max(n_questions or 0, min(15, len(items)))
     with one_blas_thread():
-        orders, total = [], FOLDS + 1
-        for done, left_out in enumerate((*range(FOLDS), None)):
+        orders, total = [], N_FOLDS + 1
+        for done, left_out in enumerate((*range(N_FOLDS), None)):
             if on_step is not None:
                 on_step(done, total, "choosing questions")
             orders.append(data.choose(tried, left_out))
-        right = [data.held_out([order[:m] for order in orders[:FOLDS]]) for m in range(1, tried + 1)]
-        of_all = data.held_out([list(range(len(items)))] * FOLDS)
+        right = [data.held_out([order[:m] for order in orders[:N_FOLDS]]) for m in range(1, tried + 1)]
+        of_all = data.held_out([list(range(len(items)))] * N_FOLDS)
         if on_step is not None:
             on_step(total, total, "done")
         shares = [share_right(each, None if model.weight_ is None else weight) for each in right]
@@ -228,7 +223,7 @@ class _Data:
         design = sparse.hstack([X, ones], format="csr")
         segments = np.eye(k)[labels]
         self.gram, self.product, self.total = [], [], []
-        for f in range(FOLDS):
+        for f in range(N_FOLDS):
             rows = fold == f
             weighted = design[rows].multiply(weight[rows, np.newaxis]).tocsr()
             self.gram.append((weighted.T @ design[rows]).toarray())
@@ -237,7 +232,7 @@ class _Data:
 
     def choose(self, most: int, left_out: int | None) -> list[int]:
         """Return the questions in the order in which they are added, without one fold."""
-        folds = [f for f in range(FOLDS) if f != left_out]
+        folds = [f for f in range(N_FOLDS) if f != left_out]
         gram, product = (np.sum([parts[f] for f in folds], axis=0) for parts in (self.gram, self.product))
         order: list[int] = []
         columns = np.array([self.X.shape[1]])  # the constant
@@ -255,16 +250,17 @@ class _Data:
         """Return the squared error in a fold of a ridge regression on the other folds."""
         at = np.ix_(columns, columns)
         own, target = self.gram[fold][at], self.product[fold][columns]
-        penalty = RIDGE * np.eye(len(columns))
+        penalty = np.eye(len(columns))
         penalty[0, 0] = 1e-9 * gram[-1, -1]
         slope = np.linalg.solve(gram[at] - own + penalty, product[columns] - target)
         return float(self.total[fold] - 2 * (slope * target).sum() + (slope * (own @ slope)).sum())
 
     def points(self, chosen: Sequence[int], rows: Any = slice(None)) -> tuple[Array, list[Array]]:
         """Return the points before any answer, and those of the answers to each chosen question."""
+        max_points = 100  # of an answer: with at most 30 questions, no exponential overflows
         columns = np.concatenate([self.columns[i] for i in chosen])
         X, labels, weight = self.X[rows][:, columns], self.labels[rows], self.weight[rows]
-        start, slopes = np.full(self.k, -float(MOST_POINTS)), np.zeros((len(columns), self.k))
+        start, slopes = np.full(self.k, -float(max_points)), np.zeros((len(columns), self.k))
         present = np.unique(labels)
         if len(present) == 1:
             start[present] = 0.0
@@ -276,13 +272,13 @@ class _Data:
                     np.append(-intercept, intercept) / 2,
                     np.vstack([-coefficients, coefficients]) / 2,
                 )
-            start[present], slopes[:, present] = SCALE * intercept, SCALE * coefficients.T
-        rounded = np.clip(np.rint(slopes), -MOST_POINTS, MOST_POINTS).astype(np.int64)
+            start[present], slopes[:, present] = POINTS_PER_LOGIT * intercept, POINTS_PER_LOGIT * coefficients.T
+        rounded = np.clip(np.rint(slopes), -max_points, max_points).astype(np.int64)
         sizes = np.cumsum([len(self.columns[i]) for i in chosen])[:-1]
-        return np.clip(np.rint(start), -MOST_POINTS, MOST_POINTS).astype(np.int64), np.split(rounded, sizes)
+        return np.clip(np.rint(start), -max_points, max_points).astype(np.int64), np.split(rounded, sizes)
 
     def held_out(self, chosen: Sequence[Sequence[int]]) -> Array:
-        """Return for whom the segment is recovered, by points of the other folds for the questions of each fold."""
+        """Return whether each respondent's segment is recovered, by points from the other folds."""
         right = np.zeros(len(self.labels), dtype=bool)
         for f, questions in enumerate(chosen):
             test = self.fold == f
@@ -294,9 +290,9 @@ class _Data:
 
 
 def _folds(labels: Array, seed: int) -> Array:
-    """Return the fold of each respondent, with about the same segments in all."""
+    """Return the fold of each respondent; all folds have about the same segments."""
     order = np.random.default_rng(seed).permutation(len(labels))
     order = order[np.argsort(labels[order], kind="stable")]
     fold = np.empty(len(labels), dtype=np.int64)
-    fold[order] = np.arange(len(labels)) % FOLDS
+    fold[order] = np.arange(len(labels)) % N_FOLDS
     return fold

@@ -15,15 +15,13 @@ from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.properties import PageSetupProperties
 
 from deepsep.apps.typing.typing_items import Item
-from deepsep.apps.typing.typing_tool import SCALE, TypingTool
-from deepsep.table.excel_cells import PERCENT, fill
+from deepsep.apps.typing.typing_tool import POINTS_PER_LOGIT, TypingTool
+from deepsep.table.excel_cells import PERCENT_FORMAT, fill
 
-ROWS = 500  # respondents for whom the sheet has formulas
-HELP, ONE, MANY, CURVE, POINTS = "How to read", "One respondent", "Many respondents", "Agreement", "Points"
-BOLD = Font(name="Calibri", size=11, bold=True)
-INPUT, RESULT = PatternFill("solid", fgColor="FFF2CC"), PatternFill("solid", fgColor="E2EFDA")
-
-TOP = 5  # header of the questions in the sheet of one respondent
+FORMULA_ROWS = 500  # respondents in the sheet of many
+HELP_SHEET, ONE_SHEET, MANY_SHEET = "How to read", "One respondent", "Many respondents"
+CURVE_SHEET, POINTS_SHEET = "Agreement", "Points"
+INPUT_FILL, RESULT_FILL = PatternFill("solid", fgColor="FFF2CC"), PatternFill("solid", fgColor="E2EFDA")
 
 
 def write_typing_workbook(tool: TypingTool, path: Path, *, about: str = "") -> None:
@@ -40,18 +38,18 @@ def write_typing_workbook(tool: TypingTool, path: Path, *, about: str = "") -> N
     path : path
         The file, which ends in .xlsx.
     about : str, optional
-        Where the tool comes from, for the first sheet.
+        Origin of the tool, for the first sheet.
     """
     book = Workbook()
     book.properties.creator = "deepsep"
     book.calculation.fullCalcOnLoad = True
-    book.active.title = HELP
-    sheets = {name: book.create_sheet(name) for name in (ONE, MANY, CURVE, POINTS)}
-    places = _write_points(sheets[POINTS], tool)
-    _write_one(sheets[ONE], tool, places)
-    _write_many(sheets[MANY], tool, places)
-    _write_curve(sheets[CURVE], tool)
-    _write_help(book[HELP], tool, about)
+    book.active.title = HELP_SHEET
+    sheets = {name: book.create_sheet(name) for name in (ONE_SHEET, MANY_SHEET, CURVE_SHEET, POINTS_SHEET)}
+    places = _write_points(sheets[POINTS_SHEET], tool)
+    _write_one(sheets[ONE_SHEET], tool, places)
+    _write_many(sheets[MANY_SHEET], tool, places)
+    _write_curve(sheets[CURVE_SHEET], tool)
+    _write_help(book[HELP_SHEET], tool, about)
     for sheet in book:  # printed on pages of its width
         sheet.page_setup.orientation, sheet.page_setup.fitToHeight = "landscape", 0
         sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
@@ -59,17 +57,17 @@ def write_typing_workbook(tool: TypingTool, path: Path, *, about: str = "") -> N
 
 
 class _Answers:
-    """Where the answers to a question and their points are."""
+    """The cells with the answers to a question and their points."""
 
     def __init__(self, item: Item, first: int) -> None:
         self.rows = f"${first}:$", f"${first + len(item.answers) - 1}"
         self.trimmed = all(answer == " ".join(answer.split()) for answer in item.answers)
 
     def column(self, letter: str) -> str:
-        return f"{POINTS}!${letter}{self.rows[0]}{letter}{self.rows[1]}"
+        return f"{POINTS_SHEET}!${letter}{self.rows[0]}{letter}{self.rows[1]}"
 
     def given(self, cell: str) -> str:
-        """Return the formula of which answer a cell holds. EXACT knows case, and takes no answer for a pattern."""
+        """Return the formula that finds the answer in a cell. EXACT respects case and knows no wildcards."""
         return f"EXACT({self.column('B')},{f'TRIM({cell})' if self.trimmed else cell})"
 
     def points(self, cell: str, segment: int) -> str:
@@ -100,15 +98,16 @@ def _write_points(sheet: Any, tool: TypingTool) -> list[_Answers]:
 def _write_one(sheet: Any, tool: TypingTool, places: Sequence[_Answers]) -> None:
     k, n = len(tool.segment_names), len(tool.items)
     first, last = _segment(0), _segment(k - 1)
-    check, start, sums = _segment(k), TOP + 2, TOP + 2 + n
-    _header(sheet, TOP, ["Question", "Answer", *tool.segment_names, "Counts"], widths=(40, 28, 16))
-    _row(sheet, TOP + 1, ["Before any answer"])
+    top = 5  # the row of the header
+    check, start, sums = _segment(k), top + 2, top + 2 + n
+    _header(sheet, top, ["Question", "Answer", *tool.segment_names, "Counts"], widths=(40, 28, 16))
+    _row(sheet, top + 1, ["Before any answer"])
     for j in range(k):
-        sheet[f"{_segment(j)}{TOP + 1}"] = f"={POINTS}!{_segment(j)}2"
+        sheet[f"{_segment(j)}{top + 1}"] = f"={POINTS_SHEET}!{_segment(j)}2"
     for row, (item, place) in enumerate(zip(tool.items, places, strict=True), start=start):
         fill(sheet.cell(row, 1), item.name)
         cell = sheet.cell(row, 2)
-        cell.fill, cell.number_format = INPUT, "@"
+        cell.fill, cell.number_format = INPUT_FILL, "@"
         for j in range(k):
             sheet[f"{_segment(j)}{row}"] = f"={place.points(f'$B{row}', j)}"
         sheet[f"{check}{row}"] = f"={place.counts(f'$B{row}')}"
@@ -119,22 +118,22 @@ def _write_one(sheet: Any, tool: TypingTool, places: Sequence[_Answers]) -> None
     total = f"${first}${sums}:${last}${sums}"
     for j in range(k):
         letter = _segment(j)
-        sheet[f"{letter}{sums}"] = f"=SUM({letter}{TOP + 1}:{letter}{sums - 1})"
+        sheet[f"{letter}{sums}"] = f"=SUM({letter}{top + 1}:{letter}{sums - 1})"
         sheet[f"{letter}{sums + 1}"] = f"={_probability(f'{letter}{sums}', total, answered)}"
-        sheet[f"{letter}{sums + 1}"].number_format = PERCENT
+        sheet[f"{letter}{sums + 1}"].number_format = PERCENT_FORMAT
     results = {
-        "Segment": _best(f"${first}${TOP}:${last}${TOP}", total, answered),
+        "Segment": _best(f"${first}${top}:${last}${top}", total, answered),
         "Probability": f'IF({answered}=0,"",MAX({first}{sums + 1}:{last}{sums + 1}))',
         "Answers that count": answered,
     }
     for row, (name, formula) in enumerate(results.items(), start=1):
         _row(sheet, row, [name], bold=True)
         cell = sheet.cell(row, 2, f"={formula}")
-        cell.fill, cell.alignment = RESULT, Alignment(horizontal="left")
-    sheet["B2"].number_format = PERCENT
+        cell.fill, cell.alignment = RESULT_FILL, Alignment(horizontal="left")
+    sheet["B2"].number_format = PERCENT_FORMAT
     strange = FormulaRule([f'AND($B{start}<>"",${check}{start}=0)'], fill=PatternFill("solid", bgColor="F8CBAD"))
     sheet.conditional_formatting.add(f"B{start}:B{sums - 1}", strange)
-    sheet.freeze_panes = f"C{TOP + 1}"
+    sheet.freeze_panes = f"C{top + 1}"
 
 
 def _write_many(sheet: Any, tool: TypingTool, places: Sequence[_Answers]) -> None:
@@ -148,24 +147,27 @@ def _write_many(sheet: Any, tool: TypingTool, places: Sequence[_Answers]) -> Non
     shares = [get_column_letter(n + 5 + j) for j in range(k)]
     points = [get_column_letter(n + 5 + k + j) for j in range(k)]
     inputs = [get_column_letter(i + 2) for i in range(n)]
-    for row in range(2, ROWS + 2):
+    for row in range(2, FORMULA_ROWS + 2):
         given = [f"${letter}{row}" for letter in inputs]
         for cell in (sheet[place[1:]] for place in given):
-            cell.number_format, cell.fill = "@", INPUT
+            cell.number_format, cell.fill = "@", INPUT_FILL
         total = f"${points[0]}{row}:${points[-1]}{row}"
         sheet[f"{counts}{row}"] = f"={'+'.join(map(_Answers.counts, places, given))}"
         for j in range(k):
-            terms = [f"{POINTS}!${_segment(j)}$2", *(p.points(cell, j) for p, cell in zip(places, given, strict=True))]
+            terms = [
+                f"{POINTS_SHEET}!${_segment(j)}$2",
+                *(p.points(cell, j) for p, cell in zip(places, given, strict=True)),
+            ]
             sheet[f"{points[j]}{row}"] = f"={'+'.join(terms)}"
             sheet[f"{shares[j]}{row}"] = f"={_probability(f'{points[j]}{row}', total, f'${counts}{row}')}"
-            sheet[f"{shares[j]}{row}"].number_format = PERCENT
-        in_points = f"{POINTS}!${_segment(0)}$1:${_segment(k - 1)}$1"
+            sheet[f"{shares[j]}{row}"].number_format = PERCENT_FORMAT
+        in_points = f"{POINTS_SHEET}!${_segment(0)}$1:${_segment(k - 1)}$1"
         sheet[f"{segment}{row}"] = f"={_best(in_points, total, f'${counts}{row}')}"
         sheet[f"{best}{row}"] = f'=IF(${counts}{row}=0,"",MAX({shares[0]}{row}:{shares[-1]}{row}))'
-        sheet[f"{best}{row}"].number_format = PERCENT
-        sheet[f"{segment}{row}"].fill = RESULT
+        sheet[f"{best}{row}"].number_format = PERCENT_FORMAT
+        sheet[f"{segment}{row}"].fill = RESULT_FILL
     for letter, place in zip(inputs, places, strict=True):
-        _list(sheet, place, f"{letter}2:{letter}{ROWS + 1}")
+        _list(sheet, place, f"{letter}2:{letter}{FORMULA_ROWS + 1}")
     sheet.freeze_panes = "B2"
 
 
@@ -174,10 +176,10 @@ def _write_curve(sheet: Any, tool: TypingTool) -> None:
     for row, (m, line) in enumerate(tool.curve.iterrows(), start=2):
         _row(sheet, row, [m, line["agreement"], line["low"], line["high"], line["question"]])
         for column in range(2, 5):
-            sheet.cell(row, column).number_format = PERCENT
+            sheet.cell(row, column).number_format = PERCENT_FORMAT
     last = len(tool.curve) + 1
     _row(sheet, last + 2, ["All", tool.agreement_of_all])
-    sheet.cell(last + 2, 2).number_format = PERCENT
+    sheet.cell(last + 2, 2).number_format = PERCENT_FORMAT
     sheet.column_dimensions["E"].width = 50
     chart = LineChart()
     chart.title, chart.height, chart.width = "Agreement with the segments of all questions", 9, 18
@@ -201,17 +203,19 @@ def _write_help(sheet: Any, tool: TypingTool, about: str) -> None:
         "",
         "On respondents who were held out, the tool gives the segment of the full model, which knows all questions, in "
         f"{agreement['agreement']:.1%} of the cases (90 % interval {agreement['low']:.1%} to {agreement['high']:.1%}). "
-        f"A tool with all questions would agree in {tool.agreement_of_all:.1%}. It rests on {tool.respondents:,} "
-        "respondents; the questions were chosen, and the points made, without those on whom it was measured.",
+        f"A tool with all questions would agree in {tool.agreement_of_all:.1%}. It was made from "
+        f"{tool.respondents:,} respondents; for the measurement, questions and points came from other respondents.",
         "",
-        f"{ONE}: choose an answer to each question, in the yellow cells. The segment and its probability are above.",
-        f"{MANY}: paste the answers of up to {ROWS} respondents into the yellow cells, a row each. For more, copy the "
-        "formulas of the last row further down.",
-        f"{CURVE}: how well fewer or more questions would do.",
-        f"{POINTS}: what every answer adds for every segment.",
+        f"{ONE_SHEET}: choose an answer to each question, in the yellow cells. The segment and its probability are "
+        "above.",
+        f"{MANY_SHEET}: paste the answers of up to {FORMULA_ROWS} respondents into the yellow cells, one row each. For "
+        "more, copy the formulas of the last row further down.",
+        f"{CURVE_SHEET}: the agreement with fewer or more questions.",
+        f"{POINTS_SHEET}: the points that every answer adds for every segment.",
         "",
         "The points of the answers are added, for each segment. The segment is the one with the most points; on a tie, "
-        f"the first. Its probability is exp(points / {SCALE}), divided by the sum of the same over all segments.",
+        f"the first. Its probability is exp(points / {POINTS_PER_LOGIT}), divided by the sum of the same over all "
+        "segments.",
         "An answer counts if it is written as in the list, with the same capitals. Empty and other cells add nothing, "
         "and other cells are marked in red for one respondent; without any answer that counts there is no segment.",
         *(["", about] if about else []),
@@ -224,7 +228,7 @@ def _write_help(sheet: Any, tool: TypingTool, about: str) -> None:
 
 
 def _probability(points: str, total: str, answered: str) -> str:
-    scaled = f"EXP(({{}}-MAX({total}))/{SCALE})"
+    scaled = f"EXP(({{}}-MAX({total}))/{POINTS_PER_LOGIT})"
     return f'IF({answered}=0,"",{scaled.format(points)}/SUMPRODUCT({scaled.format(total)}))'
 
 
@@ -252,4 +256,4 @@ def _row(sheet: Any, row: int, values: Sequence[Any], *, bold: bool = False) -> 
     for column, value in enumerate(values, start=1):
         fill(sheet.cell(row, column), value)
         if bold:
-            sheet.cell(row, column).font = BOLD
+            sheet.cell(row, column).font = Font(name="Calibri", size=11, bold=True)

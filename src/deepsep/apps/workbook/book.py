@@ -16,48 +16,41 @@ from openpyxl import Workbook
 from openpyxl.formatting.rule import FormulaRule
 from openpyxl.styles import PatternFill
 from openpyxl.utils import get_column_letter
-from sklearn.pipeline import Pipeline
 
-from deepsep.apps.workbook.crosstabs import Line, profile_lines, read_column
+from deepsep.apps.workbook.crosstabs import Line, profile_lines, profiled_column
 from deepsep.apps.workbook.guide import Lines, guide
-from deepsep.apps.workbook.segment_tests import difference, holm
+from deepsep.apps.workbook.segment_tests import difference
 from deepsep.apps.workbook.sheets import (
-    DATE,
-    DEVIATIONS,
-    INDEX,
-    NUMBER,
-    P_VALUE,
-    WHOLE,
+    DATE_FORMAT,
+    DEVIATION_FORMAT,
+    INDEX_FORMAT,
+    NUMBER_FORMAT,
+    P_FORMAT,
+    WHOLE_FORMAT,
     Styled,
     add_page,
     add_table,
 )
 from deepsep.core.labels import Labels, as_labels
+from deepsep.core.model_parts import is_pipeline
 from deepsep.errors import DataError
-from deepsep.evaluation.frames import take
+from deepsep.evaluation.frames import in_batches, take
+from deepsep.evaluation.holm import holm
 from deepsep.evaluation.intervals import effective
 from deepsep.evaluation.population import read_weights
-from deepsep.evaluation.suspicious import COLUMNS as DOUBTS
+from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS
 from deepsep.files.leftovers import hidden_name, remove_leftovers
-from deepsep.report.held_out import predict_all
 from deepsep.report.summary import summarize
 from deepsep.scoring.remembered import provenance_of
-from deepsep.scoring.to_label import SHEET, fill_in_sheet, rows_to_label
+from deepsep.scoring.to_label import LABEL_SHEET, fill_in_sheet, rows_to_label
 from deepsep.table.columns import UsefulColumns, as_frame
-from deepsep.table.excel_cells import PERCENT
+from deepsep.table.excel_cells import PERCENT_FORMAT
 
 Array = NDArray[Any]
 
-GUIDE = "How to read it"
-ALL = "(all)"  # in place of a column
-MOST_ROWS = 200_000  # unlabelled rows of the profiles; of more, so many are drawn at random
-MOST_COLUMNS = 1_000  # columns of the profiles, the first ones
-MOST_DOUBTS = 10_000  # labels to check
-NEXT = 25  # rows to label
-SIGNIFICANT = 0.05
-HIGH, LOW = 120, 80  # indexes from which, and up to which, a cell is coloured
-GREEN, RED = PatternFill(bgColor="C6E7CE"), PatternFill(bgColor="F6CDCB")
-STYLES = {"share": PERCENT, "number": NUMBER, "date": DATE, "deviations": DEVIATIONS}
+GUIDE_SHEET = "How to read it"
+MAX_DRAWN_ROWS = 200_000  # unlabelled rows in the profiles
+MAX_PROFILE_COLUMNS = 1_000
 
 
 def write_workbook(model: Any, table: Any, labels: Any, path: str | os.PathLike[str], **settings: Any) -> None:
@@ -89,7 +82,7 @@ def save_workbook(book: Workbook, target: Path) -> None:
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
-    """Return the place of a workbook, or raise if its name is not one of a workbook."""
+    """Return the path of a workbook, or raise if a workbook cannot have this name."""
     target = Path(path)
     if target.suffix.lower() != ".xlsx":
         raise DataError(f"the workbook {target} must end in .xlsx.")
@@ -107,7 +100,7 @@ def make_workbook(
     proba: Any = None,
     label: str = "class",
     summary: dict[str, Any] | None = None,
-    n_next: int = NEXT,
+    n_next: int = 25,
     seed: int = 0,
     sample_weight: Any = None,
 ) -> Workbook:
@@ -115,14 +108,14 @@ def make_workbook(
 
     Its sheets are a summary; the size of each segment, with intervals; a profile of each segment in every column, with
     indexes against all rows; tests of the differences; the rows to label next; labels to check; and how to read it.
-    Everything is a value, nothing a formula. The workbook contains the rows to label, and labels to check.
+    All cells are values, none a formula. The workbook contains the rows to label, and labels to check.
 
     Parameters
     ----------
     model : fitted pipeline or estimator
         A pipeline from :func:`deepsep.for_table`, or an estimator of deepsep that takes a matrix.
     table : DataFrame or matrix
-        All rows, labelled and unlabelled. Of more than 200,000 unlabelled rows, so many are drawn for the profiles.
+        All rows, labelled and unlabelled. Of more than 200,000 unlabelled rows, 200,000 are drawn for the profiles.
     labels : array-like of shape (n,)
         Labels of the rows; None for unlabelled ones.
     ids : Series or sequence of shape (n,), optional
@@ -134,7 +127,7 @@ def make_workbook(
     summary : dict, optional
         The result of :func:`deepsep.report.summarize`, if known already.
     n_next : int, default=25
-        How many rows to label next.
+        Number of rows to label next.
     seed : int, default=0
         Seed of everything random.
     sample_weight : array-like of shape (n,), optional
@@ -165,7 +158,7 @@ def make_workbook(
     known = as_labels(labels)
     weight = read_weights(sample_weight, known)
     if proba is None:
-        proba = predict_all(model, table)
+        proba = in_batches(model.predict_proba, table)
     if summary is None:
         summary = summarize(
             model, table, labels, ids=ids, proba=proba, label=label, seed=seed, sample_weight=sample_weight
@@ -182,17 +175,18 @@ def make_workbook(
     _add_profiles(book, model, frame, known, np.asarray(proba), weight, seed, notes)
     _add_rows_to_label(book, model, frame, known, ids, np.asarray(proba), label, n_next, seed)
     if summary["suspicious"]:
-        if len(summary["suspicious"]) > MOST_DOUBTS:
-            notes.append(f"Of {len(summary['suspicious']):,} labels to check, the first {MOST_DOUBTS:,} are listed.")
+        most = 10_000
+        if len(summary["suspicious"]) > most:
+            notes.append(f"Of {len(summary['suspicious']):,} labels to check, the first {most:,} are listed.")
         name = getattr(ids, "name", None) or "row"
         add_table(
             book,
             "Labels to check",
-            [name, *(word.replace("_", " ") for word in DOUBTS)],
-            [[line["id"], *(line[key] for key in DOUBTS)] for line in summary["suspicious"][:MOST_DOUBTS]],
-            styles=[None, None, None, PERCENT, PERCENT, NUMBER],
+            [name, *(word.replace("_", " ") for word in SUSPICIOUS_COLUMNS)],
+            [[line["id"], *(line[key] for key in SUSPICIOUS_COLUMNS)] for line in summary["suspicious"][:most]],
+            styles=[None, None, None, PERCENT_FORMAT, PERCENT_FORMAT, NUMBER_FORMAT],
         )
-    add_page(book, GUIDE, guide(weighted=weight is not None, notes=notes))
+    add_page(book, GUIDE_SHEET, guide(weighted=weight is not None, notes=notes))
     return book
 
 
@@ -208,14 +202,14 @@ def _summary(summary: dict[str, Any]) -> Lines:
         own = next(line for line in accuracy["methods"] if line["key"] == "model")
         low, high = own["accuracy"]["interval"]
         what = "Expected of the unlabelled rows" if accuracy["expected"] else "Of held-out labelled rows"
-        lines.append((what, own["accuracy"]["value"], PERCENT))
-        lines += [("    90 % interval, from", low, PERCENT), ("    to", high, PERCENT)]
+        lines.append((what, own["accuracy"]["value"], PERCENT_FORMAT))
+        lines += [("    90 % interval, from", low, PERCENT_FORMAT), ("    to", high, PERCENT_FORMAT)]
         guessing = next(line for line in accuracy["methods"] if line["key"] == "majority")
-        lines.append(("Of always guessing the largest", guessing["accuracy"]["value"], PERCENT))
-        lines.append(("Held-out rows", accuracy["held_out"], WHOLE))
+        lines.append(("Of always guessing the largest", guessing["accuracy"]["value"], PERCENT_FORMAT))
+        lines.append(("Held-out rows", accuracy["held_out"], WHOLE_FORMAT))
     lines += [("", None, None), ("What it rests on", None, None)]
     counted = {"Rows": "rows", "Labelled rows": "labelled", "Unlabelled rows": "unlabelled", "Columns": "columns"}
-    lines += [(what, asked[key], WHOLE) for what, key in counted.items()]
+    lines += [(what, asked[key], WHOLE_FORMAT) for what, key in counted.items()]
     lines += [("Label", asked["label"], None), ("Method", asked["method_title"], None)]
     if summary["members"] is not None:
         lines += [(f"    {line['name']}, weight", line["weight"], "0.00") for line in summary["members"]["lines"]]
@@ -223,7 +217,7 @@ def _summary(summary: dict[str, Any]) -> Lines:
         cure = "" if finding["next"] == "Nothing." else f" {finding['next']}"
         lines.append((finding["severity"].capitalize(), f"{finding['message']}{cure}", None))
     lines += [("Note", note, None) for note in summary["notes"] if accuracy is not None]
-    settings = ", ".join(f"{name}={value}" for name, value in asked["settings"].items()) or "the usual ones"
+    settings = ", ".join(f"{name}={value}" for name, value in asked["settings"].items()) or "the defaults"
     lines += [("", None, None), ("How it was made", None, None), ("Settings", settings, None)]
     lines += [("Seed", asked["seed"], None), ("Command", made["command"] or "–", None), ("Date", made["date"], None)]
     lines.append(("Versions", ", ".join(f"{name} {version}" for name, version in made["versions"].items()), None))
@@ -250,7 +244,7 @@ def _add_sizes(book: Workbook, shares: dict[str, Any], known: Labels, weight: Ar
         )
     total = [*("All", int(known.labeled.sum()), 1.0, None, None), int((~known.labeled).sum()), 1.0, 1.0, None, None]
     rows.append([*total, *([1.0] if given else [])])
-    styles = [None, WHOLE, *[PERCENT] * 3, WHOLE, *[PERCENT] * (len(names) - 6)]
+    styles = [None, WHOLE_FORMAT, *[PERCENT_FORMAT] * 3, WHOLE_FORMAT, *[PERCENT_FORMAT] * (len(names) - 6)]
     sheet = add_table(
         book, "Segment sizes", names, rows, styles=styles, widths={"Segment": 28.0, **dict.fromkeys(names[1:], 14.0)}
     )
@@ -279,11 +273,11 @@ def _add_profiles(
     w = np.ones(len(known.codes)) if weight is None else weight
     rows = _some_rows(known, seed)
     columns, left_out = take(frame, rows), {}
-    if isinstance(model, Pipeline) and isinstance(model[0], UsefulColumns):
+    if is_pipeline(model) and isinstance(model[0], UsefulColumns):
         columns, left_out = model[0].transform(columns), model[0].left_out_
-    if columns.shape[1] > MOST_COLUMNS:
-        notes.append(f"Of {columns.shape[1]:,} columns, the first {MOST_COLUMNS:,} are profiled and tested.")
-        columns = columns.iloc[:, :MOST_COLUMNS]
+    if columns.shape[1] > MAX_PROFILE_COLUMNS:
+        notes.append(f"Of {columns.shape[1]:,} columns, the first {MAX_PROFILE_COLUMNS:,} are profiled and tested.")
+        columns = columns.iloc[:, :MAX_PROFILE_COLUMNS]
     if len(rows) < len(known.codes):
         notes.append(
             f"Of {len(known.codes):,} rows, {len(rows):,} are profiled: all labelled ones, and others drawn at random, "
@@ -296,28 +290,33 @@ def _add_profiles(
     lines: list[Line] = []
     found, kinds = [], []
     for name in map(str, columns):
-        column = read_column(name, columns[name])
+        column = profiled_column(name, columns[name])
         lines += profile_lines(column, segment, n_segments, w)
         own = difference(column.part(of_labels), segment[of_labels], w[of_labels])
         found.append((own, difference(column, segment, w)))
         kinds.append(column.kind)
     adjusted = holm([own.p for own, _ in found])
     by_column = dict(zip(map(str, columns), adjusted, strict=True))
-    sizes = [ALL, "rows", *(Styled(n, WHOLE) for n in (len(segment), *np.bincount(segment, minlength=n_segments)))]
+    sizes = [
+        "(all)",
+        "rows",
+        *(Styled(n, WHOLE_FORMAT) for n in (len(segment), *np.bincount(segment, minlength=n_segments))),
+    ]
     head = ["Column", "Value", "Total", *names, *(f"Index: {name}" for name in names), "p, corrected"]
     sheet = add_table(
         book,
         "Profiles",
         head,
         [[*sizes, *[None] * (n_segments + 1)], *(_profile_row(line, by_column[line.column]) for line in lines)],
-        styles=[*[None] * (3 + n_segments), *[INDEX] * n_segments, P_VALUE],
+        styles=[*[None] * (3 + n_segments), *[INDEX_FORMAT] * n_segments, P_FORMAT],
         widths={"Column": 26, "Value": 20, **dict.fromkeys(head[2:], 14.0)},
         frozen=3,
     )
     first, last = get_column_letter(4 + n_segments), get_column_letter(3 + 2 * n_segments)
     where = f"{first}3:{last}{len(lines) + 2}"
-    for fill, rule in ((GREEN, f"{first}3>={HIGH}"), (RED, f"{first}3<={LOW}")):
-        sheet.conditional_formatting.add(where, FormulaRule(formula=[f"AND(ISNUMBER({first}3),{rule})"], fill=fill))
+    for colour, rule in (("C6E7CE", f"{first}3>=120"), ("F6CDCB", f"{first}3<=80")):  # green and red
+        formula, fill = f"AND(ISNUMBER({first}3),{rule})", PatternFill(bgColor=colour)
+        sheet.conditional_formatting.add(where, FormulaRule(formula=[formula], fill=fill))
     tests = [
         [
             *(name, kind, own.test, own.rows, own.statistic, own.df, own.p, p),
@@ -334,22 +333,23 @@ def _add_profiles(
             *("Differs?", "Strength, labelled rows", "Strength, all rows"),
         ],
         tests,
-        styles=[None, None, None, WHOLE, NUMBER, WHOLE, P_VALUE, P_VALUE, None, "0.00", "0.00"],
+        styles=[None, None, None, WHOLE_FORMAT, NUMBER_FORMAT, WHOLE_FORMAT, P_FORMAT, P_FORMAT, None, "0.00", "0.00"],
         widths={"Column": 28, "Test": 18},
     )
 
 
 def _some_rows(known: Labels, seed: int) -> Array:
-    """Return the labelled rows and, if there are very many, some of the others."""
+    """Return the labelled rows and the others, or a random part of those if there are very many."""
     free = np.flatnonzero(~known.labeled)
-    if len(free) <= MOST_ROWS:
+    if len(free) <= MAX_DRAWN_ROWS:
         return np.arange(len(known.codes))
-    some = np.random.default_rng(seed).choice(free, MOST_ROWS, replace=False)
+    some = np.random.default_rng(seed).choice(free, MAX_DRAWN_ROWS, replace=False)
     return np.sort(np.concatenate([np.flatnonzero(known.labeled), some]))
 
 
 def _profile_row(line: Line, p: float) -> list[Any]:
-    style = STYLES[line.unit]
+    styles = {"share": PERCENT_FORMAT, "number": NUMBER_FORMAT, "date": DATE_FORMAT, "deviations": DEVIATION_FORMAT}
+    style = styles[line.unit]
     values = [line.total, *line.values.tolist()]
     if line.unit == "date":
         values = [None if v != v else datetime.fromtimestamp(v, UTC).replace(tzinfo=None) for v in values]
@@ -359,7 +359,7 @@ def _profile_row(line: Line, p: float) -> list[Any]:
 def _verdict(p: float) -> str:
     if p != p:
         return "nothing to compare"
-    return "yes" if p < SIGNIFICANT else "not shown"
+    return "yes" if p < 0.05 else "not shown"
 
 
 def _add_rows_to_label(
@@ -382,4 +382,4 @@ def _add_rows_to_label(
         names, id = np.arange(len(frame)), None
     taken = names[known.labeled]
     chosen = rows_to_label(model, frame, n, id=id, label=label, known=taken, random_state=seed, proba=proba)
-    fill_in_sheet(book.create_sheet(SHEET), chosen, label=label, classes=known.classes)
+    fill_in_sheet(book.create_sheet(LABEL_SHEET), chosen, label=label, classes=known.classes)

@@ -13,11 +13,7 @@ Array = NDArray[Any]
 Kind = Literal["number", "date", "category", "text"]
 Unit = Literal["share", "number", "date", "deviations"]
 
-LEVELS = 20  # levels of a category that have a line; the others share one
-FEW_VALUES = 12  # different numbers up to which each has a line
-TELLING = 0.2  # share of the rows at the most frequent levels below which a column is free text
-MISSING, OTHERS = "(missing)", "(other)"
-OTHER, GAP = -1, -2  # codes of a value without a line of its own, and of no value
+OTHER_CODE, GAP_CODE = -1, -2  # of a value without a line of its own, and of no value
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Column:
+class ProfiledColumn:
     """A column in a form that can be counted.
 
     Attributes
@@ -70,40 +66,46 @@ class Column:
     levels: list[str]
     codes: Array
 
-    def part(self, rows: Array) -> Column:
+    def part(self, rows: Array) -> ProfiledColumn:
         """Return the column of some rows."""
         return replace(self, numbers=None if self.numbers is None else self.numbers[rows], codes=self.codes[rows])
 
 
-def read_column(name: str, column: pd.Series[Any]) -> Column:
-    """Return a column of numbers, dates or text in a form that can be counted."""
+def profiled_column(name: str, column: pd.Series[Any], n_levels: int = 20) -> ProfiledColumn:
+    """Return a column of numbers, dates or text in a form that can be counted.
+
+    Numbers have levels if there are at most 12 different ones. A column is free text if its most frequent levels make
+    up less than 20 % of it.
+    """
     api, missing = pd.api.types, column.isna().to_numpy(bool)
-    given = np.where(missing, GAP, OTHER)
+    given = np.where(missing, GAP_CODE, OTHER_CODE)
     if api.is_datetime64_any_dtype(column):
         seconds = column.to_numpy("datetime64[us]").astype(np.int64) / 1e6
-        return Column(name, "date", np.where(missing, np.nan, seconds), [], given)
+        return ProfiledColumn(name, "date", np.where(missing, np.nan, seconds), [], given)
     if api.is_numeric_dtype(column) and not api.is_bool_dtype(column):
         numbers = column.to_numpy(np.float64, na_value=np.nan)
         distinct = np.unique(numbers[~missing])
-        if len(distinct) > FEW_VALUES:
-            return Column(name, "number", numbers, [], given)
+        if len(distinct) > 12:
+            return ProfiledColumn(name, "number", numbers, [], given)
         levels = [f"{value:.10g}" for value in distinct]
-        return Column(name, "number", numbers, levels, np.where(missing, GAP, np.searchsorted(distinct, numbers)))
+        return ProfiledColumn(
+            name, "number", numbers, levels, np.where(missing, GAP_CODE, np.searchsorted(distinct, numbers))
+        )
     text = column.astype(object).map(str, na_action="ignore")
     counts = text.value_counts().sort_index(kind="stable").sort_values(ascending=False, kind="stable")
-    if len(counts) > 10 * LEVELS and counts.iloc[:LEVELS].sum() < TELLING * counts.sum():
-        return Column(name, "text", text.str.len().to_numpy(np.float64), [], given)
-    levels = [str(level) for level in counts.index[:LEVELS]]
+    if len(counts) > 10 * n_levels and counts.iloc[:n_levels].sum() < 0.2 * counts.sum():
+        return ProfiledColumn(name, "text", text.str.len().to_numpy(np.float64), [], given)
+    levels = [str(level) for level in counts.index[:n_levels]]
     codes = pd.Index(levels, dtype=object).get_indexer(text)
-    return Column(name, "category", None, levels, np.where(missing, GAP, codes))
+    return ProfiledColumn(name, "category", None, levels, np.where(missing, GAP_CODE, codes))
 
 
-def profile_lines(column: Column, segment: Array, n_segments: int, weight: Array) -> list[Line]:
+def profile_lines(column: ProfiledColumn, segment: Array, n_segments: int, weight: Array) -> list[Line]:
     """Return the lines of one column.
 
     Parameters
     ----------
-    column : Column
+    column : ProfiledColumn
     segment : array (n,) of int
         The segment of each row.
     n_segments : int
@@ -111,8 +113,8 @@ def profile_lines(column: Column, segment: Array, n_segments: int, weight: Array
         How much each row counts.
     """
     size = np.bincount(segment, weight, n_segments)
-    levels = [*column.levels, *([OTHERS] if column.kind == "category" else []), MISSING]
-    codes = [*range(len(column.levels)), *([OTHER] if column.kind == "category" else []), GAP]
+    levels = [*column.levels, *(["(other)"] if column.kind == "category" else []), "(missing)"]
+    codes = [*range(len(column.levels)), *([OTHER_CODE] if column.kind == "category" else []), GAP_CODE]
     lines = []
     for name, code in zip(levels, codes, strict=True):
         at = column.codes == code
@@ -122,7 +124,7 @@ def profile_lines(column: Column, segment: Array, n_segments: int, weight: Array
     return lines if column.numbers is None else lines + _number_lines(column, segment, n_segments, weight)
 
 
-def _number_lines(column: Column, segment: Array, n_segments: int, weight: Array) -> list[Line]:
+def _number_lines(column: ProfiledColumn, segment: Array, n_segments: int, weight: Array) -> list[Line]:
     assert column.numbers is not None
     given = ~np.isnan(column.numbers) & (weight > 0)
     x, k, w = column.numbers[given], segment[given], weight[given]

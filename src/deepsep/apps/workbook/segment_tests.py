@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,18 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from deepsep.apps.workbook.crosstabs import GAP, Column
+from deepsep.apps.workbook.crosstabs import GAP_CODE, ProfiledColumn
 from deepsep.evaluation.intervals import effective
 
 Array = NDArray[Any]
 
-TOGETHER = 5  # rows of a level below which it is tested together with other rare levels
-CHI_SQUARED, KRUSKAL = "chi-squared", "Kruskal-Wallis"
-
 
 @dataclass(frozen=True)
 class Difference:
-    """How segments differ in a column.
+    """Test of whether segments differ in a column.
 
     Attributes
     ----------
@@ -43,14 +39,14 @@ class Difference:
     strength: float
 
 
-def difference(column: Column, segment: Array, weight: Array) -> Difference:
+def difference(column: ProfiledColumn, segment: Array, weight: Array) -> Difference:
     """Test whether segments differ in a column: Pearson's chi-squared test, or Kruskal and Wallis's for numbers.
 
     With weights, shares and ranks are weighted, and the number of rows is the effective one (Kish), which for equal
     weights is the number of rows. Levels that fewer than five rows have are tested together.
     """
     if column.kind == "category":
-        return _chi_squared(column.codes - GAP, segment, weight)
+        return _chi_squared(column.codes - GAP_CODE, segment, weight)
     assert column.numbers is not None
     return _kruskal(column.numbers, segment, weight)
 
@@ -59,18 +55,18 @@ def _chi_squared(codes: Array, segment: Array, weight: Array) -> Difference:
     at = weight > 0
     codes, segment, weight = codes[at], segment[at], weight[at]
     rows = np.bincount(codes)
-    codes = np.where(rows[codes] < TOGETHER, len(rows), codes) if len(codes) else codes
+    codes = np.where(rows[codes] < 5, len(rows), codes) if len(codes) else codes
     table = np.zeros((len(rows) + 1, int(segment.max(initial=0)) + 1))
     np.add.at(table, (codes, segment), weight)
     table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
     if min(table.shape) < 2:
-        return Difference(CHI_SQUARED, len(codes), np.nan, 0, np.nan, np.nan)
+        return Difference("chi-squared", len(codes), np.nan, 0, np.nan, np.nan)
     p = table / table.sum()
     expected = np.outer(p.sum(axis=1), p.sum(axis=0))
     squared = float(((p - expected) ** 2 / expected).sum())
     df, statistic = (p.shape[0] - 1) * (p.shape[1] - 1), squared * effective(weight, len(weight))
     strength = float(np.sqrt(squared / (min(p.shape) - 1)))
-    return Difference(CHI_SQUARED, len(codes), statistic, df, float(chi2.sf(statistic, df)), strength)
+    return Difference("chi-squared", len(codes), statistic, df, float(chi2.sf(statistic, df)), strength)
 
 
 def _kruskal(numbers: Array, segment: Array, weight: Array) -> Difference:
@@ -79,7 +75,7 @@ def _kruskal(numbers: Array, segment: Array, weight: Array) -> Difference:
     used = np.unique(segment)
     values, place = np.unique(x, return_inverse=True)
     if len(used) < 2 or len(values) < 2:
-        return Difference(KRUSKAL, len(x), np.nan, 0, np.nan, np.nan)
+        return Difference("Kruskal-Wallis", len(x), np.nan, 0, np.nan, np.nan)
     each = np.bincount(place, w)
     rank = (np.cumsum(each) - each / 2)[place]
     mean = w @ rank / w.sum()
@@ -89,23 +85,4 @@ def _kruskal(numbers: Array, segment: Array, weight: Array) -> Difference:
     strength = float(between / total)
     statistic = (effective(w, len(w)) - 1) * strength
     df = len(used) - 1
-    return Difference(KRUSKAL, len(x), float(statistic), df, float(chi2.sf(statistic, df)), strength)
-
-
-def holm(p: Sequence[float] | Array) -> Array:
-    """Return p-values corrected by Holm's method: the chance of any false alarm stays below the level.
-
-    NaN stands for a test that was not possible and does not count.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, float("nan"), 0.03]).tolist()
-    [0.03, 0.06, nan, 0.06]
-    """
-    p = np.asarray(p, float)
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(p[known], kind="stable")]
-    adjusted = np.full(len(p), np.nan)
-    factors = np.arange(len(order), 0, -1)
-    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1)
-    return adjusted
+    return Difference("Kruskal-Wallis", len(x), float(statistic), df, float(chi2.sf(statistic, df)), strength)

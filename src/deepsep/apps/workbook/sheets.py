@@ -9,13 +9,11 @@ from openpyxl import Workbook
 from openpyxl.styles import Alignment
 from openpyxl.utils import get_column_letter
 
-from deepsep.table.excel_cells import BOLD, WRAPPED, as_header, check_fits, fill, set_widths, width_of
+from deepsep.table.excel_cells import BOLD_FONT, WRAPPED_TEXT, as_header, check_fits, fill, set_widths, width_of
 
-NUMBER, WHOLE, INDEX = "#,##0.00", "#,##0", "0"
-DATE, DEVIATIONS = "yyyy-mm-dd", "[>=0.005]+0.00;[<=-0.005]-0.00;0.00"
-P_VALUE = '[<0.0001]"<0.0001";0.0000'
-TEXT_WIDTH = 110
-LEFT = Alignment(wrap_text=True, vertical="top", horizontal="left")
+NUMBER_FORMAT, WHOLE_FORMAT, INDEX_FORMAT = "#,##0.00", "#,##0", "0"
+DATE_FORMAT, DEVIATION_FORMAT = "yyyy-mm-dd", "[>=0.005]+0.00;[<=-0.005]-0.00;0.00"
+P_FORMAT = '[<0.0001]"<0.0001";0.0000'
 
 
 class Styled(NamedTuple):
@@ -35,7 +33,7 @@ def add_table(
     widths: dict[str, float] | None = None,
     frozen: int = 1,
 ) -> Any:
-    """Add a sheet with a table; ``frozen`` columns stay in sight beside the header.
+    """Add a sheet with a table; ``frozen`` columns and the header stay in sight.
 
     A cell may be ``Styled``; others have the format of their column.
     """
@@ -48,7 +46,7 @@ def add_table(
         for j, (cell, style) in enumerate(zip(row, styles, strict=True), start=1):
             value, own = cell if isinstance(cell, Styled) else (cell, style)
             fill(sheet.cell(n + 1, j), value, own)
-    check_fits(n, len(names), f"the sheet {title!r}", "Leave out columns with --drop.")
+    check_fits(n, len(names), f"the sheet {title!r}", "Leave out some columns.")
     set_widths(sheet, [(widths or {}).get(name, width_of(name)) for name in names])
     sheet.freeze_panes = sheet.cell(2, frozen + 1)
     sheet.auto_filter.ref = f"A1:{get_column_letter(len(names))}{n + 1}"
@@ -57,14 +55,15 @@ def add_table(
 
 
 def add_page(book: Workbook, title: str, lines: Iterable[tuple[str, Any, str | None]]) -> Any:
-    """Add a sheet of text in two columns: (heading or what, value, format); a line without a value is a heading."""
+    """Add a sheet of text in two columns: (name, value, format); a line without a value is a heading."""
     sheet = book.create_sheet(title)
+    left = Alignment(wrap_text=True, vertical="top", horizontal="left")
     for i, (what, value, style) in enumerate(lines, start=1):
-        fill(sheet.cell(i, 1), what).alignment = WRAPPED
-        fill(sheet.cell(i, 2), value, style).alignment = LEFT
+        fill(sheet.cell(i, 1), what).alignment = WRAPPED_TEXT
+        fill(sheet.cell(i, 2), value, style).alignment = left
         if value is None:
-            sheet.cell(i, 1).font = BOLD
-    set_widths(sheet, [34, TEXT_WIDTH])
+            sheet.cell(i, 1).font = BOLD_FONT
+    set_widths(sheet, [34, 110])
     sheet.sheet_view.showGridLines = False
     return _on_paper(sheet)
 

@@ -1,4 +1,4 @@
-"""Several methods that decide together, weighted and calibrated by what they say about labels held out."""
+"""Several methods that predict together, weighted and calibrated by their predictions of held-out labels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep.classifiers.base import Array, Classifier, settings
 from deepsep.classifiers.catalogue import method, record_of
 from deepsep.classifiers.committee.fits import fit_everything, list_tasks, twin_of
-from deepsep.classifiers.committee.plan import EFFORTS, MEMBERS, Plan, why_absent
+from deepsep.classifiers.committee.plan import FOLDS_BY_EFFORT, USUAL_MEMBERS, CommitteePlan, why_absent
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.restoring import needs_code, put_together
 from deepsep.core.arrays import below, checked_array
 from deepsep.core.checks import check_priors, is_integer, require
-from deepsep.core.label_origins import ORIGINS, QUOTA, RANDOM, LabelOrigins, contradict_shares, read_origins
+from deepsep.core.label_origins import LABEL_ORIGINS, LabelOrigins, contradict_shares, read_origins
 from deepsep.core.labels import Labels, codes_of
 from deepsep.core.mixture import Mixture
 from deepsep.core.notices import warn
@@ -48,27 +48,25 @@ from deepsep.evaluation.pooling import HeldOutLabels, fit_pool
 from deepsep.evaluation.saved_predictions import from_parts, to_parts
 from deepsep.files.saving import take_apart
 
-GIVEN = "estimators"  # stands in a saved model for members that were not given by name
-MOST_CONFIDENCES = 2_000  # unlabelled rows that tell how far the mean confidence depends on single folds
-COMMITTEE = "committee"  # among the names of the members in ``out_of_fold_``
-TREES = 100  # of the forests behind the learning curve
+GIVEN_MEMBERS = "estimators"  # saved in place of members that were not given by name
+COMMITTEE = "committee"  # name of the committee among its members in ``out_of_fold_``
 
 
 @settings
 class Committee(Classifier):
-    r"""Several methods that decide together.
+    r"""Several methods that predict together.
 
     No method is best on every table. The labelled rows are dealt into folds, and each member predicts the rows of a
     fold after a fit to all others, labelled and unlabelled. These predictions decide the members' weights and a
     temperature: those with which the geometric mean of their probabilities has the lowest log loss. Both are shrunk
-    towards what was best on other tables, so that few labels cannot decide much. All members are then fitted to all
-    rows. In the folds, where few rows are predicted, some are smaller: forests have 200 trees, DeepSep learns from 750
-    unlabelled rows, and in-context networks have two members.
+    towards values that were best on other tables, so a few labels have little influence. All members are then fitted to
+    all rows. In the folds, where few rows are predicted, some are smaller: forests have 200 trees, DeepSep learns from
+    750 unlabelled rows, and in-context networks have two members.
 
-    The predictions out of fold also tell the accuracy to expect: ``expected_accuracy_``. Only labels that were drawn at
-    random, or to fill quotas, can tell it: say with ``labels_drawn`` of :meth:`fit` which are. Labels that fill quotas
+    The out-of-fold predictions also give the accuracy to expect: ``expected_accuracy_``. Only labels that were drawn at
+    random, or to fill quotas, are evidence of it; ``labels_drawn`` of :meth:`fit` names them. Labels that fill quotas
     do not have the shares of the population, so they are weighted to ``priors`` or, without them, to the shares that
-    the committee finds among the unlabelled rows.
+    the committee estimates among the unlabelled rows.
 
     Parameters
     ----------
@@ -77,25 +75,25 @@ class Committee(Classifier):
         DeepSep and LightGBM with settings for few labels; unless the effort is "fast", the in-context network in its
         two views as well.
     effort : {"fast", "normal", "best"}, default="normal"
-        How much is computed: "fast" leaves out the in-context network and deals three folds, "normal" deals five,
-        "best" ten, three times over where labels are few.
+        Amount of computation: "fast" has three folds and no in-context network, "normal" has five folds, and "best"
+        ten, repeated three times if labels are few.
     priors : dict {class: share}, optional
-        How frequent the classes are in the population of which the unlabelled rows are a sample. They reach the members
-        that have this setting, the probabilities of the others, and the weighting.
+        Class shares in the population of which the unlabelled rows are a sample. They are passed to members with this
+        setting, and correct the probabilities of the others and the weights.
     twins : bool, default=False
         Whether to also fit each member that learns from unlabelled rows to the labelled ones alone, in the same folds,
-        to tell what the unlabelled rows are worth. ``out_of_fold_`` has the predictions of these twins, and of the
+        to measure the value of the unlabelled rows. ``out_of_fold_`` has the predictions of these twins, and of the
         committee with them.
     student : bool, default=True
-        Whether to train one network on the probabilities of the unlabelled rows, from 100 such rows on: ``student_``,
-        for when millions of rows are to be predicted. It takes a second or two, and changes nothing else.
+        Whether to train one network on the probabilities of the unlabelled rows if there are at least 100:
+        ``student_``, which predicts millions of rows fast. It takes a second or two, and changes nothing else.
     learning_curve : bool, default=False
-        Whether to also fit small forests to parts of the labels, in the same folds, to tell what more labels would buy:
-        ``learning_curve_``. It takes about as long as three or four fits of one forest.
+        Whether to also fit small forests to parts of the labels, in the same folds, to estimate the gain of more
+        labels: ``learning_curve_``. It takes about as long as three or four fits of one forest.
     n_jobs : int, optional
-        Fits at the same time; None: one for each core.
+        Number of fits at the same time; None: one for each core.
     random_state : int, RandomState or None, default=None
-        The same seed gives the same bits, whatever ``n_jobs`` is.
+        The same seed gives the same bits for any ``n_jobs``.
 
     Attributes
     ----------
@@ -108,32 +106,33 @@ class Committee(Classifier):
     members_ : dict of str to estimator
         The members, fitted to all rows.
     failures_ : dict of str to str
-        Why a member was left out.
+        Reason why each failed member was left out.
     weights_ : dict of str to float
-        The weight of each member.
+        Weight of each member.
     temperature_ : float
-        The geometric mean p becomes p^(1/T), normalised: above one it is less sure, below one surer.
+        The geometric mean p becomes p^(1/T), normalised: less confident above one, more confident
+        below.
     shares_ : array (c,) or None
         Shares of the classes in the population: ``priors``, or the mean probabilities of the unlabelled rows.
     expected_accuracy_ : ExpectedAccuracy or None
-        The share of the unlabelled rows that should be right, as ``value``, ``low`` and ``high``, an interval of 90 %.
-        It holds for labels drawn at random and, with ``priors``, for quotas. None without ``out_of_fold_``, and if all
-        labels were chosen.
+        Share of the unlabelled rows that should be right, as ``value``, ``low`` and ``high``, a 90 % interval. It holds
+        for labels drawn at random and, with ``priors``, for quotas. None without ``out_of_fold_``, and if all labels
+        were chosen.
     label_origins_ : LabelOrigins
-        The origin of every label, given or guessed; ``basis`` is that of the labels on which the accuracy rests.
+        Origin of every label, given or guessed; ``basis`` is that of the labels behind the accuracy.
     learning_curve_ : LearningCurve or None
-        What more labels would buy: ``learning_curve_.gain(50)`` has ``value``, ``low`` and ``high``. None unless
+        Gain of more labels: ``learning_curve_.gain(50)`` has ``value``, ``low`` and ``high``. None unless
         ``learning_curve`` is set, and without ``expected_accuracy_``.
     out_of_fold_ : OutOfFold
-        The probabilities of the labelled rows by each member and, as "committee", by all together, with weights and a
+        Probabilities of the labelled rows by each member and, as "committee", by all together, with weights and a
         temperature from other rows. None if too few labels can be held out; the weights are then the usual ones.
     prior_shift_ : array (c,)
-        Logarithms of the factors of the classes; only with ``priors``.
+        Logarithms of the factors of the classes, with ``priors`` only.
     student_ : Student or None
-        A network that predicts much faster, and nearly the same, with its own ``predict`` and ``predict_proba``.
+        Network with nearly the same predictions, much faster, by its own ``predict`` and ``predict_proba``.
     student_agreement_ : float or None
-        How often the student predicts the committee's class, on unlabelled rows that it has not seen. What the
-        differences cost is ``student_.accuracy_loss_``.
+        Share of held-out unlabelled rows for which the student predicts the committee's class;
+        ``student_.accuracy_loss_`` is the cost of the differences.
 
     Examples
     --------
@@ -169,17 +168,17 @@ class Committee(Classifier):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, d)
-            Numbers without NaN or infinity; :func:`deepsep.for_table` takes care of gaps, categories, dates and text.
+            Numbers without NaN or infinity; :func:`deepsep.for_table` handles gaps, categories, dates and text.
         y : array-like of shape (n,)
             Labels (strings, integers or booleans); unlabelled rows are marked None, NaN, pd.NA, or -1 among
             integers.
         sample_weight : array-like of shape (n,), optional
-            How much each row counts: a weight of k as k copies of it, 0 as its absence.
+            Weight of each row: k counts as k copies of the row, 0 as its absence.
         labels_drawn : {"random", "quota", "chosen"} or array-like of shape (n,), optional
-            How the labels were drawn, one word for all or one for each row: at random from all rows, to fill a quota of
-            each class, or chosen for any other reason, such as being hard. Accuracies and weights rest on random labels
-            or, if there are none, on quotas; chosen ones only train the members. Without it, labels that are spread
-            evenly over the classes are taken for quotas, and others for random ones.
+            Origin of the labels, one word for all or one for each row: drawn at random from all rows, to fill a quota
+            of each class, or chosen for another reason, such as being hard. Accuracies and weights rest on random
+            labels or, if there are none, on quotas; chosen ones only train the members. By default, labels spread
+            evenly over the classes count as quotas, and others as random.
 
         Returns
         -------
@@ -188,7 +187,7 @@ class Committee(Classifier):
         return self.fit_rows(self.training_rows(X, y, sample_weight, labels_drawn))
 
     def _check_parameters(self) -> None:
-        require(self, "effort", self.effort in EFFORTS, '"fast", "normal" or "best"')
+        require(self, "effort", self.effort in FOLDS_BY_EFFORT, '"fast", "normal" or "best"')
         require(self, "n_jobs", self.n_jobs is None or is_integer(self.n_jobs, 1), "None or an integer of at least 1")
         self._named_members()
 
@@ -224,13 +223,13 @@ class Committee(Classifier):
 
     @property
     def student_agreement_(self) -> float | None:
-        """How often the student predicts the committee's class, on unlabelled rows that it has not seen."""
+        """Share of held-out unlabelled rows for which the student predicts the committee's class."""
         return None if self.student_ is None else self.student_.agreement_
 
-    def plan(self, n_rows: int, y: Labels, folds: Folds | None = None) -> Plan:
-        """Return what a fit to so many rows with these labels will do: its members, its folds and its cost.
+    def plan(self, n_rows: int, y: Labels, folds: Folds | None = None) -> CommitteePlan:
+        """Return the members, folds and cost of a fit to this number of rows with these labels.
 
-        ``folds`` are those of the fit's context, in place of the committee's own.
+        ``folds`` are those of the fit's context, which replace the committee's own.
         """
         self._check_parameters()
         n_labeled = int(y.labeled.sum())
@@ -238,8 +237,8 @@ class Committee(Classifier):
         folds = folds or self._deal(y, seed=0, weight=None, stratified=True)
         n_folds = 0 if folds is None else len(folds.tests)
         tasks = list_tasks(members, self.twins and n_rows > n_labeled, n_rows, n_labeled, n_folds)
-        seats = {seat.name: seat for seat in MEMBERS} if self.members is None else {}
-        return Plan(
+        seats = {seat.name: seat for seat in USUAL_MEMBERS} if self.members is None else {}
+        return CommitteePlan(
             {name: seats[name].why if name in seats else _what(each) for name, each in members.items()},
             {name: why_absent(seat) for name, seat in seats.items() if name not in members},
             n_folds,
@@ -250,7 +249,8 @@ class Committee(Classifier):
     def _named_members(self) -> dict[str, Any]:
         """Return copies of the members by name."""
         if self.members is None:
-            return {seat.name: method(seat.method, **seat.settings) for seat in MEMBERS if self.effort in seat.efforts}
+            seats = [seat for seat in USUAL_MEMBERS if self.effort in seat.efforts]
+            return {seat.name: method(seat.method, **seat.settings) for seat in seats}
         listed = isinstance(self.members, Iterable) and not isinstance(self.members, str)
         require(self, "members", listed, "a list of methods' names or estimators, or a dict of name to either")
         named = dict(self.members) if isinstance(self.members, Mapping) else _by_name(self.members)
@@ -271,11 +271,11 @@ class Committee(Classifier):
         if origins.basis is None:
             warn(
                 "no accuracy can be stated: it takes ten labels of two classes, drawn at random or for quotas; there "
-                f"are {origins.counts[RANDOM]} random and {origins.counts[QUOTA]} quota labels. Label 50 rows drawn at "
+                f"are {origins.counts[0]} random and {origins.counts[1]} quota labels. Label 50 rows drawn at "
                 "random.",
                 LabelWarning,
             )
-        at = (origins.codes == RANDOM) & (rows.codes >= 0)
+        at = (origins.words == "random") & (rows.codes >= 0)
         if shares is not None and origins.given and at.any() and not rows.weighted:
             counts = np.bincount(rows.codes[at], minlength=len(shares))
             if contradict_shares(counts, shares):
@@ -288,7 +288,7 @@ class Committee(Classifier):
 
     def _deal(self, labels: Labels, seed: int, weight: Array | None, stratified: bool) -> Folds | None:
         """Return the folds, or None if there are too few labels."""
-        effort = EFFORTS[self.effort]
+        effort = FOLDS_BY_EFFORT[self.effort]
         try:
             return deal_folds(
                 labels,
@@ -336,7 +336,7 @@ class Committee(Classifier):
         )
 
     def _set_shifts(self, p: Mapping[str, Array], rows: TrainingRows, shares: Array | None) -> None:
-        """Set the factors that adjust to known shares the members that have no setting for them."""
+        """Set the factors that adjust members without a setting for known shares."""
         self._shifts = {}
         if shares is not None:
             for name, member in self.members_.items():
@@ -345,12 +345,12 @@ class Committee(Classifier):
 
     def _usual_weights(self) -> Array:
         """Return the weights of the members without evidence."""
-        seats = {seat.name: seat.weight for seat in MEMBERS} if self.members is None else {}
+        seats = {seat.name: seat.weight for seat in USUAL_MEMBERS} if self.members is None else {}
         weights = np.array([seats.get(name, 1.0) for name in self.members_])
         return np.asarray(weights / weights.sum()) if weights.any() else np.full(len(weights), 1 / len(weights))
 
     def _weigh(self, p: Mapping[str, Array], rows: TrainingRows) -> list[Mixture]:
-        """Set weights, temperature and shares, and add to the predictions out of fold those by all together.
+        """Set weights, temperature and shares, and add the out-of-fold predictions of the committee.
 
         Return the mixtures without each fold.
         """
@@ -374,20 +374,20 @@ class Committee(Classifier):
         return mixtures
 
     def _share_estimator(self, p: Mapping[str, Array], rows: TrainingRows) -> Callable[[Mixture], Array | None] | None:
-        """Return a function of a mixture to the shares of the population; None if the labels have these themselves."""
+        """Return a function from a mixture to the shares of the population; None if the labels have these shares."""
         if self.label_origins_.basis != "quota":
             return None
         everyone = self._stack(p)
         return lambda mixture: _mean(mixture(everyone), rows)
 
     def _held_out_labels(self, held_out: OutOfFold) -> HeldOutLabels:
-        """Return the labels that were held out, and which of them are fair."""
+        """Return the held-out labels, and whether each is fair."""
         weight = np.ones(len(held_out.rows)) if held_out.weight is None else held_out.weight
         fair = self.label_origins_.fair[held_out.rows]
         return HeldOutLabels(held_out.codes, held_out.rows, held_out.fold, weight, fair, held_out.folds.n_repeats)
 
     def _weigh_twins(self, held_out: OutOfFold, labels: HeldOutLabels, usual: Array, shares: Array | None) -> None:
-        """Add to the predictions out of fold those by all members that saw the labelled rows alone."""
+        """Add the out-of-fold predictions of the committee of members that saw the labelled rows alone."""
         twins = {name: twin_of(name) for name in self.members_}
         fitted = any(twin in held_out.p for twin in twins.values())
         if fitted and not any(twin in held_out.failures for twin in twins.values()):
@@ -401,11 +401,11 @@ class Committee(Classifier):
     def _expect(
         self, mixed: Array, p: Mapping[str, Array], without_folds: Sequence[Mixture], rows: TrainingRows
     ) -> None:
-        """Set how many of the unlabelled rows should be right."""
+        """Set the expected accuracy on the unlabelled rows."""
         evidence, pool = self.evidence_, rows.unlabeled
         self.expected_accuracy_ = None
         if evidence is not None and len(pool):
-            some = pool[:: -(-len(pool) // MOST_CONFIDENCES)]
+            some = pool[:: -(-len(pool) // 2_000)]  # enough for the spread of the mean confidence between folds
             by_member = self._stack({name: each[some] for name, each in p.items()})
             shift = getattr(self, "prior_shift_", np.zeros(len(self.classes_)))
             sure = [shifted(mixture(by_member), shift).max(axis=1) for mixture in without_folds]
@@ -418,7 +418,7 @@ class Committee(Classifier):
             )
 
     def _unseen_classes(self, rows: TrainingRows) -> UnseenClasses:
-        """Return how many rows are of classes without a label: none, where shares are given or labels fill quotas."""
+        """Return the estimated share of classes without a label: none if shares are given or labels fill quotas."""
         fair = self.label_origins_.fair & (rows.weight > 0)
         if self.priors is not None or self.label_origins_.basis != "random" or not fair.any():
             return UnseenClasses()
@@ -427,22 +427,22 @@ class Committee(Classifier):
         return unseen_classes(np.bincount(rows.codes[fair], minlength=c), known)
 
     def _draw_curve(self, rows: TrainingRows) -> LearningCurve | None:
-        """Return what more labels would buy, from a forest that is fitted to parts of them in the same folds."""
+        """Return the gain of more labels, from forests fitted to parts of them in the same folds."""
         held_out, weight, today = self.out_of_fold_, self.held_out_weight_, self.expected_accuracy_
         if held_out is None or weight is None or today is None:
             return None
         try:
-            forest = method("random-forest", n_estimators=TREES)
+            forest = method("random-forest", n_estimators=100)
             subsets = fit_subsets(forest, rows, held_out.folds, n_jobs=self._jobs)
         except KeyboardInterrupt:
             if rows.context.is_part:
                 raise
-            warn("interrupted: the committee is complete, but what more labels would buy is unknown.", InterruptWarning)
+            warn("interrupted: the committee is complete, but the gain of more labels is unknown.", InterruptWarning)
             return None
         return learning_curve(subsets, weight, len(rows.labeled), today, repeats=held_out.folds.n_repeats)
 
     def _shift_held_out(self) -> None:
-        """Adjust the predictions out of fold to known shares as those of other rows."""
+        """Adjust the out-of-fold predictions to known shares in the same way as those of other rows."""
         if self.out_of_fold_ is not None:
             p = self.out_of_fold_.p
             both = [name for name in (COMMITTEE, twin_of(COMMITTEE)) if name in p]
@@ -477,11 +477,11 @@ class Committee(Classifier):
         return self.shares_ if self.priors is not None or self.label_origins_.basis == "quota" else None
 
     def predict_set(self, X: Any, coverage: float = 0.9, per_class: bool = False) -> Array:
-        """Return sets of classes that hold the right one of a row with the probability ``coverage``, or more.
+        """Return a set of classes for each row that contains the right one with at least the probability ``coverage``.
 
-        Sure rows get one class, others several. The likeliest class is always in the set: where the committee is right
-        more often than ``coverage``, so are the sets. The thresholds come from ``out_of_fold_``; they hold for labels
-        drawn at random and, with ``priors``, for quotas.
+        Confident predictions get one class, others several. The most probable class is always in the set, so if the
+        committee is right more often than ``coverage``, so are the sets. The thresholds come from ``out_of_fold_``;
+        they hold for labels drawn at random and, with ``priors``, for quotas.
 
         Parameters
         ----------
@@ -490,13 +490,13 @@ class Committee(Classifier):
         coverage : float, default=0.9
             Between 0 and 1.
         per_class : bool, default=False
-            Whether the coverage holds among the rows of each class, and not only among all. It takes at least 15 labels
+            Whether the coverage holds among the rows of each class, and not only among all. It needs at least 15 labels
             of each class.
 
         Returns
         -------
         array (n, c) of bool
-            Which classes are in the set of each row.
+            Whether each class is in the set of a row.
         """
         return self.conformal_sets(coverage, per_class)(self.predict_proba(X))
 
@@ -532,15 +532,15 @@ class Committee(Classifier):
         """Write the fitted model to a folder: short for ``deepsep.save(model, path)``.
 
         If an in-context network is a member, the folder contains rows of the training table, those of its ``context_``,
-        with their labels: without them it could not predict. It also contains ``out_of_fold_``, without features.
+        with their labels, which it needs to predict. It also contains ``out_of_fold_``, without features.
         """
         super().save(path)
 
     def _saved_settings(self) -> dict[str, Any]:
-        """Leave the settings of members that were given as estimators to the fitted ones."""
+        """Return the settings without members that were given as estimators, which are saved fitted."""
         members = self.members.values() if isinstance(self.members, Mapping) else self.members or ()
         named = all(isinstance(member, str) for member in members)
-        return super()._saved_settings() | ({} if named else {"members": GIVEN})
+        return super()._saved_settings() | ({} if named else {"members": GIVEN_MEMBERS})
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state: dict[str, Any] = {
@@ -556,7 +556,7 @@ class Committee(Classifier):
         for i, (name, member) in enumerate(self.members_.items()):
             section, own = take_apart(member)
             if any(needs_code(value) for value in section["settings"].values()):
-                raise ModelFileError(f"Committee: the member {name!r} has an encoder of your own and cannot be saved.")
+                raise ModelFileError(f"Committee: the member {name!r} has your own encoder and cannot be saved.")
             sections.append({"name": name, **section})
             arrays |= {f"member{i}.{part}": array for part, array in own.items()}
         origins = self.label_origins_
@@ -593,7 +593,7 @@ class Committee(Classifier):
         self.failures_, expected = state["failures_"], state["expected_accuracy_"]
         self.shares_ = None if state["shares_"] is None else np.array(state["shares_"], float)
         self.expected_accuracy_ = None if expected is None else ExpectedAccuracy(*map(float, expected))
-        curve = state.get("learning_curve_")  # models of earlier versions have none
+        curve = state.get("learning_curve_")  # missing in models of earlier versions
         self.learning_curve_ = None
         if curve is not None and self.expected_accuracy_ is not None:
             self.learning_curve_ = LearningCurve.from_state(curve, self.expected_accuracy_)
@@ -609,12 +609,12 @@ class Committee(Classifier):
         if "shifts" in arrays:
             shifts = checked_array(arrays, "shifts", (len(self.members_), c), "f")
             self._shifts = {name: shift for name, shift in zip(self.members_, shifts, strict=True) if shift.any()}
-        if self.members == GIVEN:
+        if self.members == GIVEN_MEMBERS:
             self.members = {name: clone(member) for name, member in self.members_.items()}
 
     def _restored_origins(self, state: Mapping[str, Any], arrays: Mapping[str, Any]) -> LabelOrigins:
         drawn, codes = state["labels_drawn"], checked_array(arrays, "label_origins", (len(self.transduction_),), "i")
-        if not np.isin(codes, range(-1, len(ORIGINS))).all() or not set(drawn["rests_on"]) <= set(ORIGINS[:2]):
+        if not np.isin(codes, range(-1, len(LABEL_ORIGINS))).all() or not set(drawn["rests_on"]) <= {"random", "quota"}:
             raise ModelFileError("the model has origins of labels that are unknown. Save it again.")
         self.unseen_ = UnseenClasses(*map(float, drawn["unseen"]))
         return LabelOrigins(codes, tuple(drawn["rests_on"]), given=bool(drawn["given"]))
@@ -628,7 +628,7 @@ class Committee(Classifier):
 
 
 def _by_name(members: Iterable[Any]) -> dict[str, Any]:
-    """Return a list of members with a name for each: the method's, or that of the class."""
+    """Return members by name: that of the method, or of the class."""
     named: dict[str, Any] = {}
     for member in members:
         name = member if isinstance(member, str) else getattr(member, "method_name", "") or type(member).__name__
@@ -639,7 +639,7 @@ def _by_name(members: Iterable[Any]) -> dict[str, Any]:
 
 
 def _adopt(member: Any, seed: int, priors: Mapping[Any, float] | None) -> None:
-    """Give a member the committee's seed and the known shares, where it has such settings and no own value."""
+    """Give a member the committee's seed and the known shares, if it has such settings without a value."""
     own = member.get_params(deep=False)
     wanted = {"random_state": seed, "priors": priors}
     member.set_params(**{name: value for name, value in wanted.items() if own.get(name, 0) is None})
@@ -661,7 +661,7 @@ def _mean(p: Array, rows: TrainingRows) -> Array | None:
 
 
 def _shift_to(shares: Array, p: Array, rows: TrainingRows) -> Array:
-    """Return the logs of the factors with which the mean of the probabilities of all unlabelled rows is the shares."""
+    """Return the logarithms of factors for which mean probabilities of the unlabelled rows are the shares."""
     pool, labeled = rows.unlabeled, rows.labeled
     log_p = np.log(np.maximum(p[pool], 1e-30))
     return prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])

@@ -20,9 +20,9 @@ from deepsep.evaluation.out_of_fold import Candidate, FoldFits, OutOfFold, fit_c
 
 Array = NDArray[Any]
 
-# Seconds that a fit takes on one core of a small server: to begin with, and for each thousand rows. They order the fits
-# and move a progress bar, so that ratios matter more than the numbers.
-COSTS = {
+# Seconds of a fit on one core of a small server: a constant, and for each thousand rows. They order the fits and move a
+# progress bar, so ratios matter more than the numbers.
+SECONDS_BY_METHOD = {
     "random-forest": (0.7, 0.1),
     "extra-trees": (0.6, 0.1),
     "lightgbm-few-labels": (0.6, 0.1),
@@ -34,8 +34,7 @@ COSTS = {
     "logistic-regression": (0.1, 0.0),
     "self-training": (0.1, 0.04),
 }
-COSTS_IN_FOLDS = COSTS | {"in-context": (0.0, 1.0)}  # it reads its rows there, and predicts few
-USUAL_COST = (0.5, 1.0)
+SECONDS_IN_FOLDS = SECONDS_BY_METHOD | {"in-context": (0.0, 1.0)}  # it reads its rows there, and predicts few
 # Members in the folds, by method: settings that are lowered to these, and the most unlabelled rows that they learn
 # from. The fits in the folds only weigh the members and tell the accuracy to expect; what the difference costs is in
 # `benchmarks/results/smaller_folds.csv`. Fewer unlabelled rows for the in-context network cost calibration.
@@ -49,16 +48,16 @@ IN_FOLDS: Mapping[str, tuple[Mapping[str, int], int | None]] = {
 
 @dataclass(frozen=True)
 class Task:
-    """A fit of a member, or of its twin, and about how long it takes.
+    """Fit of a member or its twin, with its estimated time.
 
     Attributes
     ----------
     name : str
         The member, or its twin.
     fold : int or None
-        The fold that is held out; None: the fit is to all rows.
+        Fold that is held out; None: the fit is to all rows.
     seconds : float
-        On one core.
+        Estimated time on one core.
     """
 
     name: str
@@ -68,14 +67,14 @@ class Task:
 
 @dataclass(frozen=True)
 class CommitteeFits:
-    """What came of all fits.
+    """Results of all fits.
 
     Attributes
     ----------
     members : dict of str to estimator
         The members, fitted to all rows.
     failures : dict of str to str
-        Why a member was left out.
+        Reason why each failed member was left out.
     held_out : OutOfFold or None
         Predictions by the members, and by their twins, of the rows that each fold held out; None if no fold is
         complete.
@@ -95,10 +94,10 @@ def twin_of(name: str) -> str:
 
 
 def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: int, n_folds: int) -> list[Task]:
-    """Return all fits in the order in which they begin: to all rows, then fold by fold; of each, the longest first.
+    """Return all fits in their order: to all rows, then fold by fold, each with the longest fits first.
 
-    Short fits thus come last, which keeps all cores busy to the end. An interruption finds all members fitted early,
-    and some folds complete.
+    Short fits come last, which keeps all cores busy to the end. After an interruption, all members are fitted early and
+    some folds are complete.
     """
     whole = [Task(name, None, _seconds(member, n_rows)) for name, member in members.items()]
     n_unlabeled = min(n_rows - n_labeled, MAX_UNLABELED)
@@ -109,12 +108,12 @@ def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: 
 
 
 def seconds_in_fold(candidates: Mapping[str, Candidate], n_labeled: int, n_unlabeled: int) -> dict[str, float]:
-    """Return about how long each candidate's fit in a fold takes on one core."""
+    """Return the estimated time of each candidate's fit in a fold on one core."""
     seconds = {}
     for name, candidate in candidates.items():
         most = n_unlabeled if candidate.most_unlabeled is None else candidate.most_unlabeled
         read = 0 if candidate.labeled_only else min(n_unlabeled, most)
-        seconds[name] = _seconds(candidate.estimator, n_labeled + read, COSTS_IN_FOLDS)
+        seconds[name] = _seconds(candidate.estimator, n_labeled + read, SECONDS_IN_FOLDS)
     return seconds
 
 
@@ -126,20 +125,20 @@ def fit_everything(
     twins: bool,
     n_jobs: int,
 ) -> CommitteeFits:
-    """Fit all members to all rows and in each fold, and return what is done when all are, or when Ctrl-C ends them.
+    """Fit all members to all rows and in each fold; Ctrl-C keeps the fits that are done.
 
     Parameters
     ----------
     members : dict of str to estimator
-        They are copied.
+        Unfitted members, which are copied.
     rows : TrainingRows
-        All rows. Their context is told how much is done.
+        All rows. Their context receives the progress.
     folds : Folds or None
-        None: there are too few labels.
+        Folds of the labels; None if there are too few labels.
     twins : bool
         Whether members that learn from unlabelled rows are also fitted to the labelled ones alone, in each fold.
     n_jobs : int
-        Fits at the same time.
+        Number of fits at the same time.
 
     Raises
     ------
@@ -189,8 +188,8 @@ def fit_everything(
 
 
 def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[str, Candidate]:
-    """Return what is fitted in each fold: the members and, if asked for, their twins."""
-    # An in-context network reads no more rows than its context holds.
+    """Return the candidates of each fold: the members and, with ``twins``, their twins."""
+    # An in-context network reads only as many rows as its context holds.
     most = {name: getattr(member, "context_size", None) for name, member in members.items()}
     candidates = {name: Candidate(member, most_unlabeled=most[name]) for name, member in members.items()}
     if twins:
@@ -215,14 +214,14 @@ def _smaller(candidate: Candidate) -> Candidate:
     return replace(candidate, estimator=estimator, most_unlabeled=min(limits, default=None))
 
 
-def _seconds(member: Any, n_rows: int, costs: Mapping[str, tuple[float, float]] = COSTS) -> float:
-    fixed, per_thousand = costs.get(getattr(member, "method_name", ""), USUAL_COST)
+def _seconds(member: Any, n_rows: int, costs: Mapping[str, tuple[float, float]] = SECONDS_BY_METHOD) -> float:
+    fixed, per_thousand = costs.get(getattr(member, "method_name", ""), (0.5, 1.0))
     return fixed + per_thousand * n_rows / 1000
 
 
 def _fit_or_fail(member: Any, X: Array, labels: Labels, weight: Array | None) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeepSepWarning)  # the committee says what concerns all members
+        warnings.simplefilter("ignore", DeepSepWarning)  # the committee itself warns of what concerns all members
         try:
             return fit_copy(member, X, labels, weight, seed=0, checked=True)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Which members a committee gets by itself, into how many folds it deals the labels, and what that costs."""
+"""The usual members of a committee, its folds, and its plan for a table."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Member:
-    """A member that a committee gets by itself.
+class UsualMember:
+    """Member of a committee that was given none.
 
     Attributes
     ----------
     name : str
-        What it is called in the committee.
+        Its name in the committee.
     method : str
-        The method, by its name in the catalogue.
+        The method's name in the catalogue.
     why : str
-        What it is good at.
+        Its strength.
     weight : float
-        Its weight without evidence, beside those of the others; 0: it must first show that it helps.
+        Its weight without evidence, relative to the others; 0: it must first prove useful.
     settings : mapping
-        Of the method, where they are not its defaults.
+        Settings of the method that differ from its defaults.
     efforts : tuple of str
-        The efforts at which it takes part.
+        Efforts at which it takes part.
     """
 
     name: str
@@ -35,19 +35,19 @@ class Member:
     efforts: tuple[str, ...] = ("fast", "normal", "best")
 
 
-MEMBERS = (
-    Member("random-forest", "random-forest", "columns of any kind and scale, most of them irrelevant", 0.15),
-    Member("extra-trees", "extra-trees", "the same, with smoother boundaries", 0.15),
-    Member("deepsep", "deepsep", "classes with few rows between them", 0.0),
-    Member(
+USUAL_MEMBERS = (
+    UsualMember("random-forest", "random-forest", "columns of any kind and scale, most of them irrelevant", 0.15),
+    UsualMember("extra-trees", "extra-trees", "the same, with smoother boundaries", 0.15),
+    UsualMember("deepsep", "deepsep", "classes with few rows between them", 0.0),
+    UsualMember(
         "in-context",
         "in-context",
-        "few labels, many categories, tables as companies have them",
+        "few labels, many categories, typical company tables",
         0.5,
         {"view": "columns"},
         ("normal", "best"),
     ),
-    Member(
+    UsualMember(
         "in-context-components",
         "in-context",
         "many correlated numbers: spectra, images, sensors",
@@ -55,39 +55,39 @@ MEMBERS = (
         {"view": "components", "n_members": 2},
         ("normal", "best"),
     ),
-    Member("lightgbm-few-labels", "lightgbm-few-labels", "interactions of columns, given labels enough", 0.05),
+    UsualMember("lightgbm-few-labels", "lightgbm-few-labels", "interactions of columns, given enough labels", 0.05),
 )
 
 
 @dataclass(frozen=True)
-class Effort:
-    """Into how many folds the labels are dealt, and how often; more often where they are few."""
+class FoldCounts:
+    """Number of folds of the labels, and of repeats, which may be more for few labels."""
 
     n_splits: int
     n_repeats: int
     n_repeats_few: int
 
     def repeats(self, n_labeled: int) -> int:
-        """Return how often the labels are dealt into folds."""
-        return self.n_repeats if n_labeled >= FEW_LABELS else self.n_repeats_few
+        """Return the number of times that labels are dealt into folds."""
+        return self.n_repeats if n_labeled >= 60 else self.n_repeats_few
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a committee will do with a table.
+class CommitteePlan:
+    """Plan of a committee for a table.
 
     Attributes
     ----------
     members : dict of str to str
-        What each member is good at.
+        Strength of each member.
     left_out : dict of str to str
-        What it would take for the others to take part.
+        Condition under which each of the others would take part.
     n_folds : int
-        How many folds hold labelled rows out, over all repeats; 0 if there are too few labels.
+        Number of folds that hold labelled rows out, over all repeats; 0 if there are too few labels.
     n_fits : int
-        All fits: to all rows, and in the folds.
+        Number of fits, to all rows and in the folds.
     seconds : float
-        About how long they take together on one core.
+        Estimated total time on one core.
     """
 
     members: dict[str, str]
@@ -97,10 +97,9 @@ class Plan:
     seconds: float
 
 
-FEW_LABELS = 60
-EFFORTS = {"fast": Effort(3, 1, 1), "normal": Effort(5, 1, 1), "best": Effort(10, 1, 3)}
+FOLDS_BY_EFFORT = {"fast": FoldCounts(3, 1, 1), "normal": FoldCounts(5, 1, 1), "best": FoldCounts(10, 1, 3)}
 
 
-def why_absent(seat: Member) -> str:
-    """Return what it would take for a member to take part."""
+def why_absent(seat: UsualMember) -> str:
+    """Return the condition under which a member would take part."""
     return f"from effort {seat.efforts[0]} on"

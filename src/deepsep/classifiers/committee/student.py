@@ -1,4 +1,4 @@
-"""One network that has learned what a committee says: nearly its answers, in a fraction of its time."""
+"""The student of a committee: a network with nearly the same predictions in a fraction of the time."""
 
 from __future__ import annotations
 
@@ -15,42 +15,33 @@ from deepsep.core.scaling import ScaledRows, Scaling
 from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError
-from deepsep.files.saving import COMMON
+from deepsep.files.saving import COMMON_ATTRIBUTES
 from deepsep.networks import NetworkAverage, NumpyNetwork, OneHotAverage
 
-LEAST_ROWS = 100  # unlabelled rows below which there is too little to learn from
-MOST_ROWS = 100_000  # unlabelled rows beyond which more make no difference
-HELD_OUT, MOST_HELD_OUT = 0.2, 2_000  # share of the unlabelled rows to measure the agreement, and the most of them
-
-HIDDEN = (128, 32)
-L2, L2_ROWS = 1e-3, 2_400  # penalty of the weights, which falls with the rows beyond so many
-BATCH = 64
-VISITS, EPOCHS = 300_000, (12, 300)  # rows met in training; the fewest and the most epochs
-FAST, SLOW = 1e-3, 1e-4  # learning rates; the slow one for the last sixth of the epochs
-SMOOTHING = 1e-3  # of labels, as in DeepSep
-
-MEASURED = ("agreement_", "accuracy_loss_", "n_held_out_")
+MAX_STUDENT_ROWS = 100_000  # unlabelled rows; more make no difference
+LABEL_SMOOTHING = 1e-3  # as in DeepSep
+MEASURED_VALUES = ("agreement_", "accuracy_loss_", "n_held_out_")
 
 
 @settings
 class Student(Classifier):
-    """The network that a committee teaches: ``Committee(student=True).fit(X, y).student_``.
+    """Network that learns a committee's predictions: ``Committee(student=True).fit(X, y).student_``.
 
     It is trained in two phases, after the paper: on the committee's class probabilities of the unlabelled rows, then
-    more slowly on these and the labels. A fifth of the unlabelled rows, at most 2,000, are held out to measure how far
-    it differs from the committee.
+    more slowly on these and the labels. A fifth of the unlabelled rows, at most 2,000, are held out to measure the
+    agreement with the committee.
 
     Attributes
     ----------
     classes_ : array (c,)
         The classes.
     agreement_ : float
-        Share of the rows held out whose class is the same by the student and by the committee.
+        Share of the held-out rows for which student and committee predict the same class.
     accuracy_loss_ : float
-        The accuracy that the differences cost, if the committee's probabilities are right: the mean over the rows held
-        out of the probability of the committee's class minus that of the student's.
+        Loss of accuracy due to the differences, if the committee's probabilities are right: the mean over the held-out
+        rows of the probability of the committee's class minus that of the student's.
     n_held_out_ : int
-        The rows held out.
+        Number of held-out rows.
     transduction_ : array (n,)
         Labels of the training rows: those given, and the student's predictions for the others.
     network_weights_ : dict
@@ -61,7 +52,7 @@ class Student(Classifier):
     predicts_in_threads = True  # in NumPy, without state
 
     def _check_parameters(self) -> None:
-        raise ParameterError("Student: a committee teaches it. Fit a Committee and take its student_.")
+        raise ParameterError("Student: only a committee can train it. Fit a Committee and use its student_.")
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -78,23 +69,23 @@ class Student(Classifier):
         Parameters
         ----------
         teacher : Classifier
-            Has read the rows.
+            A classifier fitted to the rows.
         rows : TrainingRows
-            As the teacher got them.
+            Rows of the teacher's fit.
         p : array (n, c)
             The teacher's probabilities for all rows.
         rng : numpy.random.Generator
-            Source of the rows held out, of the weights and of the order of the rows.
+            Source of the held-out rows, of the weights and of the order of the rows.
         """
         n = len(rows.unlabeled)
-        if n < LEAST_ROWS:
+        if n < 100:
             return None
         student = cls()
-        read = (*COMMON, "_exponents")
+        read = (*COMMON_ATTRIBUTES, "_exponents")
         student.__dict__.update({name: value for name, value in vars(teacher).items() if name in read})
-        student.n_held_out_ = min(int(HELD_OUT * n), MOST_HELD_OUT)
+        student.n_held_out_ = min(int(0.2 * n), 2_000)
         held_out, pool = np.split(rng.permutation(rows.unlabeled), [student.n_held_out_])
-        student._train(rows, pool[:MOST_ROWS], p, rng)
+        student._train(rows, pool[:MAX_STUDENT_ROWS], p, rng)
         codes = student._probabilities(rows.X).argmax(axis=1)
         student._set_transduction(np.where(rows.codes >= 0, rows.codes, codes))
         student._compare(p[held_out], codes[held_out], rows.weight[held_out])
@@ -102,10 +93,10 @@ class Student(Classifier):
 
     def _train(self, rows: TrainingRows, pool: Array, p: Array, rng: np.random.Generator) -> None:
         self._scaling = Scaling.of(rows.X, rows.weight)
-        l2 = L2 * min(1.0, L2_ROWS / len(pool))
-        network = NumpyNetwork(rows.X.shape[1], rows.n_classes, hidden=HIDDEN, dropout=0.0, l2=l2, rng=rng)
+        l2 = 1e-3 * min(1.0, 2_400 / len(pool))
+        network = NumpyNetwork(rows.X.shape[1], rows.n_classes, hidden=(128, 32), dropout=0.0, l2=l2, rng=rng)
 
-        # The labelled rows first. One counts as its class is frequent, which the teacher knows: labels may fill quotas.
+        # Labelled rows come first. They are weighted to the teacher's class shares, since labels may fill quotas.
         labeled = rows.labeled
         m, codes = len(labeled), rows.codes[labeled]
         index = np.concatenate([labeled, pool])
@@ -114,19 +105,17 @@ class Student(Classifier):
         given = np.bincount(codes, weights=mass[:m], minlength=rows.n_classes)
         mass[:m] *= (shares / given * given.sum())[codes]
         targets = np.empty((len(index), rows.n_classes), np.float32)
-        targets[:m] = smooth_labels(codes, rows.n_classes, min(SMOOTHING, 0.1 / rows.n_classes))
+        targets[:m] = smooth_labels(codes, rows.n_classes, min(LABEL_SMOOTHING, 0.1 / rows.n_classes))
         targets[m:] = p[pool]
 
         def train(first: int, epochs: int, rate: float) -> None:
             X: Any = ScaledRows(rows.X, self._scaling, index[first:])
             weight = mass[first:] / mass[first:].max()
-            network.train(
-                X, targets[first:], loss="kl", epochs=epochs, lr=rate, batch_size=BATCH, rng=rng, weight=weight
-            )
+            network.train(X, targets[first:], loss="kl", epochs=epochs, lr=rate, batch_size=64, rng=rng, weight=weight)
 
-        epochs = int(np.clip(VISITS // len(pool), *EPOCHS))
-        train(m, epochs - epochs // 6, FAST)
-        train(0, epochs // 6, SLOW)
+        epochs = int(np.clip(300_000 // len(pool), 12, 300))
+        train(m, epochs - epochs // 6, 1e-3)
+        train(0, epochs // 6, 1e-4)
         self._keep(network)
 
     def _keep(self, network: NumpyNetwork) -> None:
@@ -135,7 +124,7 @@ class Student(Classifier):
         self._network = NetworkAverage([self.network_weights_], np.ones(1), centre, scale)
 
     def _compare(self, p: Array, codes: Array, weight: Array) -> None:
-        """Set how far the student differs from its teacher on rows held out."""
+        """Set the agreement with the teacher, and the loss of accuracy, on held-out rows."""
         row, teachers = np.arange(len(p)), p.argmax(axis=1)
         self.agreement_ = float(np.average(codes == teachers, weights=weight))
         self.accuracy_loss_ = float(np.average(p[row, teachers] - p[row, codes], weights=weight))
@@ -145,8 +134,8 @@ class Student(Classifier):
     def in_parts(self, plain: Array, groups: Sequence[Array]) -> Callable[[Array, Array], Array | None] | None:
         """Return ``predict_proba`` for rows in two parts, as :class:`deepsep.networks.OneHotAverage` takes them.
 
-        It gives the same bits, sooner, or None for rows that ``predict_proba`` must be asked about. None: there is no
-        such function.
+        The function gives the same bits faster, or None for rows that need ``predict_proba``. Returns None if there is
+        no such function.
         """
         if self._exponents is not None or not len(groups):
             return None
@@ -160,7 +149,7 @@ class Student(Classifier):
         return predict
 
     def predict_bounded(self, X: Array) -> Array:
-        """Return what ``predict_proba`` does, of a matrix that is known to be finite and of ordinary size."""
+        """Return ``predict_proba`` of a matrix that is known to be finite and of ordinary size."""
         if self._exponents is not None:
             return self.predict_proba(X)
         with one_blas_thread():
@@ -174,19 +163,19 @@ class Student(Classifier):
         return self._network.predict_proba(X)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {name: getattr(self, name) for name in MEASURED}
+        state = {name: getattr(self, name) for name in MEASURED_VALUES}
         network = {f"network/{name}": value for name, value in self.network_weights_.items()}
         return state, {**network, **vars(self._scaling)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, c = self.n_features_in_, len(self.classes_)
-        self.__dict__.update({name: state[name] for name in MEASURED})
+        self.__dict__.update({name: state[name] for name in MEASURED_VALUES})
         if not (is_number(self.agreement_) and 0 <= self.agreement_ <= 1 and is_number(self.accuracy_loss_)):
             raise ModelFileError("the student has no agreement with its committee. Save the model again.")
         self._scaling = Scaling.from_arrays(arrays, d)
         saved = below(arrays, "network/")
         hidden = [len(saved[f"encoder.{i}.weight"]) for i in (0, 4)]
-        # Raises where the weights are not those of such a network.
+        # Raises if the weights do not fit together.
         network = NumpyNetwork(d, c, hidden=hidden, rng=np.random.default_rng(0))
         network.load_state(saved)
         self._keep(network)

@@ -3,7 +3,7 @@
 ==================  =========================================================================================
 in the paper        here
 ==================  =========================================================================================
-D₀, D₁              ``rows.labelled`` and ``rows.unlabelled``
+D₀, D₁              ``rows.labeled`` and ``rows.unlabeled``
 f, g and θ, ψ       ``network.embed``, ``network.predict_proba`` = g ∘ f, and the weights of ``run.network``
 h(y), ε             ``smooth_labels``, ``plan.smoothing``
 p̂                   ``propensities``
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.deep_separation.run import Phase, TrainingRun
+from deepsep.classifiers.deep_separation.training_run import Phase, TrainingRun
 from deepsep.core.probability import smooth_labels
 
 Array = NDArray[Any]
@@ -28,8 +28,8 @@ Separate = Callable[[TrainingRun, np.random.Generator], Array]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What the rounds are made of."""
+class Schedule:
+    """Number of rounds, and the phases of training in them."""
 
     rounds: int
     initial: Phase  # on D₀: KL divergence to h(y)
@@ -38,16 +38,16 @@ class Plan:
     smoothing: float
 
 
-def deep_low_density_separation(run: TrainingRun, separate: Separate, plan: Plan, rng: np.random.Generator) -> None:
+def deep_low_density_separation(run: TrainingRun, separate: Separate, plan: Schedule, rng: np.random.Generator) -> None:
     """Train ``run.network`` by Algorithm 1; ``run`` keeps the network of every round.
 
     Parameters
     ----------
     run : TrainingRun
-        The rows, the network with its first weights, and the record of what happens.
+        The rows, the network with its initial weights, and the history.
     separate : callable
         ``separate(run, rng)`` returns p̂: the class probabilities of D₁ from boundaries through low density.
-    plan : Plan
+    plan : Schedule
         Rounds and phases.
     rng : Generator
         Source of everything random.

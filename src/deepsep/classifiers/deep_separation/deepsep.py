@@ -1,4 +1,4 @@
-"""DeepSep: Algorithm 1 of the paper with a scikit-learn face."""
+"""DeepSep: Algorithm 1 of the paper as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
 from deepsep.classifiers.base import Classifier, settings
-from deepsep.classifiers.deep_separation.algorithm import Plan, deep_low_density_separation
+from deepsep.classifiers.deep_separation.algorithm import Schedule, deep_low_density_separation
 from deepsep.classifiers.deep_separation.propensities import LowDensity
-from deepsep.classifiers.deep_separation.run import Phase, SplitRows, TrainingRun
 from deepsep.classifiers.deep_separation.trained_rounds import Architecture, TrainedRounds
+from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainingRun
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
 from deepsep.classifiers.tsvm.tsvm import check_tsvm_settings
 from deepsep.core.arrays import below, checked_array
@@ -42,15 +42,12 @@ from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.evaluation.population import to_population
 from deepsep.networks import NetworkAverage, choose_device, members_of
-from deepsep.solvers.one_vs_rest import Costs, Effort
+from deepsep.solvers.one_vs_rest import Costs, SolverSettings
 from deepsep.solvers.rows import Rows
 
 Array = NDArray[Any]
 
-VALIDATION_FROM = 50  # labelled rows below which none are held out
 CALIBRATION_FOLDS = 3
-NETWORKS, NOISE = 3, 0.2  # of the default network
-SAVED_VALUES = ("history_", "n_rounds_", "n_iter_", "temperature_")
 
 
 @settings
@@ -58,32 +55,32 @@ class DeepSep(TransformerMixin, Classifier):
     r"""Deep low-density separation: classify all rows from a few labels.
 
     A network :math:`g \circ f` is trained on the labelled rows; transductive SVMs (:class:`TSVM`) find boundaries
-    through low density among the embedded rows :math:`f(x)`; what they say about the unlabelled rows, as probabilities
-    :math:`\hat p`, trains the network further; and so on for a few rounds (Algorithm 1 of the paper). The TSVMs start
+    through low density among the embedded rows :math:`f(x)`; their class probabilities of the unlabelled rows,
+    :math:`\hat p`, train the network further. This repeats for a few rounds (Algorithm 1 of the paper). The TSVMs start
     from scratch in each round, so that early mistakes can be undone. Predictions are the moving average over the
     rounds' networks, weighted :math:`\propto \rho^{T - t}`.
 
     The defaults differ from the published settings (:meth:`as_published`). Three networks are trained instead of one,
-    with a little noise on the features and a larger penalty. The TSVMs see up to 10,000 unlabelled rows instead of 250,
-    which were chosen for speed. They do not balance classes: where the shares among the labels are not those of the
-    population, balancing pulls the boundaries to the wrong place. And a round trains on propensities for 3 epochs
-    instead of 10, which is as accurate and faster, and on 15,000 rows at most: many more, beside few labels, make the
-    network forget the labels.
+    with a little noise on the features and a larger penalty. The TSVMs see up to 10,000 unlabelled rows; the paper
+    chose 250 for speed. They do not balance classes, since balancing moves the boundaries to the wrong place if the
+    shares among the labels differ from those of the population. A round trains on propensities for 3 epochs instead of
+    10, which is as accurate and faster, and on 15,000 rows at most: with many more rows and few labels, the network
+    forgets the labels.
 
     Parameters
     ----------
     hidden : sequence of int, default=(128, 32)
         Widths of the layers of f, each with tanh; batch norm and dropout follow the first. The last is the width of the
-        embedding, of which there is one for each network.
+        embedding; each network has its own.
     dropout : float, default=0.5
         Dropout rate.
     noise : float or None, default=None
-        Standard deviation of the normal noise that is added to every feature of a row each time it is trained on.
-        None: 0.2, a fifth of the deviation of a feature (``standardize``); 0 with your own encoder.
+        Standard deviation of the normal noise that is added to the features of a row each time it is trained on.
+        None: 0.2, a fifth of a standardised feature's deviation; 0 with your own encoder.
     n_networks : int or None, default=None
-        Networks that start from different weights and are trained alike. The TSVMs see their embeddings side by side,
-        and their probabilities are averaged. A fit takes nearly as many times as long. None: 3, or 1 with your own
-        encoder, whose copies start alike unless it is a callable.
+        Number of networks, which start from different weights and are trained alike. Their embeddings are concatenated
+        for the TSVMs, and their probabilities are averaged. Time is nearly proportional to their number. None: 3, or 1
+        with your own encoder, whose copies start with equal weights unless it is a callable.
     encoder : torch module or callable without arguments that makes one, optional
         Your own f, for images, text or anything else; maps (batch, *shape of a row) to (batch, width). X may then have
         more than two dimensions. ``hidden`` and ``dropout`` are not used. On a CPU, torch takes about five times as
@@ -93,56 +90,58 @@ class DeepSep(TransformerMixin, Classifier):
     pretrain_epochs : int, default=20
         Epochs of the autoencoder.
     rounds : int, default=6
-        T. 0 gives the initial network.
+        Number of rounds T. 0: the initial network alone.
     initial_epochs : int, default=100
         Epochs on the labelled rows before the first round, at ``learning_rate``.
     propensity_epochs, label_epochs : int, default=3 and 10
         Epochs of a round on the unlabelled rows (mean squared error to the TSVMs' probabilities) and then on the
         labelled ones (KL divergence), at a tenth of ``learning_rate``. Each phase has a fresh Adam.
     propensity_rows : int or None, default=15_000
-        The most unlabelled rows that a round trains on, counted over all its epochs. A larger table gets fewer epochs;
-        if one epoch would be more than that, each round draws so many rows at random. None: all rows in every epoch.
+        Maximum number of unlabelled rows that a round trains on, counted over all its epochs. A larger table gets fewer
+        epochs; if one epoch exceeds the maximum, each round draws that many rows at random. None: all rows in every
+        epoch.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size : int, default=32
         Rows in a batch.
     l2 : float or sequence of float, default=1e-3
         Penalty on the squared weights of each layer, from the first to the head; not on biases or batch norm. For
         another number of layers it is interpolated; with your own encoder the first number serves all.
     smoothing : float, default=1e-3
-        Of the labels: what every other class gets.
+        Smoothing of the labels: the target of every other class.
     C, C_star, s
         Of the TSVMs; see :class:`TSVM`.
     algorithm : {"auto", "single-loop", "cccp"}, default="auto"
-        How the TSVMs are solved; see :class:`TSVM`. "auto" is the single loop, to a relative duality gap of 1e-3: the
+        Solver of the TSVMs; see :class:`TSVM`. "auto" is the single loop, to a relative duality gap of 1e-3: the
         next round solves them again. "cccp" solves its convex problems to 1e-6.
     balance : bool, default=False
-        Whether the TSVMs fix the mean score over the unlabelled rows. Without ``priors`` the constraint takes the
-        labelled shares for those of the population, which they often are not.
+        Whether the TSVMs fix the mean score over the unlabelled rows. Without ``priors`` the constraint assumes
+        that the labelled shares are those of the population, which is often wrong.
     priors : dict {class: share}, optional
-        How frequent the classes are in the population of which the unlabelled rows are a sample; for labels that fill
-        quotas. Probabilities, those of the TSVMs in each round and the final ones, get a factor for each class so that
-        their mean over the unlabelled rows is these shares.
+        Class shares in the population of which the unlabelled rows are a sample; for labels that fill quotas. The
+        probabilities of the TSVMs in each round, and the final ones, are multiplied by a factor for each class such
+        that their means over the unlabelled rows are these shares.
     n_unlabeled : int or None, default=10_000
-        Most unlabelled rows that the TSVMs are trained on, drawn anew in each round. None: all. All unlabelled rows get
-        probabilities either way.
+        Maximum number of unlabelled rows that the TSVMs are trained on, drawn again in each round. None: all. All
+        unlabelled rows get probabilities either way.
     propensity : {"platt", "softmax", "hard"}, default="platt"
-        How the TSVMs' scores become probabilities.
+        Conversion of the TSVMs' scores into probabilities.
     decay : float in [0, 1), default=0.8
         ρ of the moving average. 0: the last network alone.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     validation_fraction : float, default=0.0
-        Part of the labelled rows held out to stop early: the initial phase when its loss has not improved for 20
-        epochs, and the rounds when that of the moving average has not for two. Not used below 50 labelled rows.
+        Share of the labelled rows held out to stop early. The initial phase stops when its loss has not improved for 20
+        epochs, and the rounds stop when the loss of the moving average has not improved for two. Not used with fewer
+        than 50 labelled rows.
     calibrate : bool, default=False
-        Whether to temper the probabilities so that their log loss is lowest on labelled rows out of fold; three more
-        fits.
+        Whether to choose a temperature of the probabilities with the lowest log loss on held-out labelled rows, which
+        takes three more fits.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained. "auto": your own encoder on a GPU if there is one; the default network is as
-        fast on one CPU core, where it needs no torch.
+        Device for training. "auto": a GPU for your own encoder, if there is one; the default network is as fast on
+        one CPU core, where it does not need torch.
     verbose : int, default=0
-        1: a progress bar with the time left.
+        1: show a progress bar with the time left.
     callback : callable, optional
         Called with each row of ``history_`` as it is made. To end the training, raise
         :class:`deepsep.errors.StopTraining`: the model keeps the rounds that are complete.
@@ -156,17 +155,17 @@ class DeepSep(TransformerMixin, Classifier):
     transduction_ : array (n,)
         The label of every training row: as given, or predicted.
     label_distributions_ : array (n, c)
-        ``predict_proba`` of every training row, also of those whose label is known.
+        ``predict_proba`` of every training row, including labelled rows.
     history_ : list of dict
         One row for each round and phase: losses, objective of the TSVMs, class shares, classes (by number) whose
-        boundary collapsed and was found again, agreement with the round before, validation accuracy.
+        boundary collapsed and was found again, agreement with the previous round, validation accuracy.
         ``pandas.DataFrame(model.history_)`` makes a table of it.
     n_rounds_ : int
         Rounds that were completed.
     temperature_ : float
-        Of the calibration; 1.0 without.
+        Temperature of the calibration; 1.0 without.
     prior_shift_ : array (c,)
-        Logarithms of the factors of the classes; only with ``priors``.
+        Logarithms of the factors of the classes, with ``priors`` only.
 
     References
     ----------
@@ -224,7 +223,7 @@ class DeepSep(TransformerMixin, Classifier):
 
     @classmethod
     def as_published(cls, **changes: Any) -> Self:
-        """Return the estimator of the paper; later changes of the defaults do not affect it.
+        """Return an estimator with the settings of the paper, which do not change when the defaults do.
 
         From the paper: layers of 128 and 32 units with tanh, batch norm and dropout 0.5 between them, an L2 penalty
         that falls from layer to layer, Glorot normal weights, a start from an autoencoder, ε = 1e-3, T = 6 rounds of
@@ -238,18 +237,18 @@ class DeepSep(TransformerMixin, Classifier):
 
         Notes
         -----
-        Where the paper leaves something open, or contradicts itself, this is our reading:
+        Where the paper is silent or contradicts itself, this is our reading:
 
         - **f starts from an autoencoder.** The paper initialises "g" with the first layers of an autoencoder of the
           features. g is a single layer from the embedding to the classes, so this can only mean f. The autoencoder
-          itself starts from Glorot normal weights, and rebuilds all rows, labelled or not. How long it is trained is
-          our choice: 20 epochs in batches of 128, with a decoder of 128 units. ``pretrain=None`` leaves it out.
+          itself starts from Glorot normal weights, and rebuilds all rows, labelled or not. Our choices are
+          20 epochs, batches of 128, and a decoder of 128 units. ``pretrain=None`` leaves it out.
         - **h(y) is a probability vector**: 1 − (c − 1) ε for the given class. The paper's 1 − cε and ε sum to 1 − ε.
         - **The initial network is not part of the moving average**, whose weights are proportional to ρ^(T − t) for
           rounds 1 to T.
-        - **A fresh Adam for each phase**, without the moments of the phase before; the rate is a tenth of the initial
+        - **A fresh Adam for each phase**, without the moments of the previous phase; the rate is a tenth of the initial
           one in every round and does not fall further.
-        - **The 250 rows are drawn anew in each round**, the same for all classes, and they are the u in C*
+        - **The 250 rows are drawn again in each round**, the same for all classes, and they are the u in C*
           (``C_star="pool"`` takes all unlabelled rows). All unlabelled rows get probabilities and train the network.
         - **Balancing is on**, as in RSSL, which the paper follows: the mean score over the 250 rows is fixed by the
           shares among the labels.
@@ -300,7 +299,7 @@ class DeepSep(TransformerMixin, Classifier):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float32"]  # the network's own precision
+        tags.transformer_tags.preserves_dtype = ["float32"]  # the precision of the network
         return tags
 
     @property
@@ -317,13 +316,13 @@ class DeepSep(TransformerMixin, Classifier):
     def _n_networks(self) -> int:
         if self.n_networks is not None:
             return self.n_networks
-        return NETWORKS if self.encoder is None else 1
+        return 3 if self.encoder is None else 1
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self._forget("prior_shift_")
         architecture = self._architecture(rows)
         split = self._split(rows, architecture, rng)
-        noise = self.noise if self.noise is not None else NOISE if self.encoder is None else 0.0
+        noise = self.noise if self.noise is not None else 0.2 if self.encoder is None else 0.0
         network = architecture.make(self._n_networks, rng, float(noise))
         with History(self._all_steps, bool(self.verbose), self.callback, rows.context.on_step) as history:
             self.history_ = history.rows
@@ -351,7 +350,7 @@ class DeepSep(TransformerMixin, Classifier):
                 self._calibrate(rows, split, history, rng, rounds=self.n_rounds_ if stopped else self.rounds)
 
     def _architecture(self, rows: TrainingRows) -> Architecture:
-        # The default network is as fast on one CPU core, where it needs no torch.
+        # The default network is as fast on one CPU core, where it does not need torch.
         device = "cpu" if self.device == "auto" and self.encoder is None else choose_device(self.device)
         hidden = tuple(int(width) for width in self.hidden)
         shape = rows.X.shape[1:]
@@ -371,11 +370,11 @@ class DeepSep(TransformerMixin, Classifier):
         )
 
     def _hold_out(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
-        """Return the labelled rows to stop by."""
+        """Return the labelled rows that are held out to stop early."""
         labeled, codes = rows.labeled, rows.codes
         counts = np.bincount(codes[labeled])
         n = round(self.validation_fraction * len(labeled))
-        if len(labeled) < VALIDATION_FROM or counts.min() < 2 or n < len(counts):
+        if len(labeled) < 50 or counts.min() < 2 or n < len(counts):
             return labeled[:0]
         seed = int(rng.integers(2**31))
         n = min(n, len(labeled) - len(counts))
@@ -384,13 +383,13 @@ class DeepSep(TransformerMixin, Classifier):
         back = np.array([held[codes[held] == k][0] for k in missing], dtype=held.dtype)
         return np.setdiff1d(held, back)
 
-    def _plan(self, rows: TrainingRows) -> Plan:
+    def _plan(self, rows: TrainingRows) -> Schedule:
         epochs, most = self.propensity_epochs, self.propensity_rows
         if most is not None and epochs and rows.unlabeled.size:
             epochs = max(1, min(epochs, most // len(rows.unlabeled)))
         slow = partial(Phase, learning_rate=self.learning_rate / 10, batch_size=self.batch_size)
         labels = slow("labels", False, "kl", self.label_epochs)
-        return Plan(
+        return Schedule(
             rounds=self.rounds,
             initial=Phase("initial", False, "kl", self.initial_epochs, self.learning_rate, self.batch_size, True),
             propensities=slow("propensities", True, "mse", epochs, most_rows=most),
@@ -413,12 +412,12 @@ class DeepSep(TransformerMixin, Classifier):
             costs=costs,
             propensity=self.propensity,
             shares=shares,
-            effort=Effort("cccp", tol=1e-6) if self.algorithm == "cccp" else Effort(tol=1e-3),
+            effort=SolverSettings("cccp", tol=1e-6) if self.algorithm == "cccp" else SolverSettings(tol=1e-3),
             make_rows=make_rows,
         )
 
     def _pretrain(self, run: TrainingRun, architecture: Architecture, rng: np.random.Generator) -> None:
-        """Start f from the first layers of an autoencoder of all rows, if asked to."""
+        """Start f from the first layers of an autoencoder of all rows, with ``pretrain``."""
         if self.pretrain is None:
             return
         rows, last = run.rows, []
@@ -444,7 +443,7 @@ class DeepSep(TransformerMixin, Classifier):
         run.history.add(round=0, phase="autoencoder", epochs=self.pretrain_epochs, loss=float(np.mean(last)))
 
     def _warn_of_collapse(self) -> None:
-        """Say which classes lost (nearly) all unlabelled rows in a round; ``history_`` has the rounds."""
+        """Warn of classes that lost (nearly) all unlabelled rows in a round; ``history_`` has the rounds."""
         codes = sorted({code for row in self.history_ for code in row.get("collapsed", ())})
         if codes:
             names = ", ".join(map(repr, self.classes_[codes].tolist()))
@@ -457,7 +456,7 @@ class DeepSep(TransformerMixin, Classifier):
     def _warn_of_interruption(self, done: int) -> None:
         warn(
             f"interrupted: the model holds the {done} rounds of {self.rounds} that were complete"
-            + (", that is, the initial network as far as it was trained." if done == 0 else ".")
+            + (", that is, the partly trained initial network." if done == 0 else ".")
             + (" Its probabilities are not calibrated." if self.calibrate else ""),
             InterruptWarning,
         )
@@ -465,12 +464,12 @@ class DeepSep(TransformerMixin, Classifier):
     def _calibrate(
         self, rows: TrainingRows, split: SplitRows, history: History, rng: np.random.Generator, *, rounds: int
     ) -> None:
-        """Find the temperature with the lowest log loss on labelled rows out of fold."""
+        """Find the temperature with the lowest log loss on held-out labelled rows."""
         codes = rows.codes.copy()
         codes[split.validation] = -1
         folds = min(CALIBRATION_FOLDS, int(np.bincount(codes[split.labeled]).min()))
         if folds < 2:
-            warn("calibrate needs two labelled rows of every class: left out.", LabelWarning)
+            warn("calibrate needs two labelled rows of every class: probabilities are not calibrated.", LabelWarning)
             return
         seed, callback = int(rng.integers(2**31)), history.calibrating(self._n_networks)
         copy = clone(self).set_params(rounds=rounds, calibrate=False, verbose=0, callback=callback, random_state=seed)
@@ -516,7 +515,7 @@ class DeepSep(TransformerMixin, Classifier):
         """Return the networks in the moving average with their scaling, before temperature and known shares."""
         check_is_fitted(self, "transduction_")
         if self._trained.architecture.encoder is not None:
-            raise ParameterError("the model has an encoder of your own, not the default networks.")
+            raise ParameterError("the model has your own encoder, not the default networks.")
         return self._trained.packed
 
     def _probabilities(self, X: Any) -> Array:
@@ -539,7 +538,7 @@ class DeepSep(TransformerMixin, Classifier):
         return self._trained.embed(self._flat(X), round)
 
     def transform(self, X: Any) -> Array:
-        """Return the embedding f of every row, by the last network; several stand side by side."""
+        """Return the embedding f of every row, by the last network; those of several networks are concatenated."""
         return self.round_embedding(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -551,7 +550,7 @@ class DeepSep(TransformerMixin, Classifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         trained = self._trained
-        state = {name: getattr(self, name) for name in SAVED_VALUES}
+        state = {name: getattr(self, name) for name in ("history_", "n_rounds_", "n_iter_", "temperature_")}
         state |= {"row_shape": list(trained.architecture.row_shape), "hidden": list(trained.architecture.hidden)}
         state["n_states"] = len(trained.states)
         arrays = {f"round{t}/{name}": value for t, saved in enumerate(trained.states) for name, value in saved.items()}

@@ -1,4 +1,4 @@
-"""Propensities p̂: what one-vs-rest TSVMs in a network's embedding make of the unlabelled rows."""
+"""Propensities p̂: class probabilities of the unlabelled rows by one-vs-rest TSVMs in a network's embedding."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.deep_separation.run import TrainingRun
+from deepsep.classifiers.deep_separation.training_run import TrainingRun
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
 from deepsep.errors import DataError
-from deepsep.solvers.one_vs_rest import Costs, Effort, separate
+from deepsep.solvers.one_vs_rest import Costs, SolverSettings, separate
 from deepsep.solvers.rows import Rows
 
 Array = NDArray[Any]
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class LowDensity:
-    """The TSVMs of a round.
+    """TSVMs of a round.
 
     Attributes
     ----------
@@ -31,18 +31,18 @@ class LowDensity:
     propensity : {"platt", "softmax", "hard"}
         How scores become probabilities.
     shares : array (c,) or None
-        Of the classes in the population, to which the probabilities are brought.
-    effort : Effort
+        Shares of the classes in the population, to which the probabilities are corrected.
+    effort : SolverSettings
         How the problems are solved.
     make_rows : callable
-        The pass over the rows.
+        Constructor of the pass over the rows.
     """
 
     draw: Callable[[np.random.Generator], Array]
     costs: Callable[[Array], Costs]
     propensity: Literal["platt", "softmax", "hard"]
     shares: Array | None
-    effort: Effort
+    effort: SolverSettings
     make_rows: Callable[..., Any] = Rows
 
     def __call__(self, run: TrainingRun, rng: np.random.Generator) -> Array:

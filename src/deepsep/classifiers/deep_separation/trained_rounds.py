@@ -1,4 +1,4 @@
-"""The trained networks of all rounds: how they are made, average their predictions, and embed rows."""
+"""The trained networks of all rounds, which average their predictions and embed rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from deepsep import networks
 from deepsep.core.scaling import Scaling
 from deepsep.errors import ParameterError
-from deepsep.networks import Committee, Network, NetworkAverage, NumpyNetwork, choose_device, member_states
+from deepsep.networks import Network, NetworkAverage, NetworkCommittee, NumpyNetwork, choose_device, member_states
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What makes a network: its shape, its penalties, and where it runs."""
+    """Architecture of a network: its shape, its penalties, and its device."""
 
     row_shape: tuple[int, ...]
     n_classes: int
@@ -32,18 +32,18 @@ class Architecture:
 
     @property
     def n_features(self) -> int:
-        """Numbers in a row."""
+        """Number of features of a row."""
         return int(np.prod(self.row_shape))
 
     @property
     def uses_torch(self) -> bool:
-        """Whether torch trains it; the default network needs none on a CPU."""
+        """True if torch trains it; the default network does not need torch on a CPU."""
         return self.encoder is not None or self.device == "cuda"
 
     def make(self, n: int, rng: np.random.Generator, noise: float = 0.0) -> Network:
-        """Return a network, or a committee of ``n``; with noise to train it, and without to ask it."""
+        """Return a network, or a committee of ``n``; noise is for training only."""
         members = [self._make_member(rng, noise) for _ in range(n)]
-        return members[0] if n == 1 else Committee(members)
+        return members[0] if n == 1 else NetworkCommittee(members)
 
     def _make_member(self, rng: np.random.Generator, noise: float) -> Network:
         shared: dict[str, Any] = {"hidden": self.hidden, "dropout": self.dropout, "noise": noise, "rng": rng}
@@ -51,7 +51,7 @@ class Architecture:
         if not self.uses_torch:
             return NumpyNetwork(self.n_features, self.n_classes, **shared)
         shape = self.n_features if self.encoder is None else self.row_shape
-        # A model that was fitted on a GPU also serves where there is none.
+        # A model that was fitted on a GPU also predicts on machines without one.
         device = choose_device("auto") if self.device == "cuda" else "cpu"
         return networks.TorchNetwork(shape, self.n_classes, encoder=self.encoder, device=device, **shared)
 
@@ -71,13 +71,13 @@ class TrainedRounds:
     Attributes
     ----------
     architecture : Architecture
-        Of every network.
+        Architecture of every network.
     scaling : Scaling
-        Of the rows.
+        Scaling of the rows.
     states : list of dict
-        Weights, one for each round from the initial one on.
+        Weights of each round's network, from the initial one on.
     weights : array (max(T, 1),)
-        Of rounds 1 to T in the moving average; with T = 0 of the initial network.
+        Weights of rounds 1 to T in the moving average; with T = 0, of the initial network.
     """
 
     architecture: Architecture
@@ -124,17 +124,17 @@ class TrainedRounds:
         return self._network(self.states[round])
 
     def _network(self, state: dict[str, Array]) -> Network:
-        # As many as there are in the state: the setting may have been changed since the fit.
+        # As many members as the state has, since the setting may have been changed after the fit.
         network = self.architecture.make(len(member_states(state)), np.random.default_rng(0))
         network.load_state(state)
         return network
 
     def check(self) -> None:
-        """Raise where weights are not those of such a network."""
+        """Raise if weights do not fit the architecture."""
         for state in self.states:
             self._network(state)
 
     @property
     def width(self) -> int:
-        """Numbers in an embedding; several networks' stand side by side."""
+        """Width of the embedding; those of several networks are concatenated."""
         return sum(state["head.weight"].shape[1] for state in member_states(self.states[-1]))

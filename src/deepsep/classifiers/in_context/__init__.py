@@ -1,1 +1,1 @@
-"""The network that reads a table in one pass."""
+"""The in-context network, which classifies a table in one pass."""

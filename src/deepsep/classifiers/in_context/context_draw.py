@@ -1,6 +1,6 @@
-"""Which training rows make the context of the in-context network.
+"""Draw the training rows in the context of the in-context network.
 
-A weight of k is k copies of a row, where they fit. The draw does not depend on the order of the rows.
+A weight of k is k copies of a row, if they fit. The draw does not depend on the order of the rows.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from deepsep.core.training_rows import TrainingRows
 
 Array = NDArray[Any]
 
-CHUNK = 4_096
-# The part of a context kept for unlabelled rows where labelled ones would fill it: without any, the network could only
-# take the shares of the classes from labels that were drawn evenly from them.
-RESERVE = 0.25
-
 
 def draw_context(rows: TrainingRows, size: int, rng: np.random.Generator) -> tuple[Array, int]:
-    """Return the rows of the context, labelled ones first, and the number of labelled rows that had to stay out."""
+    """Return the rows of the context, labelled ones first, and the number of labelled rows that did not fit."""
     order = _order_by_content(rows.X, np.flatnonzero(rows.weight > 0))
     labeled, unlabeled = order[rows.codes[order] >= 0], order[rows.codes[order] < 0]
-    reserved = min(_n_copies(rows.weight[unlabeled]), int(size * RESERVE))
+    # A quarter is kept for unlabelled rows: without them the network would take the shares of the classes from labels
+    # that were drawn evenly from the classes.
+    reserved = min(_n_copies(rows.weight[unlabeled]), int(size * 0.25))
     room = max(size - reserved, rows.n_classes)
     first, out = _draw_labeled(rows, labeled, room, rng)
     left = min(size - len(first), _n_copies(rows.weight[unlabeled]))
@@ -47,7 +44,7 @@ def _draw_labeled(rows: TrainingRows, labeled: Array, room: int, rng: np.random.
 
 
 def _even(sizes: Array, room: int) -> Array:
-    """Return sizes of this sum, none above its own, and otherwise as equal as they can be."""
+    """Return sizes that add up to ``room``, as equal as possible, none above its original size."""
     kept = np.zeros_like(sizes)
     left = room
     for i, k in enumerate(np.argsort(sizes, kind="stable")):
@@ -57,7 +54,7 @@ def _even(sizes: Array, room: int) -> Array:
 
 
 def _n_copies(weight: Array) -> int:
-    """Return how many rows these are: the sum of the weights, or their number where weights are mostly below 1."""
+    """Return the number of copies: the sum of the weights, or the number of rows if that is larger."""
     return max(len(weight), round(float(weight.sum())))
 
 
@@ -77,9 +74,9 @@ def _draw_copies(weight: Array, size: int, rng: np.random.Generator) -> Array:
     return np.repeat(np.arange(len(weight)), copies)
 
 
-def _order_by_content(X: Array, index: Array) -> Array:
-    """Return rows, given by their index, in an order that depends on what is in them alone."""
-    parts = [index[start : start + CHUNK] for start in range(0, len(index), CHUNK)]
+def _order_by_content(X: Array, index: Array, chunk: int = 4_096) -> Array:
+    """Return rows, given by their index, in an order that depends on their values alone."""
+    parts = [index[start : start + chunk] for start in range(0, len(index), chunk)]
     largest = np.max([np.abs(X[part]).max(axis=0) for part in parts], axis=0).astype(np.float64)
     directions = np.random.default_rng(0).uniform(0.5, 1.5, X.shape[1]) / np.where(largest > 0, largest, 1)
     keys = [(X[part].astype(np.float64) * directions).sum(axis=1) for part in parts]

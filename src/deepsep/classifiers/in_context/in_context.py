@@ -27,21 +27,13 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-VIEWS = ("columns", "components")
-CHUNK = 16_384  # rows scaled at a time
-FAR = 1e4  # scaled values beyond it are all the same to the network, and in single precision might be infinite
-INTERVAL = 0.9
-# What the weights of two views rest on: each fold reads the context anew, so fewer unlabelled rows and one member do.
-FOLDS, FOLD_UNLABELED, FOLD_MEMBERS = 5, 300, 1
 # The weights of the views without evidence. One member stands for all in the folds, and averaging members helps the
 # view of columns more.
 USUAL_WEIGHTS = {"columns": 0.6, "components": 0.4}
-# Two views together are surer than their geometric mean.
-SHARPNESS = 1 / 0.9
 
 
 class _Context(NamedTuple):
-    """The rows that the network has read, as given."""
+    """Rows that the network has read, in their original units."""
 
     values: Array  # (c, d)
     codes: Array  # (c,)
@@ -50,7 +42,7 @@ class _Context(NamedTuple):
 
     @classmethod
     def of(cls, values: Array, codes: Array) -> Self:
-        # About the median, since differences between other rows would drown in the distance to one far away.
+        # The median, since the distance to an outlier would make differences between other rows negligible.
         centre = np.median(values.astype(np.float64), axis=0)
         spread = np.abs(values - centre).mean(axis=0)
         return cls(values, codes, centre, np.where(spread > 0, spread, 1.0))
@@ -61,32 +53,32 @@ class InContext(Classifier):
     r"""A network trained beforehand on millions of synthetic tables: it classifies a new table in one pass.
 
     Nothing is trained in a fit. The network reads a *context*, the labelled rows and a sample of the unlabelled ones,
-    and then says the class of any row; what the unlabelled rows tell about classes and their shares it has learned to
-    use. Several members read the same context with other identities of the columns and other numbers of the classes,
-    and their probabilities are averaged. Rows that are asked about never influence one another: on a CPU a row gets
-    the same bits alone or among a million.
+    and then predicts any row; it was trained to use the unlabelled rows for classes and their shares. Several members
+    read the same context with other identities of the columns and other numbers of the classes, and their probabilities
+    are averaged. Predicted rows never influence one another: on a CPU a row gets the same bits alone or among a
+    million.
 
     A fitted model, and so a saved one, **contains rows of the training table**, those of its context; ``context_size``
-    limits how many.
+    limits their number.
 
     Parameters
     ----------
     view : {"columns", "components", "both"}, default="both"
-        What the network looks at: the columns as they are, which suits surveys and most tables of a company; their
-        first 40 principal components, which suits many correlated numbers; or both, averaged with weights from
-        labelled rows out of fold (``view_weights_``). Both take a little more than twice as long.
+        Input of the network: the columns as they are, which suits surveys and most company tables; their first 40
+        principal components, which suit many correlated numbers; or both, averaged with weights from held-out labelled
+        rows (``view_weights_``). Both take a little more than twice as long.
     n_members : int, default=4
-        Members of each view. Time grows with their number, accuracy a little. Where there are more than 72 columns,
-        each sees another 72 of them (``columns_``).
+        Number of members of each view. More members take more time and are slightly more accurate. With more than 72
+        columns, each sees a different selection of 72 (``columns_``).
     context_size : int, default=1000
-        Most rows in the context: all labelled rows that fit beside a quarter of unlabelled ones, drawn evenly from the
-        classes if they do not fit, and then unlabelled rows. It is also the most rows of the training table that a
-        saved model holds. The network was trained with up to 3,072.
+        Maximum number of rows in the context, and so of rows of the training table in a saved model. A quarter is kept
+        for unlabelled rows. If the labelled rows do not all fit into the rest, they are drawn evenly from the classes;
+        otherwise unlabelled rows fill it up. The network was trained with up to 3,072.
     priors : dict {class: share}, optional
-        How frequent the classes are in the population of which the unlabelled rows are a sample. Probabilities get a
-        factor for each class so that their mean over the unlabelled rows is these shares.
+        Class shares in the population of which the unlabelled rows are a sample. Probabilities are multiplied by a
+        factor for each class such that their means over the unlabelled rows are these shares.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network runs. "auto": on a GPU if there is one.
+        Device of the network. "auto": a GPU if there is one.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -97,30 +89,30 @@ class InContext(Classifier):
     transduction_ : array (n,)
         Labels of the training rows: those given, and predictions for the others.
     label_distributions_ : array (n, c)
-        Class probabilities of the training rows. Labelled rows are asked about like any other.
+        Class probabilities of the training rows. Labelled rows are predicted like others.
     context_ : array of int
-        The training rows in the context, labelled ones first; a row of weight k can be there k times.
+        The training rows in the context, labelled ones first; a row of weight k may occur k times.
     columns_ : array (n_members, k) of int
         The columns that each member sees in the view of columns. Columns that are constant in the context are left out.
     view_weights_ : dict of str to float
-        The weight of each view. They are 0.6 and 0.4 if a class has a single labelled row in the context, which leaves
-        nothing to hold out.
+        Weight of each view. Weights are 0.6 and 0.4 if a class has a single labelled row in the context, which cannot
+        be held out.
     view_distributions_ : dict of str to array (n, c)
-        What each view says about the training rows, before ``priors``. Not in a saved model.
+        Class probabilities of the training rows by each view, before ``priors``. Not in a saved model.
     estimated_shares_ : array (c,)
-        Shares of the classes in the population, read off the unlabelled rows of the context by a part of the network
-        that was trained for it. ``priors`` do not enter.
+        Shares of the classes in the population, estimated from the unlabelled rows of the context by a part of the
+        network that was trained for this, without ``priors``.
     estimated_shares_interval_ : array (c, 2)
-        Intervals of 90 % for them, each the mean over the members.
+        Their 90 % intervals, averaged over the members.
     prior_shift_ : array (c,)
-        Logarithms of the factors of the classes; only with ``priors``.
+        Logarithms of the factors of the classes, with ``priors`` only.
 
     Notes
     -----
-    The network knows 32 classes. Beyond, a member reads the context several times, each time with 31 classes by name
+    The network has 32 classes. With more, a member reads the context several times, each time with 31 separate classes
     and all others as one.
 
-    Sample weights act through the draw of the context: a weight of k is k copies of a row where they fit, and a row of
+    Sample weights act through the draw of the context: a weight of k is k copies of a row if they fit, and a row of
     weight 0 is never in it.
 
     Examples
@@ -149,7 +141,7 @@ class InContext(Classifier):
 
     def _check_parameters(self) -> None:
         for name, holds, wanted in (
-            ("view", self.view in (*VIEWS, "both"), '"columns", "components" or "both"'),
+            ("view", self.view in ("columns", "components", "both"), '"columns", "components" or "both"'),
             ("n_members", is_integer(self.n_members, 1), "an integer of at least 1"),
             ("context_size", is_integer(self.context_size, 2), "an integer of at least 2"),
             ("device", self.device in ("auto", "cpu", "cuda"), "'auto', 'cpu' or 'cuda'"),
@@ -187,7 +179,7 @@ class InContext(Classifier):
         if left_out:
             kept = len(rows.labeled) - left_out
             warn(
-                f"{len(rows.labeled)} labelled rows do not fit into a context of {self.context_size} rows beside "
+                f"{len(rows.labeled)} labelled rows do not fit into a context of {self.context_size} rows with "
                 f"unlabelled ones: it holds {kept} of them, drawn evenly from the classes. Raise context_size to use "
                 "more.",
                 DeepSepWarning,
@@ -209,7 +201,7 @@ class InContext(Classifier):
             self._members["components"] = [networks.draw_member(c, every, identity, rng) for _ in range(n)]
 
     def _views(self) -> dict[str, ContextView]:
-        """Return the context as the members of each view have read it; read again after a copy or from a file."""
+        """Return the context as read by the members of each view; it is read again after a copy or a load."""
         if "_have_read" not in self.__dict__:
             context = self._scale(self._context.values)
             self._have_read = {
@@ -225,16 +217,20 @@ class InContext(Classifier):
         return self._have_read
 
     def _scale(self, X: Array) -> Array:
-        """Return rows in single precision, in units for which that is enough: about the middle of the context."""
+        """Return rows in single precision, centred and scaled by the context."""
+        # The network does not distinguish values beyond 1e4, which might become infinite in single precision.
         with np.errstate(over="ignore"):
-            return np.asarray(np.clip((X - self._context.centre) / self._context.spread, -FAR, FAR), dtype=np.float32)
+            return np.asarray(np.clip((X - self._context.centre) / self._context.spread, -1e4, 1e4), dtype=np.float32)
 
-    def _weigh_views(self, rng: np.random.Generator) -> dict[str, float]:
-        """Return the weight of each view, from what it says about labelled rows whose labels it has not seen."""
+    def _weigh_views(self, rng: np.random.Generator, max_unlabeled: int = 300) -> dict[str, float]:
+        """Return the weight of each view from its predictions of held-out labelled rows.
+
+        Each fold reads the context again, so only one member and ``max_unlabeled`` unlabelled rows take part.
+        """
         seed = int(rng.integers(2**31))
         names, codes = list(self._members), self._context.codes
         labeled = np.flatnonzero(codes >= 0)
-        # Copies of a row are in one fold: else its label would be in the context that is asked about it.
+        # Copies of a row are in the same fold, so that its label is not in the context that predicts it.
         _, first, copy_of, copies = np.unique(
             np.column_stack([self._context.values[labeled], codes[labeled]]),
             axis=0,
@@ -243,17 +239,17 @@ class InContext(Classifier):
             return_counts=True,
         )
         truth = codes[labeled[first]]
-        folds = min(FOLDS, int(np.bincount(truth).min()))
+        folds = min(5, int(np.bincount(truth).min()))
         if len(names) == 1:
             return {names[0]: 1.0}
         if folds < 2:
             return dict(USUAL_WEIGHTS)
         context = self._scale(self._context.values)
         unlabeled = np.flatnonzero(codes < 0)
-        unlabeled = unlabeled[np.linspace(0, len(unlabeled) - 1, min(len(unlabeled), FOLD_UNLABELED)).astype(int)]
+        unlabeled = unlabeled[np.linspace(0, len(unlabeled) - 1, min(len(unlabeled), max_unlabeled)).astype(int)]
         likelihoods = np.empty((len(names), len(truth)))
         for i, name in enumerate(names):
-            # Of all rows: the labels have no part in them.
+            # Components of all rows, since they do not depend on the labels.
             components = networks.components_of(context) if name == "components" else None
             for _, test in LabeledFold(folds, random_state=seed).split(None, truth):
                 kept = np.concatenate([labeled[~np.isin(copy_of, test)], unlabeled])
@@ -261,7 +257,7 @@ class InContext(Classifier):
                     networks.pretrained_network(self._device),
                     context[kept],
                     codes[kept],
-                    self._members[name][:FOLD_MEMBERS],
+                    self._members[name][:1],
                     components,
                 )
                 likelihoods[i, test] = view.probabilities(context[labeled[first[test]]])[
@@ -272,7 +268,7 @@ class InContext(Classifier):
 
     def _estimate_shares(self) -> None:
         mean, ends = np.zeros(len(self.classes_)), np.zeros((len(self.classes_), 2))
-        tail = (1 - INTERVAL) / 2
+        tail = (1 - 0.9) / 2
         for name, view in self._views().items():
             each = view.shares()
             # The share of one class under a Dirichlet distribution has a beta distribution.
@@ -290,15 +286,16 @@ class InContext(Classifier):
     def _probabilities(self, X: Array) -> Array:
         return self._shifted(self._mix({name: self._ask(view, X) for name, view in self._views().items()}))
 
-    def _ask(self, view: ContextView, X: Array) -> Array:
-        parts = [self._scale(X[start : start + CHUNK]) for start in range(0, len(X), CHUNK)]
+    def _ask(self, view: ContextView, X: Array, chunk: int = 16_384) -> Array:
+        parts = [self._scale(X[start : start + chunk]) for start in range(0, len(X), chunk)]
         return np.concatenate([view.probabilities(part) for part in parts])
 
     def _mix(self, by_view: Mapping[str, Array]) -> Array:
         if len(by_view) == 1:
             return next(iter(by_view.values()))
         weights = np.array([self.view_weights_[name] for name in by_view])
-        return networks.pool(list(by_view.values()), SHARPNESS * weights)
+        sharpness = 1 / 0.9  # two views together are more confident than their geometric mean
+        return networks.pool(list(by_view.values()), sharpness * weights)
 
     def _shifted(self, p: Array) -> Array:
         return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
@@ -306,14 +303,14 @@ class InContext(Classifier):
     # -- copying and saving ----------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what the network has read: it is large, and can be read again from the context."""
+        """Leave out the contexts as the network read them, which are large and can be read again."""
         return {name: value for name, value in super().__getstate__().items() if name != "_have_read"}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a folder: short for ``deepsep.save(model, path)``.
 
-        The folder contains rows of the training table, those of ``context_``, with their labels: without them the
-        model could not predict. Fit with a smaller ``context_size`` to keep fewer.
+        The folder contains rows of the training table, those of ``context_``, with their labels, which the model
+        needs to predict. Fit with a smaller ``context_size`` to keep fewer.
         """
         super().save(path)
 
@@ -351,11 +348,11 @@ class InContext(Classifier):
             raise ModelFileError("the context of the model has labels beyond its classes. Save the model again.")
         self._context = _Context.of(rows, codes)
         self._members = {name: _take_members(arrays, name, c) for name in self.view_weights_}
-        # Where the model was fitted is no part of it: a model from a GPU can be opened without one.
+        # A model that was fitted on a GPU can be loaded without one.
         self._device = choose_device("auto" if self.device == "cuda" else self.device)
 
     def _check_restored(self) -> None:
-        """Ask for no row yet: the first prediction reads the whole context, which takes seconds."""
+        """Skip the check, which would read the whole context and take seconds."""
 
 
 def _take_members(arrays: Mapping[str, Any], view: str, n_classes: int) -> list[Member]:

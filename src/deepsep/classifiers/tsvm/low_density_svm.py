@@ -1,4 +1,4 @@
-"""One-vs-rest SVMs that also read unlabelled rows: what the transductive SVMs share with a scikit-learn face."""
+"""Base of the transductive SVMs: one-vs-rest SVMs that also use unlabelled rows, as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -26,38 +26,26 @@ from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ApproximationWarning, CollapseWarning, LabelWarning, ModelFileError, Setting, shown
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
-from deepsep.solvers.curvature import WIDE
-from deepsep.solvers.one_vs_rest import Boundaries, Costs, Effort, class_scores, separate
-from deepsep.solvers.spaces import EXACT_ROWS, LANDMARKS, Kernel, Separator
+from deepsep.solvers.curvature import MAX_MATRIX_FEATURES
+from deepsep.solvers.one_vs_rest import Boundaries, Costs, SolverSettings, class_scores, separate
+from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
 
 Array = NDArray[Any]
-
-CV_FOLDS = 5
-MAX_SHARES_APART = 0.2  # total variation between the shares of the labels and those of the supervised boundary
-# What a saved model keeps of a fitted one, as plain values and as arrays.
-SAVED_VALUES = (
-    *("C_star_", "gamma_", "platt_", "n_labeled_", "n_unlabeled_", "n_iter_"),
-    *("algorithm_", "space_", "termination_condition_"),
-)
-SAVED_ARRAYS = (
-    *("coef_", "intercept_", "dual_coef_", "support_vectors_"),
-    *("duality_gap_", "balanced_"),
-)
 
 
 @settings
 class LowDensitySVM(Classifier):
     """A boundary for each class against the rest, found with the help of unlabelled rows.
 
-    Subclasses say in ``_path`` what is minimised and how. Kernels, costs, probabilities, priors and saving are here;
-    :class:`deepsep.TSVM` describes the settings.
+    Subclasses define in ``_path`` the objective and its solver. Kernels, costs, probabilities, priors and saving are
+    here; :class:`deepsep.TSVM` describes the settings.
     """
 
     _proportions_matter = True  # features are not standardised
     _accept: ClassVar[dict[str, Any]] = {"accept_sparse": "csr"}
-    _ends: ClassVar[Mapping[str, str]]  # by the name of the path: why it stops, in words
+    _ends: ClassVar[Mapping[str, str]]  # why the solver stops, in words, by the name of the algorithm
     _gap: ClassVar[str] = "relative duality gap"
-    _limit: ClassVar[str] = "max_iter"  # the setting that ends a search too early
+    _limit: ClassVar[str] = "max_iter"  # the setting that may end the search early
 
     C: float = 0.1
     C_star: float | Literal["pool"] | None = None
@@ -70,14 +58,14 @@ class LowDensitySVM(Classifier):
     tol: float = 1e-6
     random_state: Any = None
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
-        """Return s and balance of the costs, and how the problems are solved."""
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
+        """Return s and balance of the costs, and the solver's settings."""
         raise NotImplementedError
 
     # -- fitting ---------------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        check_costs(self)
+        check_cost_settings(self)
         for name, holds, wanted in (
             ("kernel", callable(self.kernel) or self.kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'),
             (
@@ -122,7 +110,7 @@ class LowDensitySVM(Classifier):
         return scores
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
-        narrow = self.kernel == "linear" and min(rows.X.shape) <= WIDE
+        narrow = self.kernel == "linear" and min(rows.X.shape) <= MAX_MATRIX_FEATURES
         return one_blas_thread() if narrow else nullcontext()
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
@@ -171,7 +159,7 @@ class LowDensitySVM(Classifier):
         if self.space_ == "Nyström":
             warn(
                 f"{self.n_labeled_ + self.n_unlabeled_} training rows are more than the {EXACT_ROWS} for which the "
-                f"kernel is exact: it is approximated from {LANDMARKS} landmark rows. Set n_unlabeled to train on "
+                f"kernel is exact: it is approximated from {N_LANDMARKS} landmark rows. Set n_unlabeled to train on "
                 "fewer rows.",
                 ApproximationWarning,
             )
@@ -184,15 +172,18 @@ class LowDensitySVM(Classifier):
                 CollapseWarning,
             )
 
-    def _warn_of_shares(self, supervised: Array | None, rows: TrainingRows) -> None:
-        """Warn if the balancing constraint forces on the unlabelled rows the shares of labels that fill quotas."""
+    def _warn_of_shares(self, supervised: Array | None, rows: TrainingRows, max_apart: float = 0.2) -> None:
+        """Warn if the balancing constraint imposes the shares of labels that fill quotas on the unlabelled rows.
+
+        ``max_apart`` is a total variation between the shares of the labels and those of the supervised boundary.
+        """
         if supervised is None:
             return
         at, c = rows.labeled, len(self.classes_)
         counts = np.bincount(rows.codes[at], minlength=c)
         shares = np.bincount(rows.codes[at], rows.weight[at], c) / rows.weight[at].sum()
         apart = np.abs(shares - supervised)
-        if apart.sum() / 2 > MAX_SHARES_APART and contradict_shares(counts, np.maximum(supervised, 1e-3)):
+        if apart.sum() / 2 > max_apart and contradict_shares(counts, np.maximum(supervised, 1e-3)):
             k = int(apart.argmax())
             warn(
                 f"class {shown(self.classes_[k])} has {shares[k]:.0%} of the labels and, by the labels "
@@ -210,7 +201,7 @@ class LowDensitySVM(Classifier):
         self._fitted_probability = self.probability
         if self.probability not in ("platt", "cv") and (self.priors is None or self.probability == "softmax"):
             return
-        folds = min(CV_FOLDS, int(np.bincount(rows.codes[rows.labeled]).min()))
+        folds = min(5, int(np.bincount(rows.codes[rows.labeled]).min()))
         if self.probability == "cv" and folds < 2:
             warn(
                 'probability="cv" needs two labelled rows of every class: fell back to "platt" on the training rows.',
@@ -228,7 +219,7 @@ class LowDensitySVM(Classifier):
         self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
 
     def _shift_to_priors(self, scores: Array, rows: TrainingRows) -> None:
-        """Find the factors that bring the mean probabilities of the unlabelled rows to the shares given."""
+        """Find factors for which the mean probabilities of the unlabelled rows are the given shares."""
         shares = self._shares()
         if shares is not None:
             pool, labeled = rows.unlabeled, rows.labeled
@@ -253,7 +244,7 @@ class LowDensitySVM(Classifier):
         return scores.ravel() - self._to_probabilities.threshold() if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Array:
-        """Return the class with the highest score for every row, labelled or not; with ``priors``, the likeliest."""
+        """Return the class with the highest score for every row; with ``priors``, the most probable one."""
         rows = self._read(X)
         scores = class_scores(self._separator, rows)
         return np.asarray(self.classes_[self._to_probabilities.ranking(scores).argmax(axis=1)])
@@ -269,12 +260,17 @@ class LowDensitySVM(Classifier):
     # -- saving ----------------------------------------------------------------------------------------------
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {name: vars(self)[name] for name in SAVED_VALUES if name in vars(self)}
-        arrays = {name: vars(self)[name] for name in SAVED_ARRAYS if name in vars(self)}
+        values = (
+            *("C_star_", "gamma_", "platt_", "n_labeled_", "n_unlabeled_", "n_iter_"),
+            *("algorithm_", "space_", "termination_condition_"),
+        )
+        fitted = ("coef_", "intercept_", "dual_coef_", "support_vectors_", "duality_gap_", "balanced_")
+        state = {name: vars(self)[name] for name in values if name in vars(self)}
+        arrays = {name: vars(self)[name] for name in fitted if name in vars(self)}
         if "coef_" not in arrays and "gamma_" not in state:
             raise ModelFileError(
-                f"{type(self).__name__}: the model was fitted with a kernel of your own, and a saved model holds no "
-                'code. Fit with "rbf" or "linear".'
+                f"{type(self).__name__}: the model was fitted with your own kernel, and a saved model holds no code. "
+                'Fit with "rbf" or "linear".'
             )
         state["fitted_probability"] = self._fitted_probability
         arrays["objective_path_"] = np.concatenate(self.objective_path_)
@@ -306,8 +302,8 @@ class LowDensitySVM(Classifier):
             super()._check_restored()
 
 
-def check_costs(model: Any) -> None:
-    """Raise unless C, C_star and n_unlabeled make sense."""
+def check_cost_settings(model: Any) -> None:
+    """Raise unless C, C_star and n_unlabeled are valid."""
     C, C_star, n = model.C, model.C_star, model.n_unlabeled
     for name, holds, wanted in (
         ("C", is_number(C) and C > 0, "a positive number"),
@@ -346,7 +342,7 @@ def rbf_gamma(gamma: float | str, X: Any, weight: Array) -> float:
     """Return gamma of the RBF kernel as a number: "auto" and "scale" as in scikit-learn, rows counted by weight."""
     if gamma == "auto":
         return float(1 / X.shape[1])
-    if gamma == "scale":  # the variance of all entries, rows counted as often as they weigh
+    if gamma == "scale":  # the variance of all entries, rows counted by weight
         entries = weight.sum() * X.shape[1]
         mean = (weight @ np.asarray(X.sum(axis=1)).ravel()) / entries
         if sparse.issparse(X):

@@ -1,4 +1,4 @@
-"""TSVM: one-vs-rest transductive support vector machines with a scikit-learn face."""
+"""TSVM: one-vs-rest transductive support vector machines as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from deepsep.classifiers.base import settings
-from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM, check_costs
+from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM, check_cost_settings
 from deepsep.core.checks import is_number, require
-from deepsep.solvers.one_vs_rest import Effort
+from deepsep.solvers.one_vs_rest import SolverSettings
 
 
 @settings
 class TSVM(LowDensitySVM):
     r"""Transductive support vector machine: a boundary through low density.
 
-    Beside the labelled rows, it uses the unlabelled ones: of all boundaries that suit the labels, it prefers one
-    that few rows lie close to. For each class against the rest it minimises
+    It also uses the unlabelled rows: of all boundaries that fit the labels, it prefers one that few rows lie close
+    to. For each class against the rest it minimises
 
     .. math::
 
@@ -28,7 +28,7 @@ class TSVM(LowDensitySVM):
     s = 0). The last term is not convex: an unlabelled row pays for lying in the margin, on whichever side it is.
     With ``balance=True``, the mean of f over the unlabelled rows is fixed to :math:`r_k = 2\pi_k - 1`, where
     :math:`\pi_k` is the share of class k among the labelled rows or in ``priors``. This keeps a class from
-    swallowing the others. It fixes the mean score, not the share of rows with a positive score: **predicted shares
+    taking over the others. It fixes the mean score, not the share of rows with a positive score: **predicted shares
     need not equal** :math:`\pi_k`. With ``priors``, probabilities are therefore corrected as well: those of class k are
     multiplied by a factor, and normalised, such that their mean over the unlabelled rows is :math:`\pi_k`; and the
     predicted class is the most probable one.
@@ -55,18 +55,18 @@ class TSVM(LowDensitySVM):
         Whether to fix the mean score over the unlabelled rows. False: a free bias; if a class collapses in the single
         loop (it gets less than a tenth of the unlabelled rows that the supervised boundaries give it), its problem is
         solved again with the mean score of the supervised boundary, or of ``priors``, and a ``CollapseWarning``.
-        "cccp" is left as it is.
+        The result of "cccp" is left unchanged.
     priors : dict {class: share}, optional
-        Class shares in the population, of which the unlabelled rows are a sample, where they are known to differ from
+        Class shares in the population, of which the unlabelled rows are a sample, if they are known to differ from
         those of the labelled rows. They sum to one. Probabilities and predictions are corrected for them, whether
         ``balance`` is on or off.
     n_unlabeled : int, optional
         Train on this many unlabelled rows, drawn at random. None: all of them. 250 is the paper's choice for speed,
         which is no longer needed.
     probability : {"platt", "cv", "softmax", "hard"} or None, default="platt"
-        How scores become probabilities. "platt": a sigmoid fitted to the labelled training rows, normalised; cheap,
-        but too sure of itself where those rows are few. "cv": the same sigmoid fitted to scores out of fold, for the
-        price of five more fits. "softmax": of the scores. "hard": 1 for the predicted class. None: no
+        Conversion of scores into probabilities. "platt": a sigmoid fitted to the labelled training rows, normalised;
+        cheap, but overconfident if those rows are few. "cv": the same sigmoid fitted to out-of-fold scores, which takes
+        five more fits. "softmax": of the scores. "hard": 1 for the predicted class. None: no
         ``predict_proba``.
     algorithm : {"auto", "single-loop", "cccp"}, default="auto"
         "cccp": Collobert's concave-convex procedure, a sequence of convex problems, each solved exactly.
@@ -75,10 +75,10 @@ class TSVM(LowDensitySVM):
         "auto" is "single-loop": on real tables it was as accurate. Where C is so large that nearly all labelled rows
         are separated, it moves further from the supervised start than "cccp" does, and may do worse.
     max_iter : int, default=1000
-        Most passes over the rows in one convex problem or in the single loop, and most CCCP steps.
+        Maximum number of passes over the rows in one convex problem or in the single loop, and of CCCP steps.
     tol : float, default=1e-6
         Relative duality gap at which a convex problem counts as solved. With up to 1,000 rows in double precision,
-        where it costs next to nothing, the solver goes on towards rounding error.
+        where it costs next to nothing, the solver continues towards rounding error.
     random_state : int, RandomState or None, default=None
         Draws ``n_unlabeled`` rows, the landmarks of a Nyström map, and the folds of "cv". Nothing else is random.
 
@@ -91,26 +91,26 @@ class TSVM(LowDensitySVM):
     transduction_ : array (n,)
         The label of every training row: as given, or predicted.
     label_distributions_ : array (n, c)
-        ``predict_proba`` of every training row, also of those whose label is known.
+        ``predict_proba`` of every training row, including labelled rows.
     objective_path_ : list of c arrays
-        J of each problem after each CCCP step, the start apart; it never rises. For the single loop the final J.
+        J of each problem after each CCCP step, without the start; it never rises. For the single loop the final J.
     duality_gap_ : array (c,)
         Relative duality gap of the last convex problem of each class, in double precision: at the solution, no
         convex step can lower J by more than this part of it.
     n_iter_ : int
         CCCP steps, or passes of the single loop over the rows.
     termination_condition_ : str
-        Why the solver stopped, in words.
+        Reason why the solver stopped.
     algorithm_, space_ : str
-        The path that was taken, and where the rows were separated ("features", "sparse features", "Gram", "Nyström").
+        The solver, and the space in which the rows were separated ("features", "sparse features", "Gram", "Nyström").
     balanced_ : array (c,) of bool
-        Which problems have the balancing constraint.
+        Whether each problem has the balancing constraint.
     C_star_ : float
         The cost of an unlabelled row of weight 1.
     gamma_ : float
-        Of the RBF kernel, where it is used: "scale" and "auto" as a number.
+        Gamma of the RBF kernel as a number, if it is used.
     prior_shift_ : array (c,)
-        With ``priors``: what is added to the logarithms of the probabilities before they are normalised.
+        Terms added to the logarithms of the probabilities before they are normalised, with ``priors`` only.
     n_labeled_, n_unlabeled_ : int
         Rows used in training.
     data_fingerprint_ : str
@@ -153,15 +153,15 @@ class TSVM(LowDensitySVM):
         check_tsvm_settings(self)
         super()._check_parameters()
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         algorithm = "cccp" if self.algorithm == "cccp" else "single-loop"
         costs = {"s": float(self.s), "balance": bool(self.balance)}
-        return costs, Effort(algorithm, self.max_iter, self.tol)
+        return costs, SolverSettings(algorithm, self.max_iter, self.tol)
 
 
 def check_tsvm_settings(model: Any) -> None:
-    """Raise unless the settings that :class:`TSVM` and :class:`deepsep.DeepSep` share make sense."""
-    check_costs(model)
+    """Raise unless the settings that :class:`TSVM` and :class:`deepsep.DeepSep` share are valid."""
+    check_cost_settings(model)
     for name, holds, wanted in (
         ("s", is_number(model.s) and -1 < model.s <= 0, "a number above -1 and at most 0"),
         ("balance", isinstance(model.balance, bool | np.bool), "True or False"),

@@ -1,40 +1,46 @@
-"""How dense rows lie around a point: a kernel density on the first principal components."""
+"""Kernel density of rows on their first principal components."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-COMPONENTS = 10  # in more dimensions a few hundred rows say nothing about density
-BANDWIDTHS = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)  # in deviations of a component, on average
-
 
 class Density:
-    """A normal kernel on every row, in the space of the first principal components.
+    """Sum of normal kernels on every row, in the space of the first principal components.
 
-    The bandwidth is the one of a few under which rows are most likely if each is left out in turn.
+    The bandwidth is the candidate under which rows are most likely when each is left out in turn.
 
     Parameters
     ----------
     X : tensor (n, d)
-        Rows, two at least.
+        Rows, at least two.
     components : int
-        How many principal components are kept, at most.
+        Maximum number of principal components. In more than 10 dimensions a few hundred rows say little about density.
+    bandwidths : sequence of float
+        Candidates, in units of the mean deviation of a component.
     """
 
-    def __init__(self, X: Tensor, *, components: int = COMPONENTS) -> None:
+    def __init__(
+        self,
+        X: Tensor,
+        *,
+        components: int = 10,
+        bandwidths: Sequence[float] = (0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0),
+    ) -> None:
         self._mean = X.mean(0)
         axes = torch.linalg.svd((X - self._mean).double(), full_matrices=False)[2]
         self._axes = axes[:components].T.to(X.dtype)
         self._rows = (X - self._mean) @ self._axes
         spread = float(self._rows.double().square().mean().sqrt()) or 1.0
         squares = _square_distances(self._rows, self._rows)
-        squares.fill_diagonal_(math.inf)  # a row says nothing about itself
-        likely = [self._log_density(squares, factor * spread, len(X) - 1) for factor in BANDWIDTHS]
-        best = max(range(len(BANDWIDTHS)), key=lambda i: float(likely[i].double().mean()))
-        self.bandwidth = BANDWIDTHS[best] * spread
+        squares.fill_diagonal_(math.inf)  # a row does not count for itself
+        likely = [self._log_density(squares, factor * spread, len(X) - 1) for factor in bandwidths]
+        best = max(range(len(bandwidths)), key=lambda i: float(likely[i].double().mean()))
+        self.bandwidth = bandwidths[best] * spread
         self.left_out = likely[best]  # the log-density of each row according to the others
 
     def log_density(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Adversarial networks that tell real rows of the classes from made-up ones: feature matching, and its complement."""
+"""Adversarial networks that tell real rows from made-up ones: feature matching, and its complement."""
 
 from __future__ import annotations
 
@@ -26,33 +26,31 @@ if TYPE_CHECKING:
 
     from deepsep.networks import Batch
 
-CENTRES = 500  # rows that a density is made of, at most
-
 
 @settings
 class FeatureMatchingGAN(GenerativeAdversarial):
-    r"""Feature-matching GAN: the classifier also tells real rows from made-up ones, whose mean features are real.
+    r"""Feature-matching GAN: the classifier also tells real rows from made-up ones with the same mean features.
 
-    Beside the scores of the classes there is one of “made up”, which is always 0. With Z the sum of exp(score) over the
-    classes, a row is real with probability D(x) = Z / (Z + 1). The loss of the classifier is the cross-entropy of the
-    labelled rows, plus w / 2 times the means of -log D over unlabelled rows and of -log(1 - D) over made-up ones. The
-    generator makes rows of noise, and lowers the squared distance between the mean embeddings of its rows and of
-    unlabelled ones. Columns of two values, such as levels of categories, stay between the two.
+    In addition to the scores of the classes there is one for “made up”, which is always 0. With Z the sum of exp(score)
+    over the classes, a row is real with probability D(x) = Z / (Z + 1). The loss of the classifier is the cross-entropy
+    of the labelled rows, plus w / 2 times the means of -log D over unlabelled rows and of -log(1 - D) over made-up
+    ones. The generator makes rows from noise, and lowers the squared distance between the mean embeddings of its rows
+    and of unlabelled ones. Columns of two values, such as levels of categories, stay between the two.
 
-    To be real, a row must have a large score in some class; so scores become large where rows are, small where only the
-    generator is, and boundaries between classes tend to the latter.
+    A real row must have a large score in some class. So scores become large where rows lie and small where only the
+    generator makes rows, and boundaries between classes tend to lie there.
 
     Parameters
     ----------
     weight : float, default=1.0
         w. 0: the average of a network trained on the labelled rows alone (batch norm still sees all).
     latent : int, default=16
-        How many random numbers a row is made of.
+        Number of random numbers from which a row is generated.
     noise : float, default=0.5
-        Standard deviation of the noise on the features, real or made up, when the classifier sees them.
+        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
     decay : float, default=0.98
-        After step s the weights that predict keep :math:`\min(1 - 1 / s, \text{decay})` of themselves, and take the
-        rest from the classifier in training.
+        Predictions use a moving average of the classifier's weights, which keeps a share of
+        :math:`\min(1 - 1 / s, \text{decay})` in step s.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
     dropout : float, default=0.5
@@ -62,13 +60,13 @@ class FeatureMatchingGAN(GenerativeAdversarial):
     steps : int, default=1000
         Steps of Adam, of each network.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step; made-up rows are as many as unlabelled ones.
+        Labelled and unlabelled rows in a step; there are as many made-up rows as unlabelled ones.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the networks are trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -134,7 +132,7 @@ class FeatureMatchingGAN(GenerativeAdversarial):
         self._play(network, rows, X, classifier_loss, opponents, rng)
 
     def _prepare(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator) -> None:
-        """Note what the further terms need."""
+        """Prepare the further terms of the losses."""
 
     def _more_about_real(self, scores: Tensor) -> Tensor | float:
         """Return a further term of the classifier's loss, of the scores of unlabelled rows."""
@@ -147,20 +145,21 @@ class FeatureMatchingGAN(GenerativeAdversarial):
 
 @settings
 class ComplementGAN(FeatureMatchingGAN):
-    r"""Complement GAN, with a “bad” generator: made-up rows lie where real ones are few, and so do the boundaries.
+    r"""Complement GAN: made-up rows lie where real ones are few, and so do the boundaries.
 
-    As the feature-matching GAN, with three more terms. The generator's loss has the pull-away term, the mean squared
-    cosine between the embeddings of two of its rows, so that they are diverse; and, for rows that lie denser than a
-    threshold, the logarithm of by how much. The classifier's has the entropy of its predictions for unlabelled rows.
+    It is the feature-matching GAN with three more terms, which make a “bad” generator. The generator's loss has the
+    pull-away term, the mean squared cosine between the embeddings of two of its rows, so that they are diverse; and the
+    log-density of its rows above a threshold. The classifier's loss has the entropy of its predictions for unlabelled
+    rows.
 
     The density is a normal kernel on up to 500 rows, in their first ten principal components, with the bandwidth under
-    which rows are most likely if each is left out in turn. (The paper has an autoregressive network for images there.)
+    which rows are most likely when each is left out in turn. (The paper uses an autoregressive network for images.)
     In many columns, or many levels of categories, such a density says little.
 
     Parameters
     ----------
     weight : float, default=1.0
-        Of the loss of real and made-up rows, as in the feature-matching GAN.
+        Weight of the loss of real and made-up rows, as in the feature-matching GAN.
     entropy : float, default=0.1
         Weight of the entropy of predictions.
     spread : float, default=1.0
@@ -168,14 +167,14 @@ class ComplementGAN(FeatureMatchingGAN):
     low_density : float, default=0.1
         Weight of the density of made-up rows.
     quantile : float, default=0.1
-        The threshold of the density is that below which this share of the rows lies.
+        Share of the rows whose density is below the threshold.
     latent : int, default=16
-        How many random numbers a row is made of.
+        Number of random numbers from which a row is generated.
     noise : float, default=0.5
-        Standard deviation of the noise on the features, real or made up, when the classifier sees them.
+        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
     decay : float, default=0.98
-        After step s the weights that predict keep :math:`\min(1 - 1 / s, \text{decay})` of themselves, and take the
-        rest from the classifier in training.
+        Predictions use a moving average of the classifier's weights, which keeps a share of
+        :math:`\min(1 - 1 / s, \text{decay})` in step s.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
     dropout : float, default=0.5
@@ -185,13 +184,13 @@ class ComplementGAN(FeatureMatchingGAN):
     steps : int, default=1000
         Steps of Adam, of each network.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step; made-up rows are as many as unlabelled ones.
+        Labelled and unlabelled rows in a step; there are as many made-up rows as unlabelled ones.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the networks are trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -236,7 +235,7 @@ class ComplementGAN(FeatureMatchingGAN):
 
         present = np.flatnonzero(rows.weight > 0)
         share = rows.weight[present] / rows.weight[present].sum()
-        drawn = present[rng.choice(len(present), min(len(present), CENTRES), replace=False, p=share)]
+        drawn = present[rng.choice(len(present), min(len(present), 500), replace=False, p=share)]
         self._density = Density(X[torch.from_numpy(drawn).to(X.device)])
         self._threshold = torch.quantile(self._density.left_out, self.quantile)
 

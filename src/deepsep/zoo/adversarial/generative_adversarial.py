@@ -1,4 +1,4 @@
-"""Generative adversarial networks that classify: what the methods share, and the losses of made-up rows."""
+"""Base of the generative adversarial networks that classify, and the losses of made-up rows."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 class GenerativeAdversarial(NetworkMethod):
     """A network that learns to classify while another one makes up rows.
 
-    Subclasses make both in ``_learn`` and let them ``_play``. Beside those of :class:`NetworkMethod` they have the
-    settings
+    Subclasses make both in ``_learn`` and train them with ``_play``. In addition to those of :class:`NetworkMethod`
+    they have these settings:
 
     latent
-        How many random numbers a row is made of.
+        Number of random numbers from which a row is generated.
     noise
-        Standard deviation of the noise on the features, real or made up, in the classifier's steps.
+        Standard deviation of the noise on the features of real and made-up rows in the classifier's steps.
     decay
-        Predictions are those of the moving average of the classifier's weights, which keep so much of themselves in
-        each step.
+        Share that the moving average of the classifier's weights, which predicts, keeps in each step.
     """
 
     latent: int = 16
@@ -55,7 +54,7 @@ class GenerativeAdversarial(NetworkMethod):
             require(self, name, is_number(getattr(self, name)) and getattr(self, name) >= 0, "a number of at least 0")
 
     def _make_generator(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator, n_classes: int = 0) -> Generator:
-        """Return a new generator of rows like those that count."""
+        """Return a new generator that imitates the rows of positive weight."""
         import torch
 
         present = X[torch.from_numpy(np.flatnonzero(rows.weight > 0)).to(X.device)]
@@ -65,7 +64,7 @@ class GenerativeAdversarial(NetworkMethod):
         return Generator(present, latent=self.latent, hidden=back, n_classes=n_classes, rng=rng)
 
     def _draw(self, batch: Batch) -> Tensor:
-        """Return noise for as many rows as there are real ones to tell them from."""
+        """Return noise for as many made-up rows as there are real ones in the batch."""
         import torch
 
         n = max(len(real_rows(batch)), 2)  # batch norm needs two rows
@@ -88,8 +87,8 @@ class GenerativeAdversarial(NetworkMethod):
     ) -> None:
         """Train the network and its opponents in turn, and keep the average of the network's weights.
 
-        In each step the network lowers its loss, then each opponent lowers its own; no one's step moves the weights of
-        another.
+        In each step the network lowers its loss, then each opponent lowers its own. Each step changes the weights of
+        one player only.
         """
         import torch
 
@@ -118,7 +117,7 @@ class GenerativeAdversarial(NetworkMethod):
 
 
 def real_rows(batch: Batch) -> Tensor:
-    """Return the unlabelled rows of a batch; where there are none, the labelled ones."""
+    """Return the unlabelled rows of a batch, or the labelled ones if there are none."""
     return batch.unlabeled if len(batch.unlabeled) else batch.labeled
 
 
@@ -158,7 +157,7 @@ def pull_away(features: Tensor) -> Tensor:
 
 @contextmanager
 def _norms(module: nn.Module, *, train: bool) -> Iterator[None]:
-    """Let batch norm take moments of the batch, and note them, or else use the moments it has noted."""
+    """Let batch norm use and store the moments of the batch, or else use the stored moments."""
     from torch import nn
 
     norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm1d)]
@@ -174,7 +173,7 @@ def _norms(module: nn.Module, *, train: bool) -> Iterator[None]:
 
 @contextmanager
 def undisturbed(module: nn.Module) -> Iterator[None]:
-    """Run the block without dropout, and with the moments that batch norm has noted."""
+    """Run the block without dropout, and with the stored moments of batch norm."""
     module.eval()
     try:
         yield
@@ -185,8 +184,8 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
 def made_scores(network: TorchNetwork, x: Tensor) -> Tensor:
     """Return the scores of made-up rows.
 
-    Batch norm sees them through the moments of real rows, as it will see rows to predict: a batch of made-up rows that
-    was normalised by itself would look like real ones, and a mixed one would change how real ones look.
+    Batch norm uses the moments of real rows, as in prediction: a batch of made-up rows normalised by itself would look
+    like real ones, and a mixed batch would change the normalisation of real ones.
     """
     with _norms(network.module, train=False):
         return network.scores(x)

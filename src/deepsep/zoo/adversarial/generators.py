@@ -1,6 +1,6 @@
 """The opponents of a classifier in adversarial training: a generator of rows, and a judge of rows with classes.
 
-Noise is an argument everywhere, never drawn here, so that they are functions like any other.
+Noise is always an argument, so both are deterministic functions.
 """
 
 from __future__ import annotations
@@ -14,23 +14,21 @@ from torch import Tensor, nn
 
 from deepsep.networks.torch_network import linear_layer
 
-SLOPE = 0.2  # of the judge's units below zero
-
 
 class Generator(nn.Module):
-    """Rows of a table, made of noise, and of a class where there are classes.
+    """Generator of rows from noise, and optionally from a class.
 
     Parameters
     ----------
     X : tensor (n, d)
-        Rows to be like. A column of two values in them, such as a level of a category, stays between the two, and
-        tends towards either; all others may take any value.
+        Rows to imitate. A column with two values in them, such as a level of a category, stays between the two and
+        tends towards one of them; other columns may take any value.
     latent : int
-        How many numbers a row is made of.
+        Number of random numbers for a row.
     hidden : sequence of int
-        Widths of the layers, from the noise to the row. Each is linear, then batch norm, then max(0, ·).
+        Widths of the layers from the noise to the row. Each is linear, followed by batch norm and max(0, ·).
     n_classes : int
-        Number of classes; 0: rows are made of noise alone.
+        Number of classes; 0: rows are generated from noise alone.
     rng : numpy.random.Generator
         Source of the initial weights.
     """
@@ -54,7 +52,7 @@ class Generator(nn.Module):
         self.to(X.device)
 
     def forward(self, noise: Tensor, codes: Tensor | None = None) -> Tensor:
-        """Return a row for each row of noise (m, latent), of the class that ``codes`` (m,) say where there are any."""
+        """Return a row for each row of noise (m, latent), of the class in ``codes`` (m,) if there are classes."""
         if codes is not None:
             noise = torch.cat([noise, torch.eye(self.n_classes, dtype=noise.dtype, device=noise.device)[codes]], 1)
         h: Tensor = self.layers(noise)
@@ -62,7 +60,7 @@ class Generator(nn.Module):
 
 
 class PairJudge(nn.Sequential):
-    """The scores of each row together with every class: the log-odds that the pair is from the data, (rows, c).
+    """Scores (rows, c) of each row with every class: the log-odds that the pair is from the data.
 
     Parameters
     ----------
@@ -81,11 +79,11 @@ class PairJudge(nn.Sequential):
     ) -> None:
         layers: list[nn.Module] = []
         for n_in, n_out in pairwise((n_features, *hidden)):
-            layers += [linear_layer(rng, n_in, n_out), nn.LeakyReLU(SLOPE), nn.Dropout(dropout)]
+            layers += [linear_layer(rng, n_in, n_out), nn.LeakyReLU(0.2), nn.Dropout(dropout)]
         super().__init__(*layers, linear_layer(rng, hidden[-1], n_classes))
 
 
 def _levels(X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the least and the largest value of each column, and whether it has no other."""
+    """Return the minimum and maximum of each column, and whether it has no other values."""
     low, high = X.amin(0), X.amax(0)
     return low, high, ((low == X) | (high == X)).all(0)

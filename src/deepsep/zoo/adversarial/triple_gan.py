@@ -1,4 +1,4 @@
-"""Triple-GAN: a classifier and a generator that make pairs of a row and a class, and a judge of such pairs."""
+"""Triple-GAN: a judge tells labelled rows from pairs of row and class by a classifier and a generator."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 
 @settings
 class TripleGAN(GenerativeAdversarial):
-    r"""Triple-GAN: pairs of a row and its predicted class, and of a class and a row made for it, should look labelled.
+    r"""Triple-GAN: predicted pairs of row and class, and generated ones, should look like labelled rows.
 
-    Three networks play. The judge D(x, y) learns to tell labelled rows with their classes from two kinds of other
-    pairs: unlabelled rows with the classes C that the classifier gives them, a share α, and rows that a generator made
-    for a class, G(z, y). The generator raises log D of its pairs. The loss of the classifier is the cross-entropy of
-    the labelled rows, plus β α times the mean over unlabelled rows of :math:`\sum_y C(y|x) \log(1 - D(x, y))`, plus,
-    after a warm-up, γ times the cross-entropy of made-up rows with the classes they were made for. The sum over
-    classes takes the place of a sampled class, here and in the judge's loss: it has the same mean and no variance.
+    Three networks are trained. The judge D(x, y) learns to tell labelled rows with their classes from two other kinds
+    of pairs: unlabelled rows with the classes C predicted by the classifier, a share α, and rows G(z, y) that a
+    generator made for a class. The generator raises log D of its pairs. The loss of the classifier is the cross-entropy
+    of the labelled rows, plus β α times the mean over unlabelled rows of :math:`\sum_y C(y|x) \log(1 - D(x, y))`, plus,
+    after a warm-up, γ times the cross-entropy of made-up rows with the classes they were made for. The sum over classes
+    takes the place of a sampled class, here and in the judge's loss: it has the same mean and no variance.
 
-    At the judge's optimum D is p / (p + α p_C + (1 - α) p_G), with p of the labelled pairs, and both kinds of pairs are
-    drawn to p. A few labelled rows are not p: the judge knows them by heart, so noise and dropout are also its own.
+    The optimal judge is D = p / (p + α p_C + (1 - α) p_G), with p the distribution of labelled pairs, and both other
+    kinds of pairs approach p. A judge memorises a few labelled rows, so it has noise and dropout as well.
 
     Parameters
     ----------
     alpha : float, default=0.5
         α.
     adversarial : float, default=0.1
-        β. The paper has 1, which did worse with 35 to 125 labels: the judge has seen too few pairs.
+        β. The paper has 1, which was worse with 35 to 125 labels, since the judge has seen too few pairs.
     pseudo : float, default=0.1
         γ.
     warm_up : float, default=0.25
-        Part of the steps without made-up rows in the classifier's loss.
+        Share of the steps without made-up rows in the classifier's loss.
     latent : int, default=16
-        How many random numbers a row is made of.
+        Number of random numbers from which a row is generated.
     noise : float, default=0.5
-        Standard deviation of the noise on the features, real or made up, when the classifier sees them.
+        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
     decay : float, default=0.98
-        After step s the weights that predict keep :math:`\min(1 - 1 / s, \text{decay})` of themselves, and take the
-        rest from the classifier in training.
+        Predictions use a moving average of the classifier's weights, which keeps a share of
+        :math:`\min(1 - 1 / s, \text{decay})` in step s.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
     dropout : float, default=0.5
@@ -59,20 +59,20 @@ class TripleGAN(GenerativeAdversarial):
     steps : int, default=1000
         Steps of Adam, of each network.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step; made-up rows are as many as unlabelled ones.
+        Labelled and unlabelled rows in a step; there are as many made-up rows as unlabelled ones.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the networks are trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
     Notes
     -----
-    Made-up rows have the classes of the labelled rows, in their shares. With ``adversarial`` and ``pseudo`` both 0 it
-    is the average of a network trained on the labelled rows alone.
+    Made-up rows have the class shares of the labelled rows. With ``adversarial=0`` and ``pseudo=0`` it is the average
+    of a network trained on the labelled rows alone.
 
     References
     ----------
@@ -116,7 +116,7 @@ class TripleGAN(GenerativeAdversarial):
         judge = PairJudge(d, c, hidden=tuple(self.hidden), dropout=self.dropout, rng=rng).to(X.device)
         codes = torch.from_numpy(rows.codes).to(X.device)
 
-        certain = torch.eye(c, device=X.device)  # certain[y]: of class y without a doubt
+        certain = torch.eye(c, device=X.device)  # certain[y]: probability 1 for class y
 
         def make(batch: Batch) -> tuple[Tensor, Tensor]:
             noise, given = self._draw(batch), codes[batch.labeled]
@@ -157,7 +157,7 @@ class TripleGAN(GenerativeAdversarial):
 
 
 def judge_loss_of(labeled: Pairs, predicted: Pairs, made: Pairs, alpha: float) -> Tensor:
-    """Return the loss of the judge, to whom labelled pairs are real, and the others are not."""
+    """Return the loss of the judge, for which labelled pairs are real and the others are fake."""
     return -mean_log_real(*labeled) - alpha * mean_log_fake(*predicted) - (1 - alpha) * mean_log_fake(*made)
 
 

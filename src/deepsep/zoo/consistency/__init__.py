@@ -1,1 +1,1 @@
-"""Networks that agree with themselves under noise, or should be sure."""
+"""Networks whose predictions agree under noise, or should be confident."""

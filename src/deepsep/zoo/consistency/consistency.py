@@ -1,4 +1,4 @@
-"""Networks that should say the same about a row however it is disturbed: Π-model, temporal ensembling, Mean Teacher."""
+"""Networks whose predictions should not change under noise: Π-model, temporal ensembling, Mean Teacher."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class PiModel(NetworkMethod):
     r"""Π-model: two disturbed passes of every row through one network should agree.
 
     The loss is the cross-entropy of the labelled rows plus :math:`w(t) \lVert p - p' \rVert^2 / c`, the mean over all
-    rows, labelled or not, where p and p' are what the network says of a row under independent noise on its features
-    and independent dropout. The weight w(t) grows as :math:`\exp(-5 (1 - t)^2)`, t being the part of the ramp-up that
-    is over.
+    rows, labelled or not, where p and p' are predictions of a row under independent noise on its features and
+    independent dropout. The weight w(t) grows as :math:`\exp(-5 (1 - t)^2)`, where t is the completed share of the
+    ramp-up.
 
     Parameters
     ----------
     consistency : float, default=10.0
-        The largest weight of the disagreement. 0: the labelled rows alone (batch norm still sees all).
+        Maximum weight of the disagreement. 0: the labelled rows alone (batch norm still sees all).
     noise : float, default=0.3
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.25
-        Part of the steps over which the weight grows; 0: it is there from the start.
+        Share of the steps over which the weight grows; 0: it is at its maximum from the start.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -44,13 +44,13 @@ class PiModel(NetworkMethod):
     steps : int, default=2000
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -119,20 +119,20 @@ class PiModel(NetworkMethod):
 class TemporalEnsembling(PiModel):
     r"""Temporal ensembling: predictions of a row should agree with the average of earlier ones.
 
-    As the Π-model with one pass: the other is replaced by the moving average of all earlier outputs for the row,
+    It is the Π-model with one pass: the other is replaced by the moving average of all earlier predictions of the row,
     :math:`(1 - \alpha) \sum_{i \le k} \alpha^{k - i} p_i / (1 - \alpha^k)` after its k-th turn, which is less noisy
-    and costs no second pass, but is older. A row has no such target at its first turn, and disagrees with nothing.
+    and costs no second pass, but is older. At its first turn a row has no such target, and no disagreement.
 
     Parameters
     ----------
     consistency : float, default=30.0
-        The largest weight of the disagreement. 0: the labelled rows alone (batch norm still sees all).
+        Maximum weight of the disagreement. 0: the labelled rows alone (batch norm still sees all).
     decay : float, default=0.6
         α, from one turn of a row to its next.
     noise : float, default=0.5
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.5
-        Part of the steps over which the weight grows; 0: it is there from the start.
+        Share of the steps over which the weight grows; 0: it is at its maximum from the start.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -142,20 +142,19 @@ class TemporalEnsembling(PiModel):
     steps : int, default=2000
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
     Notes
     -----
-    Needs memory for one probability vector a row, in single precision. A row that comes twice in one batch has one
-    turn.
+    Memory holds one probability vector per row, in single precision. A row that occurs twice in a batch has one turn.
 
     References
     ----------
@@ -211,22 +210,23 @@ class MeanTeacher(PiModel):
     r"""Mean Teacher: a network should agree with the moving average of its own weights.
 
     The student is trained on the cross-entropy of the labelled rows plus :math:`w(t) \lVert p - q \rVert^2 / c`, the
-    mean over all rows, labelled or not. Here q is what the teacher says: the same network with the student's weights
-    averaged over the steps, under noise and dropout of its own. No gradient goes through the teacher, and the teacher
-    predicts. The weight w(t) grows as :math:`\exp(-5 (1 - t)^2)`, t being the part of the ramp-up that is over.
+    mean over all rows, labelled or not. Here q is the prediction of the teacher: the same network with the student's
+    weights averaged over the steps, under its own noise and dropout. No gradient goes through the teacher, and the
+    teacher predicts. The weight w(t) grows as :math:`\exp(-5 (1 - t)^2)`, where t is the completed share of the
+    ramp-up.
 
     Parameters
     ----------
     consistency : float, default=30.0
-        The largest weight of the disagreement. 0: the average of a network trained on the labelled rows alone (batch
+        Maximum weight of the disagreement. 0: the average of a network trained on the labelled rows alone (batch
         norm still sees all).
     decay : float, default=0.98
-        α: after step s the teacher's weights keep :math:`\min(1 - 1 / s, \alpha)` of themselves, so that it is the
-        plain mean of the student's at first.
+        α: in step s the average keeps a share of :math:`\min(1 - 1 / s, \alpha)`, so it starts as the plain mean of
+        the student's weights.
     noise : float, default=0.5
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.5
-        Part of the steps over which the weight grows; 0: it is there from the start.
+        Share of the steps over which the weight grows; 0: it is at its maximum from the start.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -236,20 +236,20 @@ class MeanTeacher(PiModel):
     steps : int, default=2000
         Steps of Adam.
     learning_rate : float, default=2e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
     Notes
     -----
-    Parameters are averaged, batch norm's running moments are not: the teacher's follow its own activations, since
-    those of the student are moments of other weights' activations, and would not fit the averaged ones.
+    Parameters are averaged, but the running moments of batch norm are not: the teacher's follow its own activations,
+    since those of the student belong to other weights.
 
     References
     ----------
@@ -299,7 +299,7 @@ class MeanTeacher(PiModel):
             return supervised + self._weight(batch) * mse_loss(torch.softmax(scores, -1), goals)
 
         def after_step(batch: Batch) -> None:
-            # Of the first step, numbered 0, the teacher takes all.
+            # In the first step, numbered 0, the teacher becomes a copy of the student.
             rate = torch.clamp(1 / (batch.step + 1), min=1 - self.decay)
             for mean, latest in pairs:
                 mean.lerp_(latest, rate)
@@ -316,9 +316,9 @@ class PastOutputs:
     n, n_classes : int
         Shape of the averages.
     decay : float
-        What an average keeps of itself at each turn of its row.
+        Share that an average keeps at each turn of its row.
     device : torch.device
-        Where they are.
+        Device of the averages.
     """
 
     def __init__(self, n: int, n_classes: int, *, decay: float, device: Any) -> None:
@@ -329,23 +329,23 @@ class PastOutputs:
         self._decay = decay
 
     def recall(self, at: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the averages of these rows, and 1 for each that has had a turn, else 0."""
+        """Return the averages of these rows, and 1 for rows that have had a turn, else 0."""
         return self._mean[at], (self._turns[at] > 0).float()
 
     def add(self, at: Tensor, p: Tensor) -> None:
-        """Add the predictions of these rows; of a row that occurs twice, the first."""
+        """Add the predictions of these rows; only the first one of a row that occurs twice."""
         import torch
 
         twice = torch.tril(at[:, None] == at, diagonal=-1).any(1)
         new = torch.where(twice, 0.0, 1.0)
         self._turns.index_add_(0, at, new)
-        # With this rate the average is the closed form after every turn, with no division by 1 - decay^k left to do.
+        # With this rate the average includes the division by 1 - decay^k after every turn.
         rate = new * (1 - self._decay) / (1 - self._decay ** self._turns[at])
         self._mean.index_add_(0, at, rate[:, None] * (p - self._mean[at]))
 
 
 def ramp(progress: Tensor, ramp_up: float) -> Tensor:
-    """Return exp(-5 (1 - t)²), where t goes from 0 to 1 over the first ``ramp_up`` of the training and stays there."""
+    """Return exp(-5 (1 - t)²), where t rises from 0 to 1 over the first ``ramp_up`` of the training and stays there."""
     import torch
 
     if ramp_up == 0:

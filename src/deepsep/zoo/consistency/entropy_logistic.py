@@ -20,28 +20,28 @@ Array = NDArray[Any]
 
 @settings
 class EntropyLogistic(Classifier):
-    r"""Multinomial logistic regression that should also be sure about the unlabelled rows.
+    r"""Multinomial logistic regression that should also be confident about the unlabelled rows.
 
     Minimises :math:`\sum_i -\log p_{y_i}(x_i) + \lambda \frac{\ell}{u} \sum_j H(p(x_j)) + \frac{1}{2 C} \lVert W
     \rVert^2` over weights W and offsets: the log loss of the ℓ labelled rows, as scikit-learn's
     ``LogisticRegression`` has it, and the entropy of the predictions of the u unlabelled ones.
 
-    The entropy is not convex, and neither is the sum: there are local minima, and which one is reached depends on the
-    start. The start is the minimum without the entropy, which is convex, so that the result is a supervised one that
-    was moved away from where unlabelled rows are.
+    Neither the entropy nor the sum is convex, so there are local minima, and the result depends on the start. The start
+    is the minimum without the entropy, which is convex. So the result is a supervised boundary that was moved away from
+    the unlabelled rows.
 
     Parameters
     ----------
     entropy : float, default=0.1
         λ. 0: logistic regression of the labelled rows alone.
     C : float, default=1.0
-        The larger, the less penalty on the weights.
+        Inverse strength of the penalty on the weights.
     max_iter : int, default=500
-        Iterations of L-BFGS, each of the two times.
+        Maximum number of iterations of L-BFGS, in each of the two minimisations.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
-        Nothing is random here; accepted because every method has it.
+        Not used, since nothing is random; accepted because every method has it.
 
     Attributes
     ----------
@@ -50,14 +50,14 @@ class EntropyLogistic(Classifier):
     intercept_ : array (c,)
         Offsets.
     objective_ : float
-        What was minimised, at the end.
+        Final value of the objective.
     n_iter_ : int
-        Iterations after the start.
+        Iterations of the last minimisation.
 
     Notes
     -----
-    Two classes have weights each, w and -w, as more have; scikit-learn has one vector then, and the same C is half
-    the penalty. A sample weight of k is k copies of a row, exactly.
+    With two classes, each has weights, w and -w. scikit-learn has one vector then, and the same C is half the penalty.
+    A sample weight of k equals k copies of a row.
 
     References
     ----------
@@ -139,15 +139,15 @@ class EntropyLogistic(Classifier):
 def objective(
     theta: Array, labeled: tuple[Array, Array, Array], unlabeled: tuple[Array, Array], entropy: float, C: float
 ) -> tuple[float, Array]:
-    """Return what :class:`EntropyLogistic` minimises, and its gradient.
+    """Return the objective of :class:`EntropyLogistic`, and its gradient.
 
     Parameters
     ----------
     theta : array ((d + 1) c,)
         Weights (d, c), then offsets (1, c).
-    labelled : (X, Y, weight)
+    labeled : (X, Y, weight)
         Rows, their labels as vectors of 0 and 1, and weights.
-    unlabelled : (X, weight)
+    unlabeled : (X, weight)
         Rows and weights.
     entropy, C : float
         λ and C.

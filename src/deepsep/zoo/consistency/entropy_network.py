@@ -1,4 +1,4 @@
-"""Entropy minimisation: a network that should also be sure about the unlabelled rows."""
+"""Entropy minimisation: a network that should also be confident about the unlabelled rows."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class EntropyNetwork(NetworkMethod):
     r"""Entropy minimisation: cross-entropy on labelled rows plus the entropy of the predictions of unlabelled ones.
 
     The loss is :math:`\frac1\ell \sum_i -\log p_{y_i}(x_i) + \lambda \frac1u \sum_j H(p(x_j))`: a boundary through
-    dense regions leaves many rows unsure, and costs. The weight λ grows linearly to ``entropy`` over the steps, so
-    that the network is not sure before it has learned anything.
+    dense regions leaves many rows uncertain, at a cost. The weight λ grows linearly to ``entropy`` over the steps, so
+    that the network does not become confident before it has learned anything.
 
     Parameters
     ----------
@@ -38,13 +38,13 @@ class EntropyNetwork(NetworkMethod):
     steps : int, default=2000
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 

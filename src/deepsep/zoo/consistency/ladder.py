@@ -1,4 +1,4 @@
-"""The ladder network: a classifier that must also be able to remove noise from every one of its layers."""
+"""Ladder network: a classifier that must also remove noise from each of its layers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @settings
 class LadderNetwork(NetworkMethod):
-    r"""The ladder network: a classifier that must also remove noise from each of its layers, on all rows.
+    r"""Ladder network: a classifier that must also remove noise from each of its layers, on all rows.
 
-    Every row passes the encoder twice: clean, and with normal noise on the features and on every layer. From the
-    noisy pass comes the cross-entropy on the labelled rows. A decoder goes back from the noisy probabilities to the
-    features, and estimates each layer's clean values from the noisy ones beside it and from what comes from above;
-    its mean squared errors, times λ, are added. Predictions are those of the clean pass. Layers are normalised over
+    Every row passes through the encoder twice: clean, and with normal noise on the features and on every layer. The
+    noisy pass gives the cross-entropy on the labelled rows. A decoder goes back from the noisy probabilities to the
+    features, and estimates each layer's clean values from the noisy ones and from the layer above; its mean squared
+    errors, times λ, are added. Predictions are those of the clean pass. Layers are normalised over
     the batch before noise and tanh.
 
     Parameters
@@ -34,8 +34,8 @@ class LadderNetwork(NetworkMethod):
     noise : float, default=0.6
         Standard deviation of the noise; features and layers have variance 1. The paper has 0.3 for images.
     denoising : sequence of float, default=(10.0, 1.0)
-        λ of the features, of the first layer, and so on up to the classes; the last one given serves all layers from
-        there on. The paper has (1000, 10, 0.1) for images.
+        λ of the features, of the first layer, and so on up to the classes; the last one applies to all further
+        layers. The paper has (1000, 10, 0.1) for images.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     l2 : float, default=1e-5
@@ -43,13 +43,13 @@ class LadderNetwork(NetworkMethod):
     steps : int, default=1000
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -70,7 +70,7 @@ class LadderNetwork(NetworkMethod):
     True
     """
 
-    dropout: ClassVar[float] = 0.0  # type: ignore[misc]  # no setting here: noise on every layer takes its place
+    dropout: ClassVar[float] = 0.0  # type: ignore[misc]  # not a setting: noise on every layer replaces it
     method_name = "ladder"
 
     noise: float = 0.6

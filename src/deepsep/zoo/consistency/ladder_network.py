@@ -1,4 +1,4 @@
-"""The ladder network of Rasmus et al. (2015): an encoder, run with and without noise, and a decoder that removes it."""
+"""Encoder and decoder of the ladder network of Rasmus et al. (2015)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from deepsep.networks.torch_network import linear_layer
 
 
 class Path(NamedTuple):
-    """What a pass through the encoder leaves: one entry a layer, from the rows (0) to the class scores (L)."""
+    """Values of a pass through the encoder, with one entry per layer from the rows (0) to the class scores (L)."""
 
     z: list[Tensor]  # normalised, before scale, shift and tanh; z[0] are the rows
-    mean: list[Tensor]  # of the batch, before it was normalised; of a clean pass
+    mean: list[Tensor]  # of the batch before normalisation, in a clean pass
     std: list[Tensor]
     scores: Tensor
 
@@ -37,7 +37,7 @@ class Ladder(nn.Module):
     n_features, n_classes : int
         Width of the rows and number of classes.
     hidden : sequence of int
-        Widths of the layers between.
+        Widths of the hidden layers.
     rng : numpy.random.Generator
         Source of the initial weights.
     """
@@ -48,14 +48,15 @@ class Ladder(nn.Module):
         self.linears = nn.ModuleList([linear_layer(rng, n_in, n_out) for n_in, n_out in pairwise(self.widths)])
         self.gamma = nn.ParameterList([torch.ones(m) for m in self.widths[1:]])
         self.beta = nn.ParameterList([torch.zeros(m) for m in self.widths[1:]])
-        self.norms = nn.ModuleList([_norm(m) for m in self.widths[1:]])  # with the moments of the clean pass
+        norms = [nn.BatchNorm1d(m, eps=BN_EPS, momentum=BN_MOMENTUM, affine=False) for m in self.widths[1:]]
+        self.norms = nn.ModuleList(norms)  # with the moments of the clean pass
         self.backs = nn.ModuleList([linear_layer(rng, n_out, n_in) for n_in, n_out in pairwise(self.widths)])
         for layer in (*self.linears, *self.backs):
-            layer.register_parameter("bias", None)  # batch norm would take it away again; β is behind it
+            layer.register_parameter("bias", None)  # batch norm would remove it, and β follows
         self.combinators = nn.ModuleList([Combinator(m) for m in self.widths])
 
     def encode(self, x: Tensor, noise: Sequence[Tensor] | None = None) -> Path:
-        """Return a pass through the encoder, with noise for each layer from the rows on, or clean.
+        """Return a pass through the encoder, clean or with noise for each layer from the rows on.
 
         The running moments follow the clean pass of a module in training.
         """
@@ -63,7 +64,7 @@ class Ladder(nn.Module):
         z, means, stds = [h], [x.new_zeros(())], [x.new_ones(())]
         for i, linear in enumerate(self.linears):
             a = linear(h)
-            z.append(self.norms[i](a) if noise is None else normalised(a) + noise[i + 1])
+            z.append(self.norms[i](a) if noise is None else batch_normalised(a) + noise[i + 1])
             if noise is None:
                 var, mean = torch.var_mean(a, 0, correction=0)
                 means.append(mean)
@@ -75,18 +76,18 @@ class Ladder(nn.Module):
     def decode(self, noisy: Path) -> list[Tensor]:
         """Return the decoder's ẑ of every layer, from the rows (0) to the top (L)."""
         top = len(self.widths) - 1
-        u = normalised(torch.softmax(noisy.scores, -1))
+        u = batch_normalised(torch.softmax(noisy.scores, -1))
         out: list[Tensor] = []
         for i in range(top, -1, -1):
             if i < top:
-                u = normalised(self.backs[i](out[-1]))
+                u = batch_normalised(self.backs[i](out[-1]))
             out.append(self.combinators[i](noisy.z[i], u))
         return out[::-1]
 
     def state(self) -> dict[str, Array]:
         """Return the clean network, with its running moments, as a state of the default network.
 
-        There batch norm stands behind the first tanh, and does nothing here.
+        Its batch norm after the first tanh becomes the identity.
         """
         names = [f"encoder.{0 if i == 0 else 2 + 2 * i}" for i in range(len(self.linears) - 1)] + ["head"]
         out: dict[str, Array] = {}
@@ -103,7 +104,7 @@ class Ladder(nn.Module):
 
 
 class Combinator(nn.Module):
-    r"""g: what the noisy :math:`\tilde z` and the signal u from above say together about the clean z.
+    r"""Denoising function g of a layer, which estimates z from the noisy :math:`\tilde z` and the signal u from above.
 
     For each unit :math:`g(\tilde z, u) = (\tilde z - \mu(u))\, v(u) + \mu(u)`, the best denoiser of a normal z whose
     moments depend on u, with :math:`\mu(u) = a_1 \sigma(a_2 u + a_3) + a_4 u + a_5` and v(u) the same with
@@ -132,13 +133,9 @@ def denoising_costs(clean: Path, rebuilt: Sequence[Tensor]) -> list[Tensor]:
     ]
 
 
-def normalised(x: Tensor) -> Tensor:
-    """Return rows of mean 0 and variance 1 over the batch."""
+def batch_normalised(x: Tensor) -> Tensor:
+    """Return rows normalised to mean 0 and variance 1 over the batch."""
     return batch_norm(x, None, None, training=True, eps=BN_EPS)
-
-
-def _norm(width: int) -> nn.BatchNorm1d:
-    return nn.BatchNorm1d(width, eps=BN_EPS, momentum=BN_MOMENTUM, affine=False)
 
 
 def _array(values: Tensor) -> Array:

@@ -1,4 +1,4 @@
-"""Pseudo-label: a network that takes its own answers for labels."""
+"""Pseudo-label: a network that learns its own predictions as labels."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @settings
 class PseudoLabel(NetworkMethod):
-    r"""Pseudo-label: cross-entropy on labelled rows, and on unlabelled ones with the class that is most probable now.
+    r"""Pseudo-label: cross-entropy on labelled rows, and on unlabelled ones with their most probable class as label.
 
     The loss is :math:`\frac1\ell \sum_i -\log p_{y_i}(x_i) + \alpha(t) \frac1u \sum_j -\log \max_k p_k(x_j)`. The
-    labels of unlabelled rows are made anew in every step, from the same pass. Their weight α(t) is 0 at first, and
-    then grows linearly.
+    labels of unlabelled rows are updated in every step, from the same pass. Their weight α(t) is 0 at first, and then
+    grows linearly.
 
     Parameters
     ----------
     weight : float, default=0.3
-        The largest α. 0: the labelled rows alone (batch norm still sees both).
+        Maximum of α. 0: the labelled rows alone (batch norm still sees both).
     ramp : pair of float, default=(0.1, 0.6)
-        The parts of the steps after which α starts to grow, and after which it is ``weight``.
+        Shares of the steps after which α starts to grow, and reaches ``weight``.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -41,13 +41,13 @@ class PseudoLabel(NetworkMethod):
     steps : int, default=2000
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -79,7 +79,7 @@ class PseudoLabel(NetworkMethod):
         require(self, "weight", is_number(self.weight) and self.weight >= 0, "a number of at least 0")
         pair = self.ramp if isinstance(self.ramp, Sequence) else ()
         holds = len(pair) == 2 and all(map(is_number, pair)) and 0 <= pair[0] < pair[1] <= 1
-        require(self, "ramp", holds, "two growing parts of the steps, such as (0.1, 0.6)")
+        require(self, "ramp", holds, "two increasing shares of the steps, such as (0.1, 0.6)")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
@@ -87,19 +87,16 @@ class PseudoLabel(NetworkMethod):
 
         network, X = self._begin(rows, rng)
         codes = torch.from_numpy(rows.codes).to(network.device)
+        start, end = self.ramp
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
             b = len(batch.labeled)
             loss = cross_entropy(scores[:b], codes[batch.labeled])
             if len(scores) > b:
-                loss = loss + self._alpha(batch) * cross_entropy(scores[b:], scores[b:].argmax(-1))
+                alpha = self.weight * ((batch.progress - start) / (end - start)).clamp(0, 1)
+                loss = loss + alpha * cross_entropy(scores[b:], scores[b:].argmax(-1))
             return loss
 
         self._train(network, rows, loss_of, rng)
         self._keep(network.state())
-
-    def _alpha(self, batch: Batch) -> Tensor:
-        """Return the weight of the unlabelled rows at this step."""
-        start, end = self.ramp
-        return self.weight * ((batch.progress - start) / (end - start)).clamp(0, 1)

@@ -1,4 +1,4 @@
-"""Virtual adversarial training: a network that should not change its mind where it is easiest to change."""
+"""Virtual adversarial training: a network whose predictions should not change in the most sensitive direction."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 
     from deepsep.networks import Batch, TorchNetwork
 
-XI = 1e-2  # the step of the finite difference along which the worst direction is sought, per feature
-
 
 @settings
 class VirtualAdversarial(NetworkMethod):
-    r"""Virtual adversarial training: what the network says of a row should hold in the direction that changes it most.
+    r"""Virtual adversarial training: a prediction should hold in the direction that changes it most.
 
     The loss is the cross-entropy of the labelled rows plus :math:`\alpha \, \mathrm{KL}(p(x) \,\Vert\, p(x + r))`, the
     mean over all rows, labelled or not, where r, of a given length, is the change of the features that moves the
@@ -31,15 +29,15 @@ class VirtualAdversarial(NetworkMethod):
     power iteration: each iteration costs one more pass through the network and back. No gradient goes through p(x) or
     r.
 
-    Predictions are compared without dropout, since two draws of it would differ more than r makes them differ, and the
-    passes for them leave batch norm's running moments alone.
+    Predictions are compared without dropout, since two draws of it would change them more than r does. These passes do
+    not update the running moments of batch norm.
 
     Parameters
     ----------
     alpha : float, default=1.0
         Weight of the divergence. 0: the labelled rows alone (batch norm still sees all).
     epsilon : float, default=0.1
-        Length of r for each feature: r is √d ε long, and features have deviation 1.
+        Length of r per feature: r has length √d ε, and features have deviation 1.
     power_iterations : int, default=1
         Iterations for the direction of r.
     entropy : bool, default=False
@@ -53,13 +51,13 @@ class VirtualAdversarial(NetworkMethod):
     steps : int, default=2000
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -127,18 +125,19 @@ class VirtualAdversarial(NetworkMethod):
 
 
 def worst_direction(
-    scores: Callable[[Tensor], Tensor], x: Tensor, log_p: Tensor, start: Tensor, iterations: int
+    scores: Callable[[Tensor], Tensor], x: Tensor, log_p: Tensor, start: Tensor, iterations: int, *, xi: float = 1e-2
 ) -> Tensor:
     """Return for each row the direction, of length 1, in which its distribution changes most, by power iteration.
 
-    The gradient of the divergence a little away from x, where it is 0 with slope 0, is its Hessian times the way there.
+    The divergence and its gradient are 0 at x. So its gradient at a small step from x, of length √d ``xi``, is the
+    Hessian times this step.
     """
     import torch
 
     direction = unit(start)
     for _ in range(iterations):
         direction = direction.detach().requires_grad_()
-        value = divergence(log_p, scores(x + XI * x.shape[1] ** 0.5 * direction))
+        value = divergence(log_p, scores(x + xi * x.shape[1] ** 0.5 * direction))
         direction = unit(torch.autograd.grad(value, direction)[0])
     return direction.detach()
 
@@ -152,16 +151,16 @@ def divergence(log_p: Tensor, scores: Tensor) -> Tensor:
 
 
 def unit(rows: Tensor) -> Tensor:
-    """Return rows of length 1; a row of zeros stays one."""
+    """Return rows scaled to length 1; a row of zeros is unchanged."""
     largest = rows.abs().amax(-1, keepdim=True)
-    rows = rows / largest.clamp_min(1e-30)  # squares of small slopes would be 0
+    rows = rows / largest.clamp_min(1e-30)  # squares of small slopes would underflow
     length: Tensor = rows.norm(dim=-1, keepdim=True)
     return rows / length.clamp_min(1e-12)
 
 
 @contextmanager
 def _undisturbed(module: nn.Module) -> Iterator[None]:
-    """Run the block without dropout, and without a trace in batch norm's running moments."""
+    """Run the block without dropout and without updates of batch norm's running moments."""
     from torch import nn
 
     dropouts = [part for part in module.modules() if isinstance(part, nn.Dropout)]

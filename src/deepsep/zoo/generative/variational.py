@@ -1,6 +1,6 @@
 """Variational autoencoders for rows of real numbers: the bounds of Kingma et al. (2014), M1 and M2.
 
-Noise is an argument everywhere, never drawn here, so that the bounds are functions like any other.
+Noise is always an argument, so the bounds are deterministic functions.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ from torch import Tensor, nn
 
 from deepsep.networks.torch_network import linear_layer
 
-# A column that others determine, such as the last level of a category, would draw its variance towards 0, and with
-# it all the decoder's attention.
-LEAST_LOG_VARIANCE = -4.0
-
 
 def kl_to_standard_normal(mean: Tensor, log_var: Tensor) -> Tensor:
     """Return KL(N(mean, var) ‖ N(0, 1)), summed over the last dimension."""
@@ -31,7 +27,7 @@ def normal_log_density(x: Tensor, mean: Tensor, log_var: Tensor) -> Tensor:
 
 
 def reparametrise(mean: Tensor, log_var: Tensor, noise: Tensor) -> Tensor:
-    """Return the sample of N(mean, var) that belongs to a sample of N(0, 1), as a function of mean and variance."""
+    """Return a sample of N(mean, var) as a function of a sample of N(0, 1)."""
     return mean + (0.5 * log_var).exp() * noise
 
 
@@ -55,8 +51,8 @@ class VAE(nn.Module):
     width, n_features, latent : int
         Sizes of the encoder's output h(x), of which mean and log-variance of z are linear functions, of x, and of z.
     hidden : sequence of int
-        Widths of the decoder's layers, from z to x, each followed by tanh. Every feature is normal around what the
-        last one says, with a variance of its own that is learned.
+        Widths of the decoder's layers, from z to x, each followed by tanh. Every feature is normal, with a mean given
+        by the last layer and a learned variance.
     rng : numpy.random.Generator
         Source of the initial weights.
     """
@@ -98,7 +94,8 @@ class ConditionalVAE(nn.Module):
     ) -> None:
         super().__init__()
         self.n_classes, self.latent = n_classes, latent
-        # A layer on (x, one-hot y) is a layer on x plus a vector for each class: x passes it once, not once a class.
+        # A layer on (x, one-hot y) is a layer on x plus a vector for each class, so x passes it once, not once per
+        # class.
         self.from_x = linear_layer(rng, n_features, hidden[0])
         self.from_y = _class_vectors(rng, n_classes, hidden[0])
         self.encoder = nn.Sequential(nn.Tanh(), *_tanh_layers(tuple(hidden), rng))
@@ -144,4 +141,6 @@ def _class_vectors(rng: np.random.Generator, n_classes: int, width: int) -> nn.P
 
 
 def _floored(log_var: Tensor) -> Tensor:
-    return log_var.clamp(min=LEAST_LOG_VARIANCE)
+    # A column determined by others, such as the last level of a category, would draw its variance towards 0, and then
+    # dominate the decoder's loss.
+    return log_var.clamp(min=-4.0)

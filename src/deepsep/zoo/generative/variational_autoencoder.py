@@ -1,7 +1,8 @@
-"""Variational autoencoders M1 and M2: a model of how rows come about, of which the labels are a part or follow."""
+"""Variational autoencoders M1 and M2: generative models of the rows, without and with the class."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,23 +16,24 @@ from deepsep.zoo.network_method import NetworkMethod
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
+    from deepsep.zoo.generative.variational import VAE
 
 
 @settings
 class VariationalM1(NetworkMethod):
-    r"""M1: a variational autoencoder describes every row by a few numbers z, and a classifier learns from these.
+    r"""M1: a variational autoencoder describes every row by a few numbers z, and a classifier learns from z.
 
-    Labels have no part in z: the autoencoder raises :math:`E_{q(z|x)} \log p(x|z) - KL(q(z|x) \| p(z))`, a bound on
+    Labels are not used for z: the autoencoder raises :math:`E_{q(z|x)} \log p(x|z) - KL(q(z|x) \| p(z))`, a bound on
     the log-likelihood, over all rows. The decoder is normal, with a mean given by a network and a variance for each
     feature. The classifier is a multinomial logistic regression on the mean of q(z|x). (The paper has a transductive
-    SVM there, on samples of z; means make predictions certain.) It helps where what tells rows apart is also what
-    tells classes apart, and hurts where that is a detail of x.
+    SVM on samples of z; means make predictions deterministic.) It helps if the main differences between rows are also
+    those between classes, and hurts if classes differ in a detail of x.
 
     Parameters
     ----------
     latent : int, default=16
-        How many numbers z has.
+        Dimension of z.
     C : float, default=1.0
         Inverse strength of the logistic regression's penalty, as in scikit-learn.
     hidden : sequence of int, default=(128, 32)
@@ -41,15 +43,15 @@ class VariationalM1(NetworkMethod):
     l2 : float, default=1e-5
         Penalty on the squared weights.
     steps : int, default=1000
-        Steps of Adam. Three times as many lowered the accuracy on average.
+        Steps of Adam. Three times as many lowered the mean accuracy.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -88,24 +90,12 @@ class VariationalM1(NetworkMethod):
         import torch
 
         network, X = self._begin(rows, rng)
-        encoder = network.module["encoder"]
-        back = tuple(reversed(self.hidden))
-        from deepsep.zoo.generative.variational import VAE
-
-        vae = VAE(self.hidden[-1], X.shape[1], latent=self.latent, hidden=back, rng=rng).to(network.device)
-        share = _share_of_labeled(rows)
-
-        def loss_of(batch: Batch) -> Tensor:
-            x = X[batch.both]
-            bound = vae.bound(x, encoder(x), torch.randn(len(x), self.latent, device=x.device))
-            return -mean_over_rows(bound, len(batch.labeled), share)
-
-        self._train(network, rows, loss_of, rng, beside=vae)
+        vae = learn_code(self, network, rows, X, rng, latent=self.latent, steps=self.steps)
         means = network.embed(X[torch.from_numpy(rows.labeled)])
         W, b = (p.detach().cpu().numpy() for p in (vae.posterior.mean.weight, vae.posterior.mean.bias))
         model = LogisticRegression(C=self.C, max_iter=1000)
         model.fit(means @ W.T + b, rows.codes[rows.labeled], rows.weight[rows.labeled])
-        # Two linear maps in a row, the mean of z and the classifier, are one: the head of an ordinary network.
+        # The mean of z and the classifier are both linear; together they are the head of an ordinary network.
         coef, intercept = model.coef_, model.intercept_
         if rows.n_classes == 2:
             coef, intercept = np.vstack([-coef, coef]) / 2, np.concatenate([-intercept, intercept]) / 2
@@ -122,7 +112,8 @@ class VariationalM1(NetworkMethod):
 class VariationalM2(NetworkMethod):
     r"""M2: a variational autoencoder in which the class is one of the causes of a row.
 
-    A row comes from its class y and from z, by p(x | y, z); q(z | x, y) guesses z, and the network q(y | x) the class.
+    A row is generated from its class y and z, by p(x | y, z); q(z | x, y) estimates z, and the network q(y | x) the
+    class.
     With :math:`L(x, y) = E_{q(z|x,y)} \log p(x|y,z) + \log p(y) - KL(q(z|x,y) \| p(z))`, a bound on
     :math:`\log p(x, y)`, the loss is the mean over all rows of
 
@@ -130,15 +121,16 @@ class VariationalM2(NetworkMethod):
     - :math:`-\sum_y q(y|x) L(x, y) - H(q(y|x))` for an unlabelled one,
 
     plus α times the mean of :math:`-\log q(y|x)` over the labelled rows. All classes are equally likely a priori.
-    Predictions are q(y | x), the network of :class:`deepsep.DeepSep`. A step costs as much as there are classes.
+    Predictions are q(y | x), the network of :class:`deepsep.DeepSep`. The cost of a step is proportional to the number
+    of classes.
 
     Parameters
     ----------
     alpha : float, default=10.0
-        α. The bound of a row is a sum over its features: with a small α the classes become whatever describes the
-        rows best. The paper has 0.1.
+        α. The bound of a row is a sum over its features: with a small α, the classes merely describe the rows
+        as well as possible. The paper has 0.1.
     latent : int, default=16
-        How many numbers z has.
+        Dimension of z.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -148,13 +140,13 @@ class VariationalM2(NetworkMethod):
     steps : int, default=2000
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 64
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -189,21 +181,27 @@ class VariationalM2(NetworkMethod):
         require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        network, X = self._begin(rows, rng)
+        self._learn_classes(network, rows, lambda at: X[at], rng)
+        self._keep(network.state())
+
+    def _learn_classes(
+        self, network: TorchNetwork, rows: TrainingRows, x_of: Callable[[Tensor], Tensor], rng: np.random.Generator
+    ) -> None:
+        """Train q(y|x), and what it needs, on the rows that ``x_of`` makes of their numbers."""
         import torch
 
-        network, X = self._begin(rows, rng)
         from deepsep.zoo.generative.variational import ConditionalVAE, marginal_bound
 
-        vae = ConditionalVAE(X.shape[1], rows.n_classes, latent=self.latent, hidden=tuple(self.hidden), rng=rng).to(
-            network.device
-        )
+        (d,), hidden = network.input_shape, tuple(self.hidden)
+        vae = ConditionalVAE(d, rows.n_classes, latent=self.latent, hidden=hidden, rng=rng).to(network.device)
         codes = torch.from_numpy(rows.codes).to(network.device)
         share = _share_of_labeled(rows)
         log_prior = -np.log(rows.n_classes)
 
         def loss_of(batch: Batch) -> Tensor:
             b = len(batch.labeled)
-            x, y = X[batch.both], codes[batch.labeled].unsqueeze(1)
+            x, y = x_of(batch.both), codes[batch.labeled].unsqueeze(1)
             log_q = torch.log_softmax(network.scores(x), -1)
             noise = torch.randn(len(x), rows.n_classes, self.latent, device=x.device)
             bounds = vae.bound(x, noise) + log_prior
@@ -211,16 +209,43 @@ class VariationalM2(NetworkMethod):
             bound = torch.cat([known, marginal_bound(log_q[b:], bounds[b:])])
             return -mean_over_rows(bound, b, share) - self.alpha * log_q[:b].gather(1, y).mean()
 
-        self._train(network, rows, loss_of, rng, beside=vae)
-        self._keep(network.state())
+        self._train(network, rows, loss_of, rng, extra=vae)
+
+
+def learn_code(
+    method: NetworkMethod,
+    network: TorchNetwork,
+    rows: TrainingRows,
+    X: Tensor,
+    rng: np.random.Generator,
+    *,
+    latent: int,
+    steps: int,
+) -> VAE:
+    """Train M1's autoencoder on top of a network's embedding, and the embedding with it; return it."""
+    import torch
+
+    from deepsep.zoo.generative.variational import VAE
+
+    encoder, back = network.module["encoder"], tuple(reversed(method.hidden))
+    vae = VAE(method.hidden[-1], X.shape[1], latent=latent, hidden=back, rng=rng).to(network.device)
+    share = _share_of_labeled(rows)
+
+    def loss_of(batch: Batch) -> Tensor:
+        x = X[batch.both]
+        bound = vae.bound(x, encoder(x), torch.randn(len(x), latent, device=x.device))
+        return -mean_over_rows(bound, len(batch.labeled), share)
+
+    method._train(network, rows, loss_of, rng, steps=steps, extra=vae)
+    return vae
 
 
 def _share_of_labeled(rows: TrainingRows) -> float:
-    """Return the share of the labelled rows in the weight of all."""
+    """Return the share of the labelled rows in the total weight."""
     return float(rows.weight[rows.labeled].sum() / rows.weight.sum())
 
 
 def mean_over_rows(values: Tensor, n_labeled: int, share: float) -> Tensor:
-    """Return the mean over all rows as a batch knows it, in which labelled rows come more often than their share."""
+    """Return an estimate of the mean over all rows from a batch in which labelled rows are overrepresented."""
     mean = share * values[:n_labeled].mean()
     return mean + (1 - share) * values[n_labeled:].mean() if len(values) > n_labeled else mean

@@ -1,7 +1,7 @@
-"""The sparse graph of nearest neighbours, and what is solved on it.
+"""The sparse graph of nearest neighbours, and linear systems on it.
 
-Nothing here is dense in the rows: lists of k neighbours, sparse matrices, and blocks of one column a class. Deep label
-propagation, for instance, is
+Nothing here is dense in the rows: there are lists of k neighbours, sparse matrices, and blocks of one column per class.
+Deep label propagation, for instance, is
 
     distance, index = neighbours(V, 50)                            # rows of V of length 1: v·w = 1 − |v − w|²/2
     W = connect(index, np.maximum(0, 1 - distance**2 / 2) ** 3, together="sum")
@@ -24,27 +24,26 @@ from sklearn.neighbors import NearestNeighbors
 
 Array = NDArray[Any]
 
-FEW_FEATURES = 5  # up to here a tree finds neighbours faster than comparing all rows
-
 
 def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Array]:
-    """Find the k nearest rows of every row, exactly.
+    """Find the exact k nearest rows of every row.
 
-    All pairs are compared, a block at a time (a k-d tree does it where features are few); memory is that of the answer.
+    All pairs are compared, block by block, or found by a k-d tree if there are few features. Memory is that of the
+    result.
 
     Parameters
     ----------
     X : array (n, d)
         Rows to find neighbours of.
     k : int
-        How many; fewer where there are not as many others.
+        Number of neighbours; fewer if there are fewer other rows.
     among : array (m, d), optional
-        Where to look. By default the rows themselves, of which each then is no neighbour of its own.
+        Candidates. By default the other rows of X.
 
     Returns
     -------
     distance, index : arrays (n, k)
-        Nearest first.
+        Distances and indices, nearest first.
 
     Examples
     --------
@@ -54,14 +53,14 @@ def neighbours(X: Array, k: int, among: Array | None = None) -> tuple[Array, Arr
     """
     rows = X if among is None else among
     most = len(rows) - (among is None)
-    algorithm = "kd_tree" if X.shape[1] <= FEW_FEATURES else "brute"
+    algorithm = "kd_tree" if X.shape[1] <= 5 else "brute"
     search = NearestNeighbors(n_neighbors=min(k, most), algorithm=algorithm, n_jobs=-1).fit(rows)
     distance, index = search.kneighbors(None if among is None else X)
     return distance, index
 
 
 def local_scale(distance: Array) -> Array:
-    """Return each row's distance to its last neighbour, or 1 where all its neighbours are copies of it."""
+    """Return each row's distance to its last neighbour, or 1 if all its neighbours are copies of it."""
     scale = distance[:, -1]
     return np.where(scale > 0, scale, 1.0)
 
@@ -72,9 +71,9 @@ def connect(index: Array, affinity: Array, *, together: Literal["max", "sum"] = 
     Parameters
     ----------
     index, affinity : arrays (n, k)
-        Each row's neighbours, and how close they are (not negative).
+        Each row's neighbours, and non-negative affinities to them.
     together : {"max", "sum"}
-        What becomes of the two affinities of a pair in which each is the other's neighbour.
+        Combination of the two affinities if both rows of a pair are neighbours of each other.
     """
     n, k = index.shape
     A = sparse.csr_array((affinity.ravel().astype(np.float64), index.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
@@ -107,7 +106,7 @@ def scaled(W: sparse.csr_array, left: Array, right: Array) -> sparse.csr_array:
 def diffuse(S: sparse.csr_array, Y: Array, alpha: float, *, tol: float = 1e-10, max_iter: int = 10_000) -> Array:
     """Solve (I − αS) Z = Y for all classes at once; S is normalised, and 0 ≤ α < 1.
 
-    S has no negative entries, so Z has none either; what rounding left below 0 is 0.
+    S has no negative entries, so neither has Z; values that rounding left below 0 become 0.
     """
     Z = conjugate_gradients(lambda V: V - alpha * (S @ V), np.asarray(Y, np.float64), tol=tol, max_iter=max_iter)
     return np.asarray(np.maximum(Z, 0))
@@ -126,15 +125,15 @@ def conjugate_gradients(
     Parameters
     ----------
     product : callable
-        V → A V, for (n, c) blocks: one sparse product an iteration serves every column.
+        V → A V for (n, c) blocks, so that one sparse product per iteration serves all columns.
     B : array (n, c)
         Right-hand sides.
     diagonal : array (n,), optional
-        The diagonal of A, to precondition with.
+        Diagonal of A, for preconditioning.
     tol : float
-        Where to stop: the residual of each column, relative to that of Z = 0.
+        Residual of each column at which to stop, relative to that of Z = 0.
     max_iter : int
-        When to stop at the latest, with a warning.
+        Maximum number of iterations; reaching it gives a warning.
     """
     inverse = np.ones((len(B), 1)) if diagonal is None else 1 / diagonal[:, None]
     Z, R = np.zeros_like(B), B.copy()
@@ -147,7 +146,7 @@ def conjugate_gradients(
             return Z
         Q = product(P)
         curvature = (P * Q).sum(axis=0)
-        # A column that is solved stays as it is: its direction is 0 / 0.
+        # A column that is solved is not changed, since its step would be 0 / 0.
         step = np.divide(rho, curvature, out=np.zeros_like(rho), where=active & (curvature > 0))
         Z += step * P
         R -= step * Q
@@ -164,7 +163,7 @@ def conjugate_gradients(
 
 
 def reached(W: sparse.csr_array, labeled: Array) -> Array:
-    """Return which rows a path connects to a labelled row."""
+    """Return whether a path connects each row to a labelled row."""
     _, component = connected_components(W, directed=False)
     return np.isin(component, component[labeled])
 

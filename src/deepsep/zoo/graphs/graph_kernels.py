@@ -1,4 +1,4 @@
-"""Kernels that the unlabelled rows shape, under a support vector machine on the labelled ones."""
+"""Support vector machines on labelled rows, for kernels that depend on the unlabelled ones."""
 
 from __future__ import annotations
 
@@ -18,13 +18,6 @@ from deepsep.evaluation.folds import deal_distinct
 
 Array = NDArray[Any]
 
-FEW_ROWS = 400  # up to here all eigenvectors are found at once
-FOLDS = 5
-TOL = 1e-8
-MACHINE_TOL = 1e-5  # libsvm keeps the kernel in single precision, which ends about here
-MOST_STEPS = 1_000_000  # of a machine
-GAP = 1e-3  # duality gap, as a share of the objective, that is worth a warning
-
 
 class Machines(NamedTuple):
     """Support vector machines, one class against the rest, with Platt's sigmoid of their scores."""
@@ -35,55 +28,56 @@ class Machines(NamedTuple):
 
     @classmethod
     def of(cls, K: Array, X: Array, codes: Array, C: float, rng: np.random.Generator) -> Machines:
-        """Fit to the kernel of the labelled rows X; the sigmoid, to scores of rows held out in five folds.
+        """Fit machines to the kernel of the labelled rows X, and the sigmoid to scores of rows held out in five folds.
 
-        Rows of X that are equal are in one fold.
+        Equal rows of X are in the same fold.
         """
         coef, intercept = one_vs_rest(K, codes, C)
         held, scores = [np.empty(0, int)], [np.empty((0, len(intercept)))]
-        for test in deal_distinct(X, codes, FOLDS, rng).tests:
+        for test in deal_distinct(X, codes, 5, rng).tests:
             rest = np.setdiff1d(np.arange(len(codes)), test)
             if len(np.unique(codes[rest])) == len(intercept):
                 a, b = one_vs_rest(K[np.ix_(rest, rest)], codes[rest], C)
                 held.append(test)
                 scores.append(K[np.ix_(test, rest)] @ a + b)
-        unseen, said = np.concatenate(held), np.concatenate(scores)
+        unseen, f = np.concatenate(held), np.concatenate(scores)
         if not unseen.size:
-            unseen, said = np.arange(len(codes)), K @ coef + intercept
-        return cls(coef, intercept, fit_platt(said, codes[unseen], np.ones(len(unseen))))
+            unseen, f = np.arange(len(codes)), K @ coef + intercept
+        return cls(coef, intercept, fit_platt(f, codes[unseen], np.ones(len(unseen))))
 
     def probabilities(self, K: Array) -> Array:
-        """Return class distributions of rows, from their kernel with the labelled rows, (n, l)."""
+        """Return class distributions of rows, given their kernel (n, l) with the labelled rows."""
         return platt_probabilities(K @ self.coef + self.intercept, *self.platt)
 
 
-def one_vs_rest(K: Array, codes: Array, C: float) -> tuple[Array, Array]:
+def one_vs_rest(K: Array, codes: Array, C: float, *, max_steps: int = 1_000_000) -> tuple[Array, Array]:
     """Return the coefficients (l, c) and offsets (c,) of a support vector machine for each class."""
     c = int(codes.max()) + 1
     coef, intercept = np.zeros((len(codes), c)), np.zeros(c)
     for k in range(1, 2) if c == 2 else range(c):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            # Without shrinking, which need not come to an end where rounding hides the tolerance.
-            settings = {"tol": MACHINE_TOL, "max_iter": MOST_STEPS, "shrinking": False, "random_state": 0}
+            # libsvm keeps the kernel in single precision, so a smaller tolerance is not reached. Shrinking may never
+            # end if rounding hides the tolerance.
+            settings = {"tol": 1e-5, "max_iter": max_steps, "shrinking": False, "random_state": 0}
             machine = SVC(kernel="precomputed", C=C, **settings).fit(K, codes == k)
         coef[machine.support_, k] = machine.dual_coef_[0]
         intercept[k] = machine.intercept_[0]
-        if machine.n_iter_[0] >= MOST_STEPS:
-            _check_gap(K, np.where(codes == k, 1, -1), coef[:, k], intercept[k], C)
+        if machine.n_iter_[0] >= max_steps:
+            _check_gap(K, np.where(codes == k, 1, -1), coef[:, k], intercept[k], C, max_steps)
     if c == 2:
         coef[:, 0], intercept[0] = -coef[:, 1], -intercept[1]
     return coef, intercept
 
 
-def _check_gap(K: Array, sign: Array, coef: Array, intercept: float, C: float) -> None:
-    """Warn if a machine that has not met its tolerance is not near the minimum."""
+def _check_gap(K: Array, sign: Array, coef: Array, intercept: float, C: float, steps: int) -> None:
+    """Warn if a machine that has not reached its tolerance is far from the minimum."""
     scores = K @ coef
     length, slack = coef @ scores, np.maximum(0, 1 - sign * (scores + intercept)).sum()
     gap = (length + C * slack - np.abs(coef).sum()) / (length / 2 + C * slack)
-    if gap > GAP:
+    if gap > 1e-3:
         warnings.warn(
-            f"a support vector machine stopped after {MOST_STEPS:,} steps with a relative duality gap of {gap:.1g}. "
+            f"a support vector machine stopped after {steps:,} steps with a relative duality gap of {gap:.1g}. "
             "Take a smaller C.",
             ConvergenceWarning,
             stacklevel=2,
@@ -93,10 +87,10 @@ def _check_gap(K: Array, sign: Array, coef: Array, intercept: float, C: float) -
 def leading_eigenvectors(S: sparse.csr_array, count: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Return the largest eigenvalues of a symmetric matrix, largest first, and their vectors, as columns."""
     n = S.shape[0]
-    if n <= max(FEW_ROWS, 3 * count):
+    if n <= max(400, 3 * count):  # faster than an iterative search
         value, vector = eigh(S.toarray(), subset_by_index=(max(0, n - count), n - 1))
     else:
-        value, vector = eigsh(S, k=count, which="LA", v0=rng.normal(size=n), tol=TOL, ncv=max(2 * count + 1, 40))
+        value, vector = eigsh(S, k=count, which="LA", v0=rng.normal(size=n), tol=1e-8, ncv=max(2 * count + 1, 40))
         order = np.argsort(value)
         value, vector = value[order], vector[:, order]
     return value[::-1], vector[:, ::-1]

@@ -1,4 +1,4 @@
-"""A graph of nearest neighbours under a method that labels its nodes: what the transductive methods share."""
+"""Base of the methods that label the nodes of a graph of nearest neighbours."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
 
 Array = NDArray[Any]
 
-CHUNK = 16_384  # new rows at a time
-
 
 class GraphMethod(UnweightedClassifier):
     """A method that labels the nodes of a graph.
 
-    Rows are nodes, and each is connected to its nearest others: a_ij = exp(−d²_ij / σ²_i), where σ_i is the distance
+    Rows are nodes, and each is connected to its nearest rows: a_ij = exp(−d²_ij / σ²_i), where σ_i is the distance
     from row i to the farthest of its neighbours, and w_ij = max(a_ij, a_ji). So weights lie between 1/e and 1 in
-    dense regions and in thin ones, and no edge vanishes.
+    dense and in sparse regions, and no edge vanishes.
 
-    Subclasses label the nodes of ``_graph(rows)`` in ``_learn`` and return their class distributions. A new row has
-    the average of those of its neighbours among the training rows, weighted by a_ij.
+    Subclasses label the nodes of ``_graph(rows)`` in ``_learn`` and return their class distributions. A new row gets
+    the average distribution of its neighbours among the training rows, weighted by a_ij.
 
-    Their constructors have the settings named here:
+    They share these settings:
 
     n_neighbors
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize, random_state
         As in :class:`deepsep.DeepSep`.
     """
 
-    labels_its_rows_apart = True  # by their own node, new rows by their neighbours
+    labels_its_rows_apart = True  # training rows by their own node, new rows by their neighbours
 
     n_neighbors: int
     standardize: bool
-    _saved_values: ClassVar[dict[str, type]] = {}  # learned attributes that a saved model holds, beside the graph
+    _saved_values: ClassVar[dict[str, type]] = {}  # learned attributes of a saved model, in addition to the graph
+    _chunk: ClassVar[int] = 16_384  # new rows at a time
 
     def _check_parameters(self) -> None:
         require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")
 
     def _graph(self, rows: TrainingRows) -> sparse.csr_array:
-        """Return the affinities of the training rows, and keep what prediction needs."""
+        """Return the affinities of the training rows, and keep the data for prediction."""
         d = rows.X.shape[1]
         self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
         self._rows, self._k = self._scaling.apply(rows.X), int(self.n_neighbors)
@@ -58,14 +57,14 @@ class GraphMethod(UnweightedClassifier):
     def _probabilities(self, X: Array) -> Array:
         P = np.empty((len(X), len(self.classes_)))
         n = len(self._rows)
-        for start in range(0, len(X), CHUNK):
-            distance, index = neighbours(self._scaling.apply(X[start : start + CHUNK]), self._k, self._rows)
+        for start in range(0, len(X), self._chunk):
+            distance, index = neighbours(self._scaling.apply(X[start : start + self._chunk]), self._k, self._rows)
             affinity = _affinity(distance)
             affinity /= affinity.sum(axis=1, keepdims=True)
             b, k = index.shape
             A = sparse.csr_array((affinity.ravel(), index.ravel(), np.arange(0, b * k + 1, k)), shape=(b, n))
             P[start : start + b] = A @ self.label_distributions_
-        return np.asarray(P / P.sum(axis=1, keepdims=True))  # 1 to the last digit
+        return np.asarray(P / P.sum(axis=1, keepdims=True))  # sums of exactly 1
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         values = {name: getattr(self, name) for name in self._saved_values}

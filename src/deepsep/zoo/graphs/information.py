@@ -1,4 +1,4 @@
-"""Information regularisation: in each neighbourhood, rows should tell little about their labels."""
+"""Information regularisation: within a neighbourhood, labels should depend little on the row."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from deepsep.zoo.graphs.graph_method import GraphMethod
 
 Array = NDArray[Any]
 
-LEAST = 1e-300  # a probability whose logarithm is taken
+LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
 
 
 @settings
 class InformationRegularization(GraphMethod):
-    r"""Information regularisation: labels within a region should not depend on where in it a row is.
+    r"""Information regularisation: labels within a region should not depend on the position of the row.
 
     The regions are the neighbourhoods of the rows: a row and the rows that it is connected to, in proportion to the
     weights of the graph. The distributions p_i of all rows minimise
@@ -31,36 +31,36 @@ class InformationRegularization(GraphMethod):
         I_R = \sum_{i \in R} w_{iR} \, \mathrm{KL}(p_i \,\Vert\, q_R),
 
     where I_R is the mutual information between row and label in region R, the weights w of a region sum to 1, and
-    :math:`q_R = \sum_i w_{iR} p_i` is its mean distribution. The problem is convex. Its solution is found by turns: q
-    given p are the means, and p given q are normalised geometric means of the regions around a row, which the row's own
-    label pulls up. Each turn is two sparse products, and the objective never rises.
+    :math:`q_R = \sum_i w_{iR} p_i` is its mean distribution. The problem is convex, and solved by alternation: q
+    given p are the means; p given q are normalised geometric means of the regions around a row, shifted towards the
+    row's own label. Each iteration takes two sparse products, and the objective never rises.
 
-    Where labels are few, p is nearly the same everywhere but at the labels, as in :class:`LabelPropagation`, so that by
-    default each class is then scaled to have the share of the unlabelled rows that it has of the labels.
+    With few labels, p is nearly the same everywhere but at the labels, as in :class:`LabelPropagation`. So by default
+    each class is scaled to have the same share of the unlabelled rows as of the labels.
 
     Parameters
     ----------
     strength : float, default=0.1
-        λ; the smaller, the more a label is believed.
+        λ; a smaller value trusts labels more.
     class_mass : bool, default=True
         Whether classes are scaled to the shares of the labels.
     max_iter : int, default=1000
-        The most turns.
+        Maximum number of iterations.
     tol : float, default=1e-6
-        Turns end when the objective falls by less, relative to itself.
+        Relative decrease of the objective below which iterations stop.
     n_neighbors : int, default=10
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
-        Not used: nothing is random. Here so that all methods are called alike.
+        Not used, since nothing is random; accepted because every method has it.
 
     Attributes
     ----------
     objective_path_ : list of float
-        The objective after each turn. It never rises.
+        Objective after each iteration. It never rises.
     n_iter_ : int
-        Turns.
+        Iterations.
 
     References
     ----------
@@ -99,14 +99,14 @@ class InformationRegularization(GraphMethod):
         require(self, "tol", is_number(self.tol) and self.tol >= 0, "a number of at least 0")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
-        P, self.objective_path_ = by_turns(
+        P, self.objective_path_ = alternate(
             regions(self._graph(rows)), rows.codes, rows.n_classes, self.strength, max_iter=self.max_iter, tol=self.tol
         )
         self.n_iter_ = len(self.objective_path_)
         if self.class_mass and rows.unlabeled.size:
             share = np.bincount(rows.codes[rows.labeled]) / len(rows.labeled)
             mass = P[rows.unlabeled].sum(axis=0)
-            P[rows.unlabeled] = distributions(P[rows.unlabeled] * share / np.maximum(mass, LEAST), share)
+            P[rows.unlabeled] = distributions(P[rows.unlabeled] * share / np.maximum(mass, LEAST_PROBABILITY), share)
         return P
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -115,28 +115,28 @@ class InformationRegularization(GraphMethod):
 
 
 def regions(W: sparse.csr_array) -> sparse.csr_array:
-    """Return the weights of rows (columns) in regions (rows of the matrix), which sum to 1 in each."""
+    """Return the weights of rows (columns) in regions (rows of the matrix), which sum to 1 in each region."""
     A = sparse.csr_array(W + sparse.eye_array(W.shape[0]))
     return sparse.csr_array(sparse.diags_array(1 / np.asarray(A.sum(axis=1)).ravel()) @ A)
 
 
-def by_turns(
+def alternate(
     A: sparse.csr_array, codes: Array, n_classes: int, strength: float, *, max_iter: int, tol: float
 ) -> tuple[Array, list[float]]:
-    """Return the distributions of all rows, and the objective after each turn."""
+    """Return the distributions of all rows, and the objective after each iteration."""
     labeled = np.flatnonzero(codes >= 0)
     own = codes[labeled]
-    back, load = A.T.tocsr(), np.asarray(A.sum(axis=0)).ravel()  # how much each row counts, in all its regions
+    back, load = A.T.tocsr(), np.asarray(A.sum(axis=0)).ravel()  # total weight of each row in its regions
     P = one_hot(codes, n_classes)
     P[codes < 0] = np.bincount(own, minlength=n_classes) / len(own)
     path: list[float] = []
     for _ in range(max_iter):
         Q = A @ P
-        log_mean = back @ np.log(np.maximum(Q, LEAST)) / load[:, None]
+        log_mean = back @ np.log(np.maximum(Q, LEAST_PROBABILITY)) / load[:, None]
         P = np.exp(log_mean - log_mean.max(axis=1, keepdims=True))
         P /= P.sum(axis=1, keepdims=True)
         P[labeled] = pulled(P[labeled], own, strength * load[labeled])
-        loss = -np.log(np.maximum(P[labeled, own], LEAST)).sum()
+        loss = -np.log(np.maximum(P[labeled, own], LEAST_PROBABILITY)).sum()
         divergence = load @ (xlogy(P, P) - P * log_mean).sum(axis=1)
         path.append(float(loss + strength * divergence))
         if len(path) > 1 and path[-2] - path[-1] <= tol * abs(path[-1]):
@@ -151,7 +151,7 @@ def pulled(G: Array, own: Array, weight: Array) -> Array:
     weight (logit p − logit g) = 1 / p, whose left side grows and whose right side falls: by bisection.
     """
     at = np.arange(len(G)), own
-    g = np.clip(G[at], LEAST, 1 - 1e-16)
+    g = np.clip(G[at], LEAST_PROBABILITY, 1 - 1e-16)
     logit = np.log(g) - np.log1p(-g)
     low, high = logit, logit + (1 + 1 / g) / weight
     high = np.minimum(high, np.maximum(logit, 0) + 2 / weight + 1)  # at p ≥ 1/2 the right side is at most 2

@@ -1,4 +1,4 @@
-"""The Laplacian SVM: a kernel machine that is also smooth along the graph of all rows."""
+"""Laplacian SVM: a kernel machine whose scores are also smooth on the graph of all rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,9 @@ from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees
 from deepsep.zoo.graphs.graph_kernels import Machines
-from deepsep.zoo.graphs.graph_method import CHUNK, GraphMethod
+from deepsep.zoo.graphs.graph_method import GraphMethod
 
 Array = NDArray[Any]
-
-JITTER = 1e-10  # relative, on the diagonal of what is factored
-MEDIAN_ROWS = 1000  # from which the median distance is taken
 
 
 @settings
@@ -40,23 +37,23 @@ class LaplacianSVM(GraphMethod):
     paper's terms γ_A = 1 / (2 C ℓ) and γ_I is proportional to λ / C.
 
     The score is a sum of kernels around centres, :math:`f(x) = \sum_j a_j k(x, x_j) + b`. With all rows as centres
-    that is the exact solution; beyond ``n_centers`` rows, the labelled and some unlabelled ones are centres, drawn at
-    random. The quadratic form of a is factored once, after which each class is an ordinary SVM in the labelled rows.
-    Memory is that of n × ``n_centers`` numbers; new rows need no graph.
+    this is the exact solution. With more than ``n_centers`` rows, the centres are the labelled rows and random
+    unlabelled ones. The quadratic form of a is factored once, after which each class is an ordinary SVM on the labelled
+    rows. Memory is that of n × ``n_centers`` numbers; prediction does not use the graph.
 
     Parameters
     ----------
     C : float, default=10.0
-        Weight of the labels.
-        A ``ConvergenceWarning`` says so if a machine ends short of its minimum, as one with a very large C may.
+        Weight of the labels. With a very large C, a machine may end short of its minimum, with a
+        ``ConvergenceWarning``.
     smoothness : float, default=100.0
         λ, the weight of the graph.
     gamma : float, optional
-        Of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`; by default one over the squared median distance.
+        γ of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`; by default one over the squared median distance.
     n_centers : int, default=1000
-        The most centres.
+        Maximum number of centres.
     n_neighbors : int, default=10
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
@@ -69,11 +66,11 @@ class LaplacianSVM(GraphMethod):
     centers_ : array (m, d)
         The centres, scaled.
     coef_ : array (m, c)
-        a, for each class against the rest.
+        Coefficients a of each class against the rest.
     intercept_ : array (c,)
         Offsets.
     platt_ : (float, float)
-        Slope and offset of the sigmoid that makes probabilities of scores.
+        Slope and offset of the sigmoid that turns scores into probabilities.
 
     References
     ----------
@@ -123,7 +120,7 @@ class LaplacianSVM(GraphMethod):
         K = rbf_kernel(X, X[centres], gamma=self.gamma_)
         R = factor(K[centres], roughness(W, K), self.smoothness)
         lab = rows.labeled
-        Z = solve_triangular(R, K[lab].T, lower=True).T  # the labelled rows, in features of which the penalty is |w|²
+        Z = solve_triangular(R, K[lab].T, lower=True).T  # features of the labelled rows in which the penalty is |w|²
         machines = Machines.of(Z @ Z.T, self._rows[lab], rows.codes[lab], self.C, rng)
         self.coef_ = solve_triangular(R, Z.T @ machines.coef, lower=True, trans="T")
         self.intercept_, self.platt_ = machines.intercept, machines.platt
@@ -132,8 +129,8 @@ class LaplacianSVM(GraphMethod):
 
     def _probabilities(self, X: Array) -> Array:
         centres, scores = self.centers_.astype(np.float64), np.empty((len(X), len(self.intercept_)))
-        for start in range(0, len(X), CHUNK):
-            block = self._scaling.apply(X[start : start + CHUNK]).astype(np.float64)
+        for start in range(0, len(X), self._chunk):
+            block = self._scaling.apply(X[start : start + self._chunk]).astype(np.float64)
             scores[start : start + len(block)] = rbf_kernel(block, centres, gamma=self.gamma_) @ self.coef_
         return platt_probabilities(scores + self.intercept_, *self.platt_)
 
@@ -157,14 +154,14 @@ def roughness(W: sparse.csr_array, K: Array) -> Array:
     return np.asarray(K.T @ LK / len(K))
 
 
-def factor(K: Array, rough: Array, smoothness: float) -> Array:
-    """Return the lower triangle R for which R Rᵀ is the quadratic form of the coefficients."""
+def factor(K: Array, rough: Array, smoothness: float, *, jitter: float = 1e-10) -> Array:
+    """Return the lower triangle R for which R Rᵀ is the quadratic form of the coefficients, plus a small diagonal."""
     M = K + 2 * smoothness * rough
-    M[np.diag_indices_from(M)] += JITTER * np.trace(M) / len(M) + JITTER
+    M[np.diag_indices_from(M)] += jitter * np.trace(M) / len(M) + jitter
     return np.asarray(cholesky(M, lower=True))
 
 
-def _default_gamma(X: Array, rng: np.random.Generator) -> float:
-    some = X if len(X) <= MEDIAN_ROWS else X[rng.choice(len(X), MEDIAN_ROWS, replace=False)]
+def _default_gamma(X: Array, rng: np.random.Generator, max_rows: int = 1000) -> float:
+    some = X if len(X) <= max_rows else X[rng.choice(len(X), max_rows, replace=False)]
     median = float(np.median(pdist(some))) or 1.0
     return 1 / median**2

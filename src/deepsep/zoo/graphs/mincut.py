@@ -1,4 +1,4 @@
-"""Graph min-cut: the labelling that cuts the least of the graph, and how it changes when the graph shakes a little."""
+"""Graph min-cut: the labelling that cuts the least of a graph, averaged over random changes of the edges."""
 
 from __future__ import annotations
 
@@ -17,30 +17,27 @@ from deepsep.zoo.graphs.graph_method import GraphMethod
 
 Array = NDArray[Any]
 
-CAPACITY = 2**30  # scipy's flows are 32-bit integers, and what is left of an edge is up to twice its capacity
-NEAREST_LABELS = 3
-
 
 @settings
 class GraphMinCut(GraphMethod):
     """Graph min-cut: for each class, the cheapest cut of the graph between its labels and all others.
 
     Cuts are found as maximum flows (Dinic's algorithm, in scipy). Of all cheapest cuts the one with the fewest rows on
-    the side of the class is taken; a row on that side is claimed by the class. So drawn, two classes never claim the
-    same row. With two classes, one flow gives both cuts.
+    the side of the class is taken, and the class claims these rows. So two classes never claim the same row. With two
+    classes, one flow gives both cuts.
 
     On graphs of nearest neighbours, the cheapest cut mostly runs around the labelled rows themselves, and claims
-    nothing. As Blum and Chawla suggest, edges to labels therefore weigh differently: each unlabelled row has further
-    edges, to the three labelled rows nearest to it, the closer the heavier, with ``pull`` times the weight of all its
-    other edges. (0: none. Then nearly all rows remain unclaimed on most real tables.)
+    nothing. As Blum and Chawla suggest, edges to labels are therefore weighted differently: each unlabelled row has
+    additional edges to the three nearest labelled rows, heavier to closer ones, with ``pull`` times the weight of all
+    its other edges. (With 0, nearly all rows remain unclaimed on most real tables.)
 
-    One cut says nothing of how sure it is. So, as Blum et al. (2004) do, edges are weighed anew at random, ``n_cuts``
-    times, each by a factor between 1 − ``noise`` and 1 + ``noise``; a row's probabilities are its votes, to which one
-    vote is added that has the shares of the classes among the labels. In each turn a row votes for the class that
-    claims it, and if none does, because ties or cuts leave it to the others, for those of its nearest labels.
+    One cut gives no probabilities. So, as in Blum et al. (2004), edges are multiplied ``n_cuts`` times by random
+    factors between 1 − ``noise`` and 1 + ``noise``, and a row's probabilities are its votes, plus one vote with the
+    shares of the classes among the labels. For each cut a row votes for the class that claims it. If no class does,
+    because of ties or cuts that leave it to the others, it votes for the classes of its nearest labels.
 
-    Capacities are integers: weights are scaled so that the terminals' sum is 2³⁰ and rounded to the nearest, but never
-    to 0. With 5,000 edges at the labels that is a relative error of about 1e-5 an edge.
+    Capacities are integers: weights are scaled so that the terminals' sum is 2³⁰, and rounded, but never to 0. With
+    5,000 edges at the labels the relative error is about 1e-5 per edge.
 
     Time grows faster than linearly with the rows: a flow for each class and each cut.
 
@@ -49,11 +46,11 @@ class GraphMinCut(GraphMethod):
     pull : float, default=1.0
         Weight of the edges to the nearest labels, in units of the sum of the row's other edges.
     n_cuts : int, default=10
-        How often the edges are weighed anew.
+        Number of cuts, each with other random weights.
     noise : float, default=1.0
-        How much weights change, 0 to 1.
+        Maximum relative change of a weight, from 0 to 1.
     n_neighbors : int, default=25
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
@@ -62,7 +59,7 @@ class GraphMinCut(GraphMethod):
     Attributes
     ----------
     claimed_ : float
-        The share of unlabelled rows that some class claimed, over all cuts; the rest voted as their nearest labels.
+        Share of unlabelled rows that a class claimed, over all cuts; the others voted as their nearest labels.
 
     References
     ----------
@@ -110,7 +107,7 @@ class GraphMinCut(GraphMethod):
         Y = P[labeled]
         own = _nearest_labels(self._rows[unlabeled], self._rows[labeled], Y)
         edges = W[unlabeled]
-        # Edges from one row to labels of one class are cut together: they are one.
+        # Edges from a row to labels of the same class are cut together, so they are one edge.
         terminal = edges[:, labeled] @ Y + self.pull * degrees(edges)[:, None] * own
         upper = sparse.triu(edges[:, unlabeled], format="csr")
         votes = np.zeros_like(own)
@@ -118,9 +115,9 @@ class GraphMinCut(GraphMethod):
         for _ in range(self.n_cuts):
             shaken = sparse.csr_array((self._shake(upper.data, rng), upper.indices, upper.indptr), shape=upper.shape)
             claims = class_cuts(sparse.csr_array(shaken + shaken.T), self._shake(terminal, rng))
-            nobody = ~claims.any(axis=1, keepdims=True)
-            unclaimed += int(nobody.sum())
-            votes += np.where(nobody, own, claims)
+            free = ~claims.any(axis=1, keepdims=True)
+            unclaimed += int(free.sum())
+            votes += np.where(free, own, claims)
         self.claimed_ = 1 - unclaimed / (self.n_cuts * len(own))
         P[unlabeled] = (votes + Y.mean(axis=0)) / (self.n_cuts + 1)
         return P
@@ -130,14 +127,14 @@ class GraphMinCut(GraphMethod):
 
 
 def _nearest_labels(X: Array, labeled: Array, Y: Array) -> Array:
-    """Return the classes of each row's nearest labels, the closer the heavier; those much farther count for nothing."""
-    distance, index = neighbours(X, NEAREST_LABELS, labeled)
+    """Return class shares among each row's three nearest labels, by distance; much farther labels do not count."""
+    distance, index = neighbours(X, 3, labeled)
     ratio = np.minimum(distance / np.maximum(distance[:, :1], 1e-30), 10.0)  # the nearest may be a copy
     return distributions(np.einsum("nk,nkc->nc", np.exp(-(ratio**2)), Y[index]))
 
 
 def class_cuts(W: sparse.csr_array, terminal: Array) -> Array:
-    """Return which class claims which row: the smallest of the cheapest cuts between each class and all others.
+    """Return the rows that each class claims: the smallest of the cheapest cuts between it and all others.
 
     Parameters
     ----------
@@ -156,7 +153,7 @@ def class_cuts(W: sparse.csr_array, terminal: Array) -> Array:
         return np.column_stack([source, sink])
     total = terminal.sum(axis=1)
     claims = np.column_stack([cheapest_cut(W, t, total - t)[0] for t in terminal.T])
-    return np.asarray(claims & (claims.sum(axis=1, keepdims=True) == 1))  # rounding may tell two cuts that share a row
+    return np.asarray(claims & (claims.sum(axis=1, keepdims=True) == 1))  # after rounding, two cuts may share a row
 
 
 def cheapest_cut(W: sparse.csr_array, to_source: Array, to_sink: Array) -> tuple[Array, Array, float]:
@@ -172,12 +169,13 @@ def cheapest_cut(W: sparse.csr_array, to_source: Array, to_sink: Array) -> tuple
     Returns
     -------
     source, sink : arrays (n,) of bool
-        The rows that are with the source in every cheapest cut, and those with the sink; others are with either.
+        Rows on the side of the source in every cheapest cut, and on that of the sink; others may be on either side.
     weight : float
-        Of what is cut, up to rounding.
+        Total weight of the cut, up to rounding.
     """
     n = len(to_source)
-    unit = CAPACITY / max(to_source.sum(), to_sink.sum(), W.data.max(initial=0), np.finfo(float).tiny)
+    # scipy's flows are 32-bit integers, and the residual of an edge is up to twice its capacity.
+    unit = 2**30 / max(to_source.sum(), to_sink.sum(), W.data.max(initial=0), np.finfo(float).tiny)
     rows = np.arange(n)
     weights = np.concatenate([W.data, to_source, to_sink])
     at = np.concatenate([np.repeat(rows, np.diff(W.indptr)), np.full(n, n), rows])

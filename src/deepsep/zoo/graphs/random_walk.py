@@ -1,4 +1,4 @@
-"""Markov random walks: a row is what the rows are from which a short walk may have come to it."""
+"""Markov random walks: a row has the classes of the rows from which a short walk may have reached it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Array = NDArray[Any]
 
 @settings
 class MarkovRandomWalk(GraphMethod):
-    r"""Markov random walks: labels are drawn where a walk of t steps began, and seen where it ended.
+    r"""Markov random walks: labels are drawn at the start of a walk of t steps, and observed at its end.
 
-    A walk starts at any row with the same chance and takes ``t`` steps, each to a neighbour (in proportion to the
-    weights of the graph) or nowhere (as to a neighbour at distance 0). Where it ends at row k, it began at row i with
-    chance :math:`P_{0|t}(i \mid k)`, and row k has the classes of those beginnings:
+    A walk starts at any row with equal probability and takes ``t`` steps, each to a neighbour (in proportion to the
+    weights of the graph) or to the row itself (as to a neighbour at distance 0). A walk that ends at row k started at
+    row i with probability :math:`P_{0|t}(i \mid k)`, and row k has the classes of the starts:
     :math:`P(y \mid k) = \sum_i P(y \mid i)\, P_{0|t}(i \mid k)`. The distributions P(y | i) of all rows are found by
     EM: they maximise :math:`\sum_k \log P(y_k \mid k)` over the labelled rows, a concave function, from the uniform
     start.
 
-    The number of steps is the scale on which rows count as alike. Rows farther than t edges from every label have the
+    The number of steps is the scale on which rows count as similar. Rows more than t edges from every label have the
     uniform distribution.
 
-    Neither the walks' matrix nor its columns of labelled rows are formed: EM needs only its products with one column a
-    class, which are t sparse products, so that memory grows linearly with the rows.
+    The matrix of the walks is not formed: EM needs only its products with one column per class, which are t sparse
+    products, so memory grows linearly with the rows.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ class MarkovRandomWalk(GraphMethod):
     max_iter : int, default=50
         Rounds of EM.
     tol : float, default=1e-4
-        EM stops when the mean log-likelihood of a label grows by less.
+        Increase of the mean log-likelihood of a label below which EM stops.
     n_neighbors : int, default=25
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
-        Not used: nothing is random. Here so that all methods are called alike.
+        Not used, since nothing is random; accepted because every method has it.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class MarkovRandomWalk(GraphMethod):
 
 
 def transitions(W: sparse.csr_array) -> sparse.csr_array:
-    """Return the chances of one step, from row to column: in proportion to W, and 1 for staying."""
+    """Return the probabilities of a step from row to column, in proportion to W, with weight 1 for staying."""
     W = sparse.csr_array(W + sparse.eye_array(W.shape[0]))
     return scaled(W, 1 / degrees(W), np.ones(W.shape[0]))
 

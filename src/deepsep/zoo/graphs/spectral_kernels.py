@@ -1,4 +1,4 @@
-"""Kernels made of a graph's spectrum: cluster kernels, and transforms of the spectrum that fit the labels."""
+"""Kernels from the spectrum of a graph: cluster kernels, and transforms of the spectrum fitted to the labels."""
 
 from __future__ import annotations
 
@@ -18,21 +18,18 @@ from deepsep.zoo.graphs.graph_method import GraphMethod
 
 Array = NDArray[Any]
 
-CONNECTED = 1e-6  # an eigenvalue so close to 1 is that of a part of the graph without edges to the rest
-RIDGE = 1e-10
-
 
 @settings
 class SpectralKernel(GraphMethod):
     r"""A support vector machine with the kernel :math:`\sum_i \mu_i v_i v_i^\top`, v the eigenvectors of a graph.
 
     Subclasses return the kernel's features of all rows in ``_features``: a matrix Z with the kernel Z Zᵀ. They
-    share the settings named here:
+    share these settings:
 
     C
         Weight of the labels in the support vector machine.
     n_components
-        Eigenvectors, of the largest eigenvalues.
+        Number of eigenvectors, those of the largest eigenvalues.
     n_neighbors, standardize, random_state
         As in :class:`GraphMethod`.
     """
@@ -67,31 +64,31 @@ class ClusterKernel(SpectralKernel):
 
     With the affinities W of the graph and :math:`S = D^{-1/2} W D^{-1/2} = \sum_i \lambda_i v_i v_i^\top`, the kernel
     is :math:`\sum_i \varphi(\lambda_i) v_i v_i^\top`, scaled so that each row has length 1. The transfer function φ
-    keeps what varies little within clusters:
+    keeps eigenvectors that vary little within clusters:
 
     - ``"step"``: 1 for the ``n_components`` largest eigenvalues, 0 for the others, as in spectral clustering;
     - ``"linear-step"``: λ for these, 0 for the others;
-    - ``"polynomial"``: :math:`\lambda^t`, what a random walk of t steps sees, cut off after ``n_components``.
+    - ``"polynomial"``: :math:`\lambda^t`, as in a random walk of t steps, for the ``n_components`` largest.
 
-    Negative eigenvalues count as 0. New rows take the average of their neighbours.
+    Negative eigenvalues count as 0. New rows get the average of their neighbours.
 
     Parameters
     ----------
     transfer : {"polynomial", "linear-step", "step"}, default="polynomial"
         φ.
     power : int, default=5
-        t, of the polynomial.
+        Exponent t of the polynomial.
     n_components : int, default=100
-        Eigenvectors.
+        Number of eigenvectors.
     C : float, default=10.0
-        Weight of the labels in the support vector machine.
-        A ``ConvergenceWarning`` says so if a machine ends short of its minimum, as one with a very large C may.
+        Weight of the labels in the support vector machine. With a very large C, a machine may end short of its
+        minimum, with a ``ConvergenceWarning``.
     n_neighbors : int, default=25
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
-        Of the folds in which probabilities are fitted, and of the start of the search for eigenvectors.
+        Draws the folds in which probabilities are fitted, and the start of the search for eigenvectors.
 
     Attributes
     ----------
@@ -132,7 +129,7 @@ class ClusterKernel(SpectralKernel):
 
 @settings
 class SpectralTransform(SpectralKernel):
-    r"""Kernel of a graph whose spectrum was fitted to the labels: the smoother an eigenvector, the more it counts.
+    r"""Kernel of a graph with a spectrum fitted to the labels: smoother eigenvectors count more.
 
     With the eigenvectors v of :math:`S = D^{-1/2} W D^{-1/2}`, smoothest first, the kernel is :math:`\sum_i \mu_i v_i
     v_i^\top`. The coefficients μ are those for which the kernel of the labelled rows is best aligned with T, which is 1
@@ -143,26 +140,26 @@ class SpectralTransform(SpectralKernel):
     The paper solves a quadratically constrained programme. In the steps :math:`\nu_i = \mu_i - \mu_{i+1} \ge 0` the
     best aligned kernel has the direction of the projection of T on a cone, which non-negative least squares finds.
 
-    New rows take the average of their neighbours.
+    New rows get the average of their neighbours.
 
     Parameters
     ----------
     n_components : int, default=100
-        Eigenvectors.
+        Number of eigenvectors.
     C : float, default=10.0
-        Weight of the labels in the support vector machine, for a kernel whose mean diagonal is 1.
-        A ``ConvergenceWarning`` says so if a machine ends short of its minimum, as one with a very large C may.
+        Weight of the labels in the support vector machine, for a kernel whose mean diagonal is 1. With a very large C,
+        a machine may end short of its minimum, with a ``ConvergenceWarning``.
     n_neighbors : int, default=25
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
-        Of the folds in which probabilities are fitted, and of the start of the search for eigenvectors.
+        Draws the folds in which probabilities are fitted, and the start of the search for eigenvectors.
 
     Attributes
     ----------
     eigenvalues_ : array (n_components,)
-        Of S, largest first.
+        Eigenvalues of S, largest first.
     spectrum_ : array (n_components,)
         μ, scaled so that the mean diagonal of the kernel is 1.
     alignment_ : float
@@ -191,9 +188,10 @@ class SpectralTransform(SpectralKernel):
 
     def _features(self, vectors: Array, rows: TrainingRows) -> Array:
         codes = rows.codes[rows.labeled]
+        # A second eigenvalue of 1 belongs to another connected part of the graph.
         T = np.where(codes[:, None] == codes, 1.0, -1.0)
         mu, self.alignment_ = aligned_spectrum(
-            vectors[rows.labeled], T, bias=bool(self.eigenvalues_[1:2].sum() < 1 - CONNECTED)
+            vectors[rows.labeled], T, bias=bool(self.eigenvalues_[1:2].sum() < 1 - 1e-6)
         )
         self.spectrum_ = mu * len(vectors) / mu.sum()
         return np.asarray(vectors * np.sqrt(self.spectrum_))
@@ -207,9 +205,9 @@ def aligned_spectrum(V: Array, T: Array, *, bias: bool) -> tuple[Array, float]:
     V : array (l, r)
         The eigenvectors at the labelled rows, smoothest first.
     T : array (l, l)
-        What the kernel should be like.
+        Target of the kernel.
     bias : bool
-        Whether the first is outside the order.
+        Whether the first coefficient is exempt from the order.
     """
     r = V.shape[1]
     order = np.triu(np.ones((r, r)))  # μ = order ν: ν_j raises all up to the j-th
@@ -220,9 +218,9 @@ def aligned_spectrum(V: Array, T: Array, *, bias: bool) -> tuple[Array, float]:
     c = order.T @ np.einsum("ki,kl,li->i", V, T, V, optimize=True)
     scale = 1 / np.sqrt(np.maximum(np.diag(Q), np.finfo(float).tiny))
     Q, c = Q * scale * scale[:, None], c * scale
-    R = cholesky(Q + RIDGE * np.eye(r), lower=True)
+    R = cholesky(Q + 1e-10 * np.eye(r), lower=True)
     nu = nnls(R.T, solve_triangular(R, c, lower=True), maxiter=30 * r)[0]
-    if not nu.any():  # T is at an obtuse angle to all of them: every eigenvector alike
+    if not nu.any():  # T is at an obtuse angle to all of them: all eigenvectors count equally
         nu[-1] = 1.0
     mu = order @ (nu * scale)
     alignment = float(c @ nu / np.sqrt(max(nu @ Q @ nu, np.finfo(float).tiny)) / np.linalg.norm(T))

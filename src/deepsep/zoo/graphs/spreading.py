@@ -1,4 +1,4 @@
-"""Labels that spread over a graph: label propagation, which clamps them, and label spreading, which does not."""
+"""Label propagation, which keeps the given labels, and label spreading, which may overrule them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deepsep.zoo.graphs.graph_method import GraphMethod
 
 Array = NDArray[Any]
 
-TOL = 1e-12  # relative residual, small so that what far labels send counts as well
+RESIDUAL_TOL = 1e-12  # relative; small, so that distant labels count as well
 
 
 @settings
@@ -27,18 +27,18 @@ class LabelSpreading(GraphMethod):
     all classes at once, and the rows of Z, divided by their sums, are the distributions. A row that no label reaches
     has the shares of the classes among the labels.
 
-    Memory grows linearly with the rows: it is that of the rows, their neighbours, and some columns a class.
+    Memory grows linearly with the rows: it holds the rows, their neighbours, and a few columns per class.
 
     Parameters
     ----------
     alpha : float, default=0.8
-        How much of a score comes from the neighbours, 0 to below 1.
+        Share of a score that comes from the neighbours, from 0 to below 1.
     n_neighbors : int, default=25
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
-        Not used: nothing is random. Here so that all methods are called alike.
+        Not used, since nothing is random; accepted because every method has it.
 
     References
     ----------
@@ -71,9 +71,9 @@ class LabelSpreading(GraphMethod):
         require(self, "alpha", is_number(self.alpha) and 0 <= self.alpha < 1, "a number from 0 to below 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
-        Z = diffuse(normalised(self._graph(rows)), one_hot(rows.codes, rows.n_classes), self.alpha, tol=TOL)
-        # 1 − α is the least eigenvalue: a sum below what the residual may have changed in it says nothing.
-        error = TOL * rows.n_classes * np.sqrt(len(rows.labeled)) / (1 - self.alpha)
+        Z = diffuse(normalised(self._graph(rows)), one_hot(rows.codes, rows.n_classes), self.alpha, tol=RESIDUAL_TOL)
+        # 1 − α is the least eigenvalue: a smaller sum may be due to the residual alone.
+        error = RESIDUAL_TOL * rows.n_classes * np.sqrt(len(rows.labeled)) / (1 - self.alpha)
         return distributions(Z, _shares(rows), least=error)
 
 
@@ -81,28 +81,28 @@ class LabelSpreading(GraphMethod):
 class LabelPropagation(GraphMethod):
     r"""Label propagation: every unlabelled row is the weighted mean of its neighbours, and labels stay as they are.
 
-    That is the harmonic function of the graph: the unlabelled rows' distributions f solve
-    :math:`(D_{uu} - W_{uu}) f_u = W_{u\ell} f_\ell`, by conjugate gradients for all classes at once. f_i is also the
-    chance that a random walk from row i first meets a label of each class. A row that no label reaches has the shares
-    of the classes among the labels.
+    This is the harmonic function of the graph: the distributions f of the unlabelled rows solve :math:`(D_{uu} -
+    W_{uu}) f_u = W_{u\ell} f_\ell`, by conjugate gradients for all classes at once. f_i is also the probability that a
+    random walk from row i first meets a label of each class. A row that no label reaches has the shares of the classes
+    among the labels.
 
-    Where labels are few, walks forget where they began before they meet one: f is then nearly the same everywhere but
-    at the labels, and the largest entry says little. So by default each class is scaled to have the share of the rows
-    that it has of the labels (class mass normalisation). That helps up to a point: where labels are one row in a
-    thousand or fewer, prefer :class:`LabelSpreading`.
+    With few labels, walks forget their start before they meet one: f is then nearly the same everywhere but at the
+    labels, and the largest entry means little. So by default each class is scaled to have the same share of the rows
+    as of the labels (class mass normalisation). This helps up to a point: if only one row in a thousand or fewer has a
+    label, prefer :class:`LabelSpreading`.
 
-    Memory grows linearly with the rows: it is that of the rows, their neighbours, and some columns a class.
+    Memory grows linearly with the rows: it holds the rows, their neighbours, and a few columns per class.
 
     Parameters
     ----------
     class_mass : bool, default=True
         Whether classes are scaled to the shares of the labels.
     n_neighbors : int, default=25
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
-        Not used: nothing is random. Here so that all methods are called alike.
+        Not used, since nothing is random; accepted because every method has it.
 
     References
     ----------
@@ -150,7 +150,7 @@ class LabelPropagation(GraphMethod):
         degree, edges = degrees(W)[unlabeled], W[unlabeled]
         W_uu = edges[:, unlabeled]
         f = conjugate_gradients(
-            lambda V: degree[:, None] * V - W_uu @ V, edges[:, labeled] @ f_labeled, diagonal=degree, tol=TOL
+            lambda V: degree[:, None] * V - W_uu @ V, edges[:, labeled] @ f_labeled, diagonal=degree, tol=RESIDUAL_TOL
         )
         return np.asarray(np.clip(f, 0, 1))
 

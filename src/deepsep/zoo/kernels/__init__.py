@@ -1,1 +1,1 @@
-"""Networks with the loss of an SVM, or a Gaussian process."""
+"""Networks with the loss of an SVM or a Gaussian process."""

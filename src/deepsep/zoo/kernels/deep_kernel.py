@@ -1,4 +1,4 @@
-"""Semi-supervised deep kernel learning: a Gaussian process on a network's embedding, sure about all rows."""
+"""Semi-supervised deep kernel learning: a Gaussian process on a network's embedding."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Array = NDArray[Any]
 
 @settings
 class DeepKernel(NetworkMethod):
-    r"""Deep kernel learning: a Gaussian process on a network's embedding that is also sure about unlabelled rows.
+    r"""Deep kernel learning: a Gaussian process on a network's embedding, also confident about unlabelled rows.
 
-    A network embeds the rows, and a Gaussian process with an RBF kernel on the embedding predicts the classes: its
-    targets are 1 for a row's class and 0 for the others, less the shares of the classes among the labels, and all
-    classes share the kernel. The network and the kernel's length, variance and noise are trained together to lower
+    A network embeds the rows, and a Gaussian process with an RBF kernel on the embedding predicts the classes. Its
+    targets are 1 for a row's class and 0 for the others, minus the shares of the classes among the labels. All classes
+    share the kernel. The network and the kernel's length, variance and noise are trained together to lower
 
     .. math:: -\frac{1}{\ell c} \log p(Y \mid \text{embeddings}) + \alpha \cdot \frac1u \sum_{i \in u}
         \operatorname{Var}[f(x_i) \mid Y],
@@ -42,21 +42,21 @@ class DeepKernel(NetworkMethod):
     an embedding is good if every unlabelled row lies close to some labelled ones. The paper is about regression.
 
     Targets are predicted with a mean :math:`m_k` and a variance :math:`s^2`. The probability of class k is
-    proportional to its share times :math:`e^{\beta m_k / s}`, where β is the best for labelled rows that the model has
-    not seen: ``folds`` further networks are trained for it. Where an embedding is far from those of all labelled
-    rows, the shares remain.
+    proportional to its share times :math:`e^{\beta m_k / s}`, where β is fitted to held-out labelled rows, for which
+    ``folds`` further networks are trained. For an embedding far from those of all labelled rows, the probabilities are
+    the shares.
 
     Parameters
     ----------
     alpha : float, default=1.0
         α, the weight of the variance. 0: the labelled rows alone (batch norm still sees all).
     max_labeled : int, default=1000
-        The most labelled rows that predictions rest on; of more, so many are drawn at random. Predicting a row
-        takes the square of this.
+        Maximum number of labelled rows that predictions use, drawn at random if there are more. The time to predict a
+        row grows with its square.
     folds : int, default=3
-        Parts of the labelled rows, each hidden once, for β. 0: no further networks; each labelled row is predicted by
-        the Gaussian process without it, which has a closed form, but on an embedding that has seen its label. That
-        is cheap, and much too sure. So it is, too, where no class has two labelled rows.
+        Number of parts of the labelled rows, each held out once to fit β. 0: no further networks. Each labelled row is
+        then predicted by the Gaussian process without it, in closed form, but on an embedding that has seen its label.
+        This is cheap, and much too confident. It is also used if no class has two labelled rows.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -66,20 +66,20 @@ class DeepKernel(NetworkMethod):
     steps : int, default=500
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=128 and 128
-        Labelled and unlabelled rows in a step. With more labelled rows than that, a step sees the likelihood of some.
+        Labelled and unlabelled rows in a step. With more labelled rows, a step uses the likelihood of some.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
     Attributes
     ----------
     length_, variance_, noise_ : float
-        Of the kernel, and of targets that are scaled to a mean square of 1.
+        Parameters of the kernel, and noise of targets scaled to a mean square of 1.
     slope_ : float
         β.
 
@@ -138,7 +138,7 @@ class DeepKernel(NetworkMethod):
         self.slope_ = fit_slope(scores, rows.codes[held], rows.weight[held], self._log_shares)
 
     def _fit_process(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Train a network and its Gaussian process; return the rows that this rests on, and their targets."""
+        """Train a network and its Gaussian process; return the labelled rows it uses, and their targets."""
         network, X = self._begin(rows, rng)
         encoder = network.module["encoder"]
         from deepsep.zoo.kernels.kernel_head import KernelHead
@@ -152,7 +152,7 @@ class DeepKernel(NetworkMethod):
             loss, variance = kernel.costs(e[:b], Y[batch.labeled], e[b:] if self.alpha else e[:0])
             return loss + self.alpha * variance
 
-        self._train(network, rows, loss_of, rng, beside=kernel)
+        self._train(network, rows, loss_of, rng, extra=kernel)
         self._keep(network.state())
         self.length_, self.variance_, self.noise_ = (value.item() for value in kernel.settings())
         at = rows.labeled
@@ -168,7 +168,7 @@ class DeepKernel(NetworkMethod):
         return evaluate(self.network_weights_, self._scaling.apply(X), head=False)
 
     def _scores(self, X: Array) -> Array:
-        """Return the mean of each target over its deviation."""
+        """Return the mean of each target divided by its deviation."""
         mean, variance = self._process.predict(self._embed(X))
         return np.asarray(mean / np.sqrt(variance)[:, None])
 

@@ -1,7 +1,7 @@
-"""A Gaussian process on an embedding that has been trained: it predicts, and a row gets the same bits in any company.
+"""A Gaussian process on a trained embedding, which gives a row the same bits in any batch.
 
-As in :mod:`deepsep.networks.frozen`, both factors of every matrix product lie on grids on which double precision holds
-its sums exactly, whatever the order in which they are added up.
+As in :mod:`deepsep.networks.frozen`, both factors of every matrix product lie on grids on which sums are exact in
+double precision, in any order.
 """
 
 from __future__ import annotations
@@ -15,25 +15,21 @@ from scipy.linalg import cholesky, solve_triangular
 from deepsep.networks.frozen import ROW_BITS, WEIGHT_BITS, rounded
 from deepsep.networks.interface import Array
 
-EMBEDDING_BITS = 22  # numbers from -1 to 1: products of two, summed over up to 500, have 53 bits
-ROWS = 2_048  # at a time
-LEAST_NOISE = 1e-8  # of a row of great weight, beside the variance: keeps rows with equal embeddings apart
-
 
 @dataclass(frozen=True)
 class FrozenKernel:
-    """The posterior of a Gaussian process, given targets of some rows.
+    """Posterior of a Gaussian process, given the targets of some rows.
 
     Attributes
     ----------
     known : array (l, k)
-        Embeddings of those rows, from -1 to 1, on a grid.
+        Embeddings of these rows, from -1 to 1, on a grid.
     coef : array (l, c)
-        The inverse of the covariance of the targets, times the targets.
+        Inverse of the covariance of the targets, times the targets.
     inverse_root : array (l, l)
-        The inverse of the covariance's lower triangle.
+        Inverse of the covariance's lower triangle.
     length, variance, noise : float
-        Of the kernel variance * exp(-|e - e'|² / 2 length²), and of the targets.
+        Parameters of the kernel variance * exp(-|e - e'|² / 2 length²), and noise of the targets.
     """
 
     known: Array
@@ -47,28 +43,29 @@ class FrozenKernel:
     def of(
         cls, known: Array, targets: Array, weight: Array, length: float, variance: float, noise: float
     ) -> FrozenKernel:
-        """Condition on targets; a row of weight w stands for w rows, each with noise of its own."""
+        """Condition on targets; a row of weight w stands for w rows, each with its own noise."""
         known = on_steps(known)
         covariance = variance * _gaussian(known, known, length)
-        covariance[np.diag_indices_from(covariance)] += np.maximum(noise / weight, LEAST_NOISE * variance)
+        # A floor on the noise of rows of great weight, so that rows with equal embeddings may differ.
+        covariance[np.diag_indices_from(covariance)] += np.maximum(noise / weight, 1e-8 * variance)
         inverse_root = np.tril(solve_triangular(cholesky(covariance, lower=True), np.eye(len(known)), lower=True))
         return cls(known, inverse_root.T @ (inverse_root @ targets), inverse_root, length, variance, noise)
 
-    def predict(self, embedding: Array) -> tuple[Array, Array]:
+    def predict(self, embedding: Array, chunk: int = 2_048) -> tuple[Array, Array]:
         """Return mean (n, c) and variance (n,) of the targets of new rows, noise included."""
         mean, variance = np.empty((len(embedding), self.coef.shape[1])), np.empty(len(embedding))
-        for start in range(0, len(embedding), ROWS):
-            part = slice(start, start + ROWS)
+        for start in range(0, len(embedding), chunk):
+            part = slice(start, start + chunk)
             k = _gaussian(on_steps(embedding[part]), self.known, self.length)
             k = rounded(k, np.array(-ROW_BITS))
             mean[part] = k @ self._on_grid[0]
             explained = np.square(k @ self._on_grid[1])
-            # In blocks of rows and one column after the other: a sum along a row depends on how rows are stored.
+            # One column after the other, since the bits of a sum along a row depend on how rows are stored.
             variance[part] = self.variance + self.noise - np.cumsum(explained, axis=1)[:, -1]
         return mean, np.maximum(variance, self.noise)
 
     def leave_one_out(self, targets: Array) -> tuple[Array, Array]:
-        """Return mean (l, c) and variance (l,) of each row's target, noise included, given those of all others."""
+        """Return mean (l, c) and variance (l,) of each row's target, noise included, given those of all other rows."""
         precision = np.square(self.inverse_root).sum(axis=0)
         return targets - self.coef / precision[:, None], 1 / precision
 
@@ -81,8 +78,11 @@ class FrozenKernel:
 
 
 def on_steps(embedding: Array) -> Array:
-    """Return numbers from -1 to 1, rounded to the grid, as float64."""
-    return rounded(embedding.astype(np.float64), np.array(-EMBEDDING_BITS))
+    """Return numbers from -1 to 1, rounded to the grid, as float64.
+
+    The grid has 22 bits, so products of two numbers, summed over up to 500, have 53 bits.
+    """
+    return rounded(embedding.astype(np.float64), np.array(-22))
 
 
 def _gaussian(a: Array, b: Array, length: float) -> Array:

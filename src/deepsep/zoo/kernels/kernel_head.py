@@ -1,4 +1,4 @@
-r"""A Gaussian process on an embedding, in torch: what deep kernel learning lowers.
+r"""A Gaussian process on an embedding, in torch: the loss of deep kernel learning.
 
 Targets are y(x) = f(x) + noise, with f of mean 0 and the kernel a² exp(-|e - e'|² / 2λ²) of embeddings e. All classes
 share the kernel, and with it one Cholesky factor.
@@ -11,8 +11,6 @@ import math
 import torch
 from torch import Tensor, nn
 
-LEAST_NOISE = 1e-3  # of targets of variance 1: keeps rows with equal embeddings apart
-
 
 class KernelHead(nn.Module):
     """Length, amplitude and noise of the Gaussian process, as logarithms.
@@ -20,7 +18,8 @@ class KernelHead(nn.Module):
     Parameters
     ----------
     width : int
-        Of the embedding. Where its numbers are of the order of 1, rows begin neither all alike nor all different.
+        Width of the embedding. If its values are of the order of 1, rows are neither all alike nor all different at
+        first.
     """
 
     def __init__(self, width: int) -> None:
@@ -32,10 +31,10 @@ class KernelHead(nn.Module):
     def settings(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return λ, a² and the variance of the noise, in double precision."""
         length, variance, noise = (p.double().exp() for p in (self.log_length, self.log_variance, self.log_noise))
-        return length, variance, noise + LEAST_NOISE
+        return length, variance, noise + 1e-3  # so that rows with equal embeddings may differ
 
     def costs(self, known: Tensor, targets: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the negative log marginal likelihood of rows, and the mean posterior variance of f in other rows.
+        """Return the negative log marginal likelihood of rows, and the mean posterior variance of f at other rows.
 
         Parameters
         ----------
@@ -44,7 +43,7 @@ class KernelHead(nn.Module):
         targets : tensor (l, c)
             The likelihood is a mean over rows and columns.
         others : tensor (m, k)
-            Embeddings of the other rows; where there are none, their variance is 0.
+            Embeddings of the other rows; without any, their variance is 0.
         """
         length, variance, noise = self.settings()
         known, others, targets = known.double() / length, others.double() / length, targets.double()

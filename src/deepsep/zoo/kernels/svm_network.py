@@ -1,4 +1,4 @@
-"""The loss of a support vector machine on the network of the paper: a supervised baseline."""
+"""The network of the paper with the loss of a support vector machine: a supervised baseline."""
 
 from __future__ import annotations
 
@@ -22,26 +22,23 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-SLOPES = (0.1, 20.0)  # of the softmax: from hardly a preference to certainty, for scores that are ±1 at the margin
-
 
 @settings
 class SVMNetwork(NetworkMethod):
-    r"""A network under the squared hinge loss of one-vs-rest support vector machines, in place of cross-entropy.
+    r"""A network with the squared hinge loss of one-vs-rest support vector machines instead of cross-entropy.
 
     The loss is :math:`\frac1\ell \sum_i \sum_k \max(0, 1 - t_{ik} s_k(x_i))^2`, where s are the scores before the
-    softmax and t is 1 for the row's class and -1 for the others. Unlabelled rows have no part in it; batch norm sees
-    them, so that it knows the population.
+    softmax and t is 1 for the row's class and -1 for the others. Unlabelled rows are not part of it, but batch norm
+    uses them, so its moments are those of the population.
 
-    Such scores are no probabilities. Those that ``predict_proba`` returns are the softmax of the scores times a
-    slope, one for all classes. The slope is the best for scores of labelled rows that a network has given without
-    knowing their labels: ``folds`` further networks are trained for it. Where no class has two labelled rows, that
-    cannot be, and the slope is 1: cautious probabilities.
+    The scores are not probabilities. ``predict_proba`` returns the softmax of the scores times one slope for all
+    classes. The slope is fitted to scores of held-out labelled rows, for which ``folds`` further networks are trained.
+    If no class has two labelled rows, the slope is 1, which gives cautious probabilities.
 
     Parameters
     ----------
     folds : int, default=3
-        Parts of the labelled rows, each hidden once, for the slope.
+        Number of parts of the labelled rows, each held out once to fit the slope.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -51,20 +48,20 @@ class SVMNetwork(NetworkMethod):
     steps : int, default=1000
         Steps of Adam.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
     Attributes
     ----------
     slope_ : float
-        What scores are multiplied with before the softmax.
+        Factor of the scores before the softmax.
 
     References
     ----------
@@ -103,12 +100,12 @@ class SVMNetwork(NetworkMethod):
         scores, codes, weight = self._hidden_scores(rows, rng)
         self.slope_ = fit_slope(scores, codes, weight) if len(codes) else 1.0
         state = network.state()
-        for name in ("head.weight", "head.bias"):  # softmax of the scores times the slope, as any other network
+        for name in ("head.weight", "head.bias"):  # the slope becomes part of the weights
             state[name] *= np.float32(self.slope_)
         self._keep(state)
 
     def _fit_network(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
-        """Return a trained network, and all rows as it takes them."""
+        """Return a trained network, and all rows as its input."""
         import torch
 
         network, X = self._begin(rows, rng)
@@ -122,7 +119,7 @@ class SVMNetwork(NetworkMethod):
         return network, X
 
     def _hidden_scores(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-        """Return scores of labelled rows from networks that did not know their labels, their codes and weights."""
+        """Return scores of held-out labelled rows, their codes and weights."""
         import torch
 
         fold = draw_folds(rows, self.folds, rng)
@@ -149,7 +146,7 @@ class SVMNetwork(NetworkMethod):
 
 
 def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Array:
-    """Return the fold of each row, -1 for rows that are in none: unlabelled, or alone in their class."""
+    """Return the fold of each row; -1 for rows that are unlabelled or alone in their class."""
     fold = np.full(len(rows.codes), -1)
     start = 0
     for k in range(rows.n_classes):
@@ -168,11 +165,19 @@ def squared_hinge(scores: Tensor, codes: Tensor) -> Tensor:
     return torch.relu(1 - sign * scores).square().sum(-1).mean()
 
 
-def fit_slope(scores: Array, codes: Array, weight: Array, offset: Array | float = 0.0) -> float:
+def fit_slope(
+    scores: Array,
+    codes: Array,
+    weight: Array,
+    offset: Array | float = 0.0,
+    *,
+    bounds: tuple[float, float] = (0.1, 20.0),
+) -> float:
     """Return the slope for which the softmax of slope times scores plus offset has the lowest log loss on these rows.
 
-    As in Platt's sigmoid, targets are a little less than sure: with n rows, the own class is (n + 1) / (n + c).
-    Without that, a few rows that happen to be all right would ask for certainty.
+    As in Platt's sigmoid, targets are slightly smoothed: with n rows, that of the own class is (n + 1) / (n + c).
+    Otherwise, a few rows that are all predicted correctly would lead to probabilities of 1. The default bounds range
+    from hardly any preference to near certainty, for scores of ±1 at the margin.
     """
     c, mass = scores.shape[1], weight.sum()
     targets = (np.eye(c)[codes] * mass + 1) / (mass + c)
@@ -180,5 +185,5 @@ def fit_slope(scores: Array, codes: Array, weight: Array, offset: Array | float 
     def loss(log_slope: float) -> float:
         return float(-(weight @ (targets * log_softmax(np.exp(log_slope) * scores + offset, axis=1)).sum(axis=1)))
 
-    low, high = np.log(SLOPES)
+    low, high = np.log(bounds)
     return float(np.exp(minimize_scalar(loss, bounds=(low, high), method="bounded").x))

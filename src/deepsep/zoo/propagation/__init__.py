@@ -1,1 +1,1 @@
-"""Networks taught by labels that spread over neighbours in their embedding."""
+"""Networks trained on labels that spread over neighbours in their embedding."""

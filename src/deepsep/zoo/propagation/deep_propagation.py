@@ -1,4 +1,4 @@
-"""Deep label propagation: labels spread over the graph of a network's embedding, and train the network again."""
+"""Deep label propagation: labels spread over the graph of a network's embedding, and train the network further."""
 
 from __future__ import annotations
 
@@ -17,28 +17,27 @@ Array = NDArray[Any]
 
 @settings
 class DeepLabelPropagation(PropagationMethod):
-    r"""Deep label propagation: labels spread over the graph of the network's embedding, and train it again.
+    r"""Deep label propagation: labels spread over the graph of the network's embedding, and train it further.
 
     The network is first trained on the labelled rows. In each round after that, all rows are embedded, as vectors
-    :math:`v_i` of length 1, and connected to their nearest with the affinities :math:`\max(0, v_i \cdot v_j)^\gamma`,
-    symmetrised and normalised to S. Then :math:`(I - \alpha S) Z = Y` is solved by conjugate gradients. Each
-    unlabelled row takes the class that is largest in its row of Z, with the weight :math:`1 - H / \log c` of that
-    distribution, 0 if no label reaches it. Training goes on with all these labels; a class also has the weight one
-    over its count, so that none is crowded out.
+    :math:`v_i` of length 1, and connected to their nearest rows with the affinities :math:`\max(0, v_i \cdot
+    v_j)^\gamma`, symmetrised and normalised to S. Then :math:`(I - \alpha S) Z = Y` is solved by conjugate gradients.
+    Each unlabelled row takes the class that is largest in its row of Z, with the weight :math:`1 - H / \log c` of that
+    distribution, or 0 if no label reaches it. Training continues with all these labels. Each class is also weighted by
+    one over its count.
 
     Parameters
     ----------
     n_neighbors : int, default=50
         Nearest rows that a row is connected to.
     alpha : float, default=0.99
-        How far labels spread, from 0 to below 1.
+        Extent to which labels spread, from 0 to below 1.
     gamma : float, default=3.0
         Exponent of the affinities.
     rounds : int, default=10
-        How often labels are spread.
+        Number of times that labels are spread.
     warm_up : float, default=0.25
-        Share of the steps that goes to the labelled rows alone, before the first round. The rounds have equal parts
-        of the others.
+        Share of the steps on labelled rows alone, before the first round. The rounds share the other steps equally.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -48,13 +47,13 @@ class DeepLabelPropagation(PropagationMethod):
     steps : int, default=2000
         Steps of Adam in all.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
@@ -95,11 +94,11 @@ class DeepLabelPropagation(PropagationMethod):
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         Z = propagate(V, one_hot(codes, n_classes), k=self.n_neighbors, alpha=self.alpha, gamma=self.gamma)
-        return labels_of(Z, codes, weight)
+        return weighted_labels(Z, codes, weight)
 
 
-def labels_of(Z: Array, codes: Array, weight: Array) -> Spread:
-    """Return a label and a weight for every row from what reaches it; rows that no label reaches weigh nothing."""
+def weighted_labels(Z: Array, codes: Array, weight: Array) -> Spread:
+    """Return a label and a weight for every row from its row of Z; rows that no label reaches have weight 0."""
     labels = np.where(codes >= 0, codes, Z.argmax(axis=1))
     trust = np.where(codes >= 0, 1.0, certainty(Z))
     counted = (codes >= 0) | (Z.sum(axis=1) > 0)
@@ -123,6 +122,6 @@ def certainty(Z: Array) -> Array:
 
 
 def class_weights(labels: Array, weight: Array, n_classes: int) -> Array:
-    """Return one over the count of each class, in units of its mean over the rows."""
+    """Return one over the count of each class, divided by its mean over the rows."""
     counts = np.bincount(labels, weight, n_classes)
     return np.asarray(counts.sum() / (n_classes * counts))

@@ -1,4 +1,4 @@
-"""Local label propagation: every row asks the labelled rows near it, who speak more loudly where rows are sparse."""
+"""Local label propagation: labelled rows vote on the rows near them, and count more where rows are sparse."""
 
 from __future__ import annotations
 
@@ -17,40 +17,36 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-BANK = 512  # rows that the metric term compares a batch with
-BLOCK = 4_096  # rows that vote together
-
 
 @settings
 class LocalLabelPropagation(PropagationMethod):
-    r"""Local label propagation: unlabelled rows ask the labelled ones nearest to them in the network's embedding.
+    r"""Local label propagation: every row takes the vote of the labelled rows nearest in the network's embedding.
 
     The network is first trained on the labelled rows. In each round after that, all rows are embedded, as vectors
     :math:`v_i` of length 1. A labelled row j counts for a row i as :math:`e^{v_i \cdot v_j / \tau} / \rho_j`, where
     the density :math:`\rho_j` is the sum of :math:`e^{v_k \cdot v_j / \tau}` over the rows k nearest to j: labels reach
-    further where rows are sparse. The labelled rows that count most vote; the winner becomes the row's label, its
-    share of the votes the confidence :math:`c_i` (1 for labelled rows). Training goes on with the loss
+    further where rows are sparse. The labelled rows that count most vote. The winner becomes the row's label, and its
+    share of the votes the confidence :math:`c_i` (1 for labelled rows). Training continues with the loss
 
     .. math:: c_i \left( -\log p_{y_i}(x_i) - \mu \log
               \frac{\sum_{k: y_k = y_i} e^{v_i \cdot v_k / \tau}}{\sum_k e^{v_i \cdot v_k / \tau}} \right)
 
-    whose second term gathers rows of the same label.
+    whose second term brings rows of the same label together.
 
     Parameters
     ----------
     n_neighbors : int, default=10
         Labelled rows that vote on a row.
     density_neighbors : int, default=25
-        Nearest rows, itself among them, over which the density of a labelled row is taken.
+        Nearest rows, including itself, that make up the density of a labelled row.
     temperature : float, default=0.07
         τ, at least 0.01.
     metric : float, default=1.0
         μ. 0: the first term alone.
     rounds : int, default=10
-        How often labels are spread.
+        Number of times that labels are spread.
     warm_up : float, default=0.25
-        Share of the steps that goes to the labelled rows alone, before the first round. The rounds have equal parts
-        of the others.
+        Share of the steps on labelled rows alone, before the first round. The rounds share the other steps equally.
     hidden : sequence of int, default=(128, 32)
         Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
@@ -60,26 +56,27 @@ class LocalLabelPropagation(PropagationMethod):
     steps : int, default=2000
         Steps of Adam in all.
     learning_rate : float, default=1e-3
-        Of Adam.
+        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where the network is trained.
+        Device for training.
     random_state : int, RandomState or None, default=None
         The same seed on the same machine gives the same bits.
 
     Notes
     -----
-    What differs from the paper, which is about images:
+    Differences from the paper, which is about images:
 
-    - All rows are embedded anew in each round. The paper has too many images for that, and keeps a memory of their
+    - All rows are embedded again in each round. The paper has too many images for that, and keeps a memory of their
       embeddings that follows the training.
-    - In the second term of the loss, k goes over up to 512 rows, drawn in each round with at least one of each label,
-      and the round's embeddings of them; in the paper, over all.
+    - In the second term of the loss, k runs over the round's embeddings of up to 512 rows, drawn with at least one of
+      each label; in the paper, over all rows.
     - The embedding is the network's last layer, scaled to length 1; the paper has a second head for it.
-    - The network starts from the labelled rows; in the paper, from an embedding learned without labels.
+    - The network is first trained on the labelled rows; in the paper, it starts from an embedding learned without
+      labels.
 
     References
     ----------
@@ -112,7 +109,7 @@ class LocalLabelPropagation(PropagationMethod):
         super()._check_parameters()
         for name in ("n_neighbors", "density_neighbors"):
             require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
-        # Below a hundredth, e^(1 / temperature) leaves the range of floating-point numbers by and by.
+        # Far below 0.01, e^(1 / temperature) overflows.
         require(self, "temperature", is_number(self.temperature) and self.temperature >= 0.01, "a number from 0.01 on")
         require(self, "metric", is_number(self.metric) and self.metric >= 0, "a number of at least 0")
 
@@ -137,7 +134,7 @@ class LocalLabelPropagation(PropagationMethod):
 
 
 def aggregation_loss(h: Tensor, goal: Tensor, bank: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """Return minus the log of the share that rows of its own class have in the closeness of a row to the bank."""
+    """Return, for each row, minus the log of the share of its own class in its closeness to the bank."""
     import torch
     from torch.nn.functional import normalize
 
@@ -147,7 +144,7 @@ def aggregation_loss(h: Tensor, goal: Tensor, bank: Tensor, labels: Tensor, temp
 
 
 def local_density(V: Array, rows: Array, *, k: int, temperature: float) -> Array:
-    """Return the sum of e^(v·w / temperature) over the k nearest rows w, itself among them, for some rows."""
+    """Return, for some rows, the sum of e^(v·w / temperature) over the k nearest rows w, including itself."""
     distance, _ = neighbours(V[rows], k, among=V)
     return np.asarray(np.exp((1 - np.square(distance) / 2) / temperature).sum(axis=1))
 
@@ -161,11 +158,11 @@ def vote(
     k: int,
     temperature: float,
     n_classes: int,
-    block: int = BLOCK,
+    block: int = 4_096,
 ) -> Array:
-    """Return the share of each class in the vote on every row.
+    """Return the share of each class in the vote on every row, ``block`` rows at a time.
 
-    A voter w counts as e^(v·w / temperature) times its loudness; the k that count most for a row vote on it.
+    A voter w counts e^(v·w / temperature) times its loudness; the k voters that count most for a row vote on it.
     """
     k = min(k, len(voters))
     out = np.empty((len(V), n_classes))
@@ -178,7 +175,7 @@ def vote(
     return out
 
 
-def draw_bank(codes: Array, rng: np.random.Generator, size: int = BANK) -> Array:
+def draw_bank(codes: Array, rng: np.random.Generator, size: int = 512) -> Array:
     """Return up to ``size`` rows at random, with at least one of each class."""
     order = rng.permutation(len(codes))
     first = order[np.unique(codes[order], return_index=True)[1]]

@@ -1,4 +1,4 @@
-"""Networks that teach themselves in rounds: embed all rows, spread the labels among them, train on what they say."""
+"""Base of the networks that, in rounds, embed all rows, spread the labels among them, and train on the result."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Array = NDArray[Any]
 
 
 class Spread(NamedTuple):
-    """What the labelled rows say about all."""
+    """Labels of all rows, spread from the labelled ones, with weights."""
 
-    codes: Array  # (n,): a class for every row; the labelled rows keep theirs
-    weight: Array  # (n,): how much the row counts in the loss
+    codes: Array  # (n,): class of every row; labelled rows keep theirs
+    weight: Array  # (n,): weight of the row in the loss
 
 
 class PropagationMethod(NetworkMethod):
     """A network that is trained on the labelled rows, then in rounds on labels that spread in its embedding.
 
-    Subclasses have ``_spread``, and may add to the loss of a row with ``_metric``.
+    Subclasses define ``_spread``, and may add a term to the loss of a row with ``_metric``.
     """
 
     rounds: int
@@ -47,7 +47,7 @@ class PropagationMethod(NetworkMethod):
 
         network, X = self._begin(rows, rng)
         encoder, head = network.module["encoder"], network.module["head"]
-        # A row of weight 0 is not there: neither in the embedding nor, by its weight, in a batch.
+        # A row of weight 0 is absent, from the embedding and from batches.
         present = np.flatnonzero(rows.weight > 0)
         codes = torch.from_numpy(rows.codes).to(network.device)
 
@@ -55,7 +55,7 @@ class PropagationMethod(NetworkMethod):
             scores = network.scores(X[batch.both])
             return cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
 
-        first, *others = shares(self.steps, self.warm_up, self.rounds)
+        first, *others = split_steps(self.steps, self.warm_up, self.rounds)
         self._train(network, rows, supervised, rng, steps=first)
         for steps in others:
             V = unit_rows(network.embed(X)[present])
@@ -77,22 +77,22 @@ class PropagationMethod(NetworkMethod):
         self._keep(network.state())
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
-        """Return labels and weights for embedded rows of length 1, of which some are labelled."""
+        """Return labels and weights of all rows, given embeddings of length 1 and the labels of some."""
         raise NotImplementedError
 
     def _metric(self, V: Array, spread: Spread, rng: np.random.Generator, device: Any) -> Any:
-        """Return a function of (embeddings, labels) of a batch that is added to the loss of each row; or None."""
+        """Return a function of a batch's embeddings and labels that is added to the loss of each row, or None."""
 
 
-def shares(steps: int, warm_up: float, rounds: int) -> list[int]:
-    """Return the steps of the warm-up and of each round; there are fewer rounds where there are too few steps."""
+def split_steps(steps: int, warm_up: float, rounds: int) -> list[int]:
+    """Return the steps of the warm-up and of each round; there are fewer rounds if there are too few steps."""
     first = math.ceil(warm_up * steps)
     parts = np.array_split(np.arange(steps - first), rounds)
     return [first, *(len(part) for part in parts if len(part))]
 
 
 def unit_rows(V: Array) -> Array:
-    """Return rows of length 1, of float64; a row of zeros stays one."""
+    """Return rows scaled to length 1, as float64; a row of zeros is unchanged."""
     V = V.astype(np.float64)
     length = np.linalg.norm(V, axis=1, keepdims=True)
     return np.asarray(np.divide(V, length, out=np.zeros_like(V), where=length > 0))

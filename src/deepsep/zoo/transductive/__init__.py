@@ -1,1 +1,1 @@
-"""Other transductive SVMs, and the null-category Gaussian process, with their solvers."""
+"""Other transductive SVMs and the null-category Gaussian process, with their solvers."""

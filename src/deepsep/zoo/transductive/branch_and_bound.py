@@ -5,14 +5,14 @@ least 0, so that
 
     min 1/2 |w|^2 + sum_labelled C_i H(y_i f(x_i)) + sum_fixed C*_i H(sigma_i f(x_i))
 
-is a lower bound of J below this node, and a convex problem. Its solution w* is also a point, so J there is an upper
-bound. Where no free row lies in the margin the two agree, and the node needs no children; nor does it where the bound
-is not below the best J so far. Otherwise the free row deepest in the margin gets both signs. Only for s = 0.
+is a convex problem and a lower bound of J below this node. J at its solution w* is an upper bound. If no free row lies
+in the margin, the two are equal, and the node needs no children; nor does it if the bound is not below the best J so
+far. Otherwise the free row deepest in the margin gets both signs. Only for s = 0.
 
-With a fixed mean score the bound is better than that. The problem is strongly convex: a w at distance rho from w* costs
-rho^2 / 2 more, and moves f(x_i) by at most rho |x_i|. So the free rows cost at least C*_i max(0, 1 - |f*| - rho |x_i|),
-and the smallest sum of both over rho is added. Where even the largest rho that can pay leaves the sign of f(x_i), it is
-fixed.
+With a fixed mean score the bound is better. The problem is strongly convex: a w at distance rho from w* costs rho^2 / 2
+more, and changes f(x_i) by at most rho |x_i|. So the free rows cost at least C*_i max(0, 1 - |f*| - rho |x_i|), and the
+minimum over rho of the sum of both is added. If even the largest rho worth its cost cannot change the sign of f(x_i),
+the sign is fixed.
 """
 
 from __future__ import annotations
@@ -33,20 +33,14 @@ from deepsep.zoo.transductive.fixed_signs import FixedSigns
 
 Array = NDArray[Any]
 
-MOST_UNLABELED = 50  # that this can be hoped to end for
-MOST_NODES = 200_000
-TOGETHER = 64  # nodes that are solved in lock-step
-BISECTIONS = 40
-FREE = 1e100
-
 
 @dataclass(order=True)
 class _Node:
     bound: float
-    number: int  # of two equal bounds, the newer node first: it is deeper
+    number: int  # of nodes with equal bounds, the newer one comes first, since it is deeper
     signs: Array
     w: Array
-    branch: int  # the free row that gets a sign next; -1: none
+    branch: int  # the next free row that gets a sign; -1: none
 
 
 def branch_and_bound(
@@ -56,9 +50,9 @@ def branch_and_bound(
     tol: float,
     max_iter: int,
     aim: float | None = None,
-    max_nodes: int = MOST_NODES,
+    max_nodes: int,
 ) -> Result:
-    """Find the minimum of J; the gap is how far the lower bound is below it, relative to it."""
+    """Find the minimum of J; the gap is its relative distance to the lower bound."""
     local = cccp(problem, start, tol=tol, max_iter=max_iter, aim=aim)
     other = single_loop(problem, start, tol=tol, max_iter=max_iter, aim=aim)
     lower = np.array([k for k, path in enumerate(other.objective_path) if path[-1] < local.objective_path[k][-1]], int)
@@ -79,7 +73,7 @@ def _one_class(problem: Problem, local: Result, tol: float, effort: dict[str, An
     open_nodes = [_Node(-np.inf, next(number), np.zeros(u), best, -1)]
     n_nodes = 0
     while open_nodes and open_nodes[0].bound < (1 - tol) * upper and n_nodes < max_nodes:
-        parents = [heappop(open_nodes) for _ in range(min(TOGETHER // 2, len(open_nodes)))]
+        parents = [heappop(open_nodes) for _ in range(min(32, len(open_nodes)))]  # solved together
         signs = np.array([child for node in parents for child in _children(node)])
         begin = np.array([node.w for node in parents for _ in _children(node)])
         solution = rows.solve(y, signs, begin, **effort)
@@ -91,7 +85,7 @@ def _one_class(problem: Problem, local: Result, tol: float, effort: dict[str, An
         if values[leader] < upper:
             upper, best = float(values[leader]), solution.w[leader]
             path.append(upper)
-        blur = np.sqrt(2 * solution.objective * solution.gap)[:, None] * norms  # w* is known up to the gap
+        blur = np.sqrt(2 * solution.objective * solution.gap)[:, None] * norms  # error of w* due to the gap
         room = np.sqrt(2 * np.maximum(upper - bounds, 0))[:, None] * norms + blur
         bounds += _price_of_free_rows(1 - np.abs(f) - blur, np.where(free, cost, 0), norms)
         signs = np.where(free & (np.abs(f) > room), np.sign(f), signs)
@@ -106,7 +100,7 @@ def _one_class(problem: Problem, local: Result, tol: float, effort: dict[str, An
 
 
 def _children(node: _Node) -> list[Array]:
-    """Return the signs of a node's children; where no row is left to branch on, its own."""
+    """Return the signs of a node's children, or its own if no row is left to branch on."""
     if node.branch < 0:
         return [node.signs]
     out = []
@@ -117,12 +111,12 @@ def _children(node: _Node) -> list[Array]:
 
 
 def _norms(problem: Problem) -> Array:
-    """Return |x_i| of the unlabelled rows: how far f moves with w; a free bias moves it at no price."""
+    """Return |x_i| of the unlabelled rows, which bound changes of f; practically infinite with a free bias."""
     x = problem.unlabeled.toarray() if sparse.issparse(problem.unlabeled) else problem.unlabeled
     if problem.target is None:
-        return np.full(len(x), FREE)
+        return np.full(len(x), 1e100)
     centred = x if problem.centre is None else x - problem.centre
-    return np.asarray(np.maximum(np.linalg.norm(centred, axis=1), 1 / FREE))
+    return np.asarray(np.maximum(np.linalg.norm(centred, axis=1), 1e-100))
 
 
 def _price_of_free_rows(depth: Array, cost: Array, norms: Array) -> Array:
@@ -132,7 +126,7 @@ def _price_of_free_rows(depth: Array, cost: Array, norms: Array) -> Array:
     """
     low = np.zeros(len(depth))
     high = np.maximum((depth / norms).max(axis=1), 0)
-    for _ in range(BISECTIONS):
+    for _ in range(40):
         rho = 0.5 * (low + high)
         falls = rho < (cost * norms * (depth > rho[:, None] * norms)).sum(axis=1)
         low, high = np.where(falls, rho, low), np.where(falls, high, rho)
@@ -140,7 +134,7 @@ def _price_of_free_rows(depth: Array, cost: Array, norms: Array) -> Array:
 
 
 def _values(problem: Problem, w: Array) -> tuple[Array, Array]:
-    """Return J at each point, and f of the unlabelled rows there."""
+    """Return J at each point, and the scores f of the unlabelled rows."""
     free = problem.target is None
     rows = problem.only(np.zeros(len(w), int)).rows()
     penalised = w[:, :-1] if free else w

@@ -12,18 +12,18 @@ from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.checks import is_integer, require
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError
-from deepsep.solvers.one_vs_rest import Effort
-from deepsep.zoo.transductive.branch_and_bound import MOST_NODES, MOST_UNLABELED, branch_and_bound
+from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.zoo.transductive.branch_and_bound import branch_and_bound
 
 
 @settings
 class ExactTSVM(LowDensitySVM):
     r"""Transductive SVM solved to its global minimum, by branch and bound over the labels of the unlabelled rows.
 
-    It minimises what :class:`deepsep.TSVM` minimises (with s = 0), but ends at the lowest of all local minima, with a
-    proof: a lower bound that meets it. That takes time which may double with each unlabelled row, so there may be 50 of
-    them at most, and more are an error. For teaching, and to see how far other solvers are from the minimum: see
-    ``docs/local-minima.md``. A lower objective is not always a lower error.
+    It has the objective of :class:`deepsep.TSVM` (with s = 0), but ends at the lowest of all local minima, which a
+    lower bound proves. The time may double with each unlabelled row, so more than 50 are an error. It is for teaching,
+    and to measure how far other solvers are from the minimum: see ``docs/results/local-minima.md``. A lower objective
+    does not always mean a lower error.
 
     Parameters
     ----------
@@ -31,21 +31,22 @@ class ExactTSVM(LowDensitySVM):
         Whether to fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`. False: a free bias. The
         minimum may then leave all unlabelled rows on one side, and bounds are weaker.
     max_nodes : int, default=200000
-        Most nodes of the search for each class, thousands of which take a second. Beyond, the best boundary so far is
-        taken, with a ``ConvergenceWarning``; ``duality_gap_`` says how much lower the minimum can be.
+        Maximum number of nodes of the search for each class; a second is enough for thousands. Beyond it, the best
+        boundary so far is the result, with a ``ConvergenceWarning``; ``duality_gap_`` bounds how much lower the minimum
+        can be.
     n_unlabeled : int, optional
-        Train on this many unlabelled rows, drawn at random. None: all of them, which must be 50 at most.
+        Train on this many unlabelled rows, drawn at random. None: all of them, at most 50.
     C, C_star, kernel, gamma, priors, probability, max_iter, tol, random_state
         As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
     objective_path_ : list of c arrays
-        The lowest objective so far, from the better of the two solvers of :class:`deepsep.TSVM` to the minimum.
+        Lowest objective so far, from the better of the two solvers of :class:`deepsep.TSVM` to the minimum.
     duality_gap_ : array (c,)
-        How far the lower bound is below the objective, relative to it: about ``tol`` if the minimum was found.
+        Relative distance of the lower bound from the objective: about ``tol`` if the minimum was found.
     n_iter_ : int
-        Nodes, over all classes.
+        Number of nodes over all classes.
     coef_, intercept_, transduction_, label_distributions_ and others
         As in :class:`deepsep.TSVM`.
 
@@ -76,7 +77,7 @@ class ExactTSVM(LowDensitySVM):
     _limit: ClassVar[str] = "max_nodes"
 
     balance: bool = True
-    max_nodes: int = MOST_NODES
+    max_nodes: int = 200_000
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -84,15 +85,13 @@ class ExactTSVM(LowDensitySVM):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Any:
         u = len(rows.unlabeled) if self.n_unlabeled is None else min(self.n_unlabeled, len(rows.unlabeled))
-        if u > MOST_UNLABELED:
-            most = f"n_unlabeled={MOST_UNLABELED}"
+        if u > 50:
             raise ParameterError(
-                f"{u:,} unlabelled rows are too many for {self.method_name}, whose time may double with each: the most "
-                f"are {MOST_UNLABELED}. Pass {most} (to a command: --set {most}) to train on that many, drawn at "
-                "random, or use tsvm."
+                f"{u:,} unlabelled rows are too many for {self.method_name}, as time may double with each; at most 50 "
+                "are allowed. Set n_unlabeled=50 to train on that many, drawn at random, or use tsvm."
             )
         return super()._learn(rows, rng)
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         path = partial(branch_and_bound, max_nodes=int(self.max_nodes))
-        return {"balance": bool(self.balance)}, Effort("branch and bound", self.max_iter, self.tol, path)
+        return {"balance": bool(self.balance)}, SolverSettings("branch and bound", self.max_iter, self.tol, path)

@@ -1,4 +1,4 @@
-"""The SVM on labelled rows and unlabelled ones that have been given signs."""
+"""SVMs on labelled rows and on unlabelled ones with fixed signs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class FixedSigns:
-    """Convex problems on the rows of one transductive problem, each with signs of its own for the unlabelled rows.
+    """Convex problems on the rows of one transductive problem, each with its own signs of the unlabelled rows.
 
     Attributes
     ----------
     problem : Problem
-        All rows count as labelled; a sign of 0 leaves a row out, for the constant price of its cost.
-    n_labelled : int
-        How many of them have a given label.
+        All rows count as labelled; a row of sign 0 adds only the constant of its cost.
+    n_labeled : int
+        Number of rows with a given label.
     """
 
     problem: Problem
@@ -32,7 +32,7 @@ class FixedSigns:
 
     @classmethod
     def of(cls, problem: Problem) -> FixedSigns:
-        """Take the rows of a problem, and its constraint."""
+        """Return the problems on the rows of a transductive problem, with its constraint."""
         blocks = [problem.labeled, problem.unlabeled]
         together: Any = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
         cost = np.concatenate([problem.cost_labeled, problem.cost_unlabeled])
@@ -45,15 +45,15 @@ class FixedSigns:
         Parameters
         ----------
         y : array (l,)
-            The given labels, -1 and 1.
+            Given labels, -1 and 1.
         signs : array (p, u)
-            Of the unlabelled rows.
+            Signs of the unlabelled rows.
         start : array (p, m) or (p, m + 1)
-            Coefficients, with a free bias behind them.
+            Coefficients, followed by a free bias.
         factor : array (u,), optional
-            By which the costs of the unlabelled rows are multiplied.
+            Factors of the costs of the unlabelled rows.
         **effort
-            Of :func:`deepsep.solvers.newton.minimise`.
+            Settings of :func:`deepsep.solvers.newton.minimise`.
         """
         problem = self.problem
         cost = problem.cost_labeled

@@ -1,4 +1,4 @@
-"""GradientTSVM: Chapelle and Zien's ∇TSVM, smooth losses and gradient descent."""
+"""GradientTSVM: Chapelle and Zien's ∇TSVM, with smooth losses and gradient descent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from deepsep.classifiers.base import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.checks import is_integer, is_number, require
-from deepsep.solvers.one_vs_rest import Effort
-from deepsep.zoo.transductive.smooth_descent import SHARPNESS, STEPS, smooth_descent
+from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.zoo.transductive.smooth_descent import smooth_descent
 
 
 @settings
@@ -26,31 +26,31 @@ class GradientTSVM(LowDensitySVM):
         + C^* \sum_{\text{unlabelled}} \exp\bigl(-s f(x_i)^2\bigr)
 
     from the supervised SVM, with :math:`C^*` doubled in steps up to its value: while it is small the objective is
-    nearly convex, and each minimum is the start for the next. Of the transductive SVMs here it is the least
-    sensitive to C, and the one that ends in poor local minima least often.
+    nearly convex, and each minimum is the start for the next one. Of the transductive SVMs here it is the least
+    sensitive to C, and ends in poor local minima least often.
 
     Parameters
     ----------
     sharpness : float, default=3.0
-        s: how narrow the band around the boundary is in which unlabelled rows cost.
+        s. A larger value narrows the band around the boundary in which unlabelled rows cost.
     steps : int, default=10
-        How often :math:`C^*` is doubled. 0: the full cost from the start.
+        Number of times that :math:`C^*` is doubled. 0: the full cost from the start.
     balance : bool, default=True
         Whether to fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`. False: a free bias, which
         may leave all unlabelled rows on one side.
     max_iter : int, default=1000
-        Most iterations of L-BFGS for each class and step.
+        Maximum number of iterations of L-BFGS for each class and step.
     tol : float, default=1e-6
-        L-BFGS stops where an iteration lowers the objective by less than a tenth of this part of it.
+        L-BFGS stops when an iteration lowers the objective by a smaller share than a tenth of this.
     C, C_star, kernel, gamma, priors, n_unlabeled, probability, random_state
         As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
     objective_path_ : list of c arrays
-        The objective at the end.
+        Final value of the objective.
     duality_gap_ : array (c,)
-        Half the squared norm of the gradient, in parts of the objective: 0 at a stationary point.
+        Half the squared norm of the gradient, divided by the objective: 0 at a stationary point.
     n_iter_ : int
         Iterations of L-BFGS over all steps and classes.
     coef_, intercept_, transduction_, label_distributions_ and others
@@ -58,8 +58,8 @@ class GradientTSVM(LowDensitySVM):
 
     Notes
     -----
-    Chapelle and Zien take conjugate gradients and let :math:`C^*` end at C, the same cost for a row of either kind;
-    here ``C_star`` has the default of :class:`deepsep.TSVM`.
+    Chapelle and Zien use conjugate gradients, and let :math:`C^*` end at C, the same cost for labelled and unlabelled
+    rows; here ``C_star`` has the default of :class:`deepsep.TSVM`.
 
     References
     ----------
@@ -83,8 +83,8 @@ class GradientTSVM(LowDensitySVM):
     _ends: ClassVar = {"gradient": "a minimum of the smooth objective"}
     _gap: ClassVar[str] = "relative squared gradient"
 
-    sharpness: float = SHARPNESS
-    steps: int = STEPS
+    sharpness: float = 3.0
+    steps: int = 10
     balance: bool = True
 
     def _check_parameters(self) -> None:
@@ -92,6 +92,6 @@ class GradientTSVM(LowDensitySVM):
         require(self, "sharpness", is_number(self.sharpness) and self.sharpness > 0, "a positive number")
         require(self, "steps", is_integer(self.steps, 0), "an integer of at least 0")
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         path = partial(smooth_descent, sharpness=float(self.sharpness), steps=int(self.steps))
-        return {"balance": bool(self.balance)}, Effort("gradient", self.max_iter, self.tol, path)
+        return {"balance": bool(self.balance)}, SolverSettings("gradient", self.max_iter, self.tol, path)

@@ -1,4 +1,4 @@
-"""A kernel seen from inducing points: features whose inner products approximate it, and the variance that they miss."""
+"""Features from inducing points whose inner products approximate a kernel, and the variance that they miss."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from deepsep.solvers.spaces import CHUNK, Kernel, pivoted_cholesky
+from deepsep.solvers.spaces import Kernel, pivoted_cholesky, row_blocks
 
 Array = NDArray[Any]
 
@@ -21,15 +21,15 @@ class InducingFeatures:
     Attributes
     ----------
     points : array (m, d)
-        The inducing points.
+        Inducing points.
     triangle : array (m, m)
-        The Cholesky factor of their kernel.
+        Cholesky factor of their kernel.
     centre : array (m,)
         Subtracted from the features.
     variance : float
-        k(x, x) for all x, by which the kernel is multiplied.
+        Factor of the kernel, k(x, x) for all x.
     kernel : callable
-        With k(x, x) = 1.
+        A kernel with k(x, x) = 1.
     """
 
     points: Array
@@ -40,19 +40,18 @@ class InducingFeatures:
 
     @classmethod
     def of(cls, points: Array, variance: float, kernel: Kernel) -> Self:
-        """Return the features of points, of which those that others explain are left out."""
+        """Return the features of these points, without points that others explain."""
         _, pivots, triangle = pivoted_cholesky(np.array(kernel(points, points), dtype=np.float64))
         return cls(points[pivots], triangle, np.zeros(len(pivots)), variance, kernel)
 
     def centred(self, Z: Array, weight: Array) -> Self:
-        """Return features of which these rows have mean 0."""
+        """Return features shifted to a mean of 0 over these rows."""
         return replace(self, centre=self.centre + weight @ Z / weight.sum())
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
         """Return the features of rows (n, m), and the variance that they miss (n,)."""
         Z, residual = np.empty((len(X), len(self.points))), np.empty(len(X))
-        for start in range(0, len(X), CHUNK):
-            part = slice(start, start + CHUNK)
+        for part in row_blocks(len(X)):
             seen = self.kernel(X[part].astype(np.float64), self.points)
             Z[part] = solve_triangular(self.triangle, seen.T, lower=True).T
             residual[part] = self.variance * np.maximum(0.0, 1 - np.square(Z[part]).sum(axis=1))

@@ -1,6 +1,6 @@
-"""Joachims' procedure: unlabelled rows have labels, a fixed share of them positive, and pairs of labels are switched.
+"""Joachims' procedure: unlabelled rows have labels with a fixed share of positives, and pairs of labels are switched.
 
-For fixed labels the problem is an SVM. Where a positive and a negative row have slacks ξ > 0 whose sum is above 2,
+For fixed labels the problem is an SVM. If a positive and a negative row have slacks ξ > 0 whose sum is above 2,
 switching both labels lowers the objective. The cost of the unlabelled rows starts near 0 and is doubled until it is C*.
 """
 
@@ -17,12 +17,9 @@ from deepsep.zoo.transductive.fixed_signs import FixedSigns
 
 Array = NDArray[Any]
 
-FIRST_COST = 1e-5  # of an unlabelled row
-ROUGH = 1e-3  # relative duality gap before the cost is C*
-
 
 def label_switching(problem: Problem, start: Result, *, tol: float, max_iter: int, aim: float | None = None) -> Result:
-    """Switch labels from those of the supervised SVM, with a free bias; (1 + target) / 2 is the share of positives."""
+    """Switch labels, starting from the supervised SVM, with a free bias; the share of positives is (1 + target) / 2."""
     assert problem.target is not None
     if not problem.cost_unlabeled.any():
         return start
@@ -43,18 +40,18 @@ def _one_class(
     cost = rows.problem.cost_labeled[rows.n_labeled :]
     signs = highest(f, cost, share)
     n_positive = np.sum(signs > 0)
-    negative = min(1.0, FIRST_COST / cost.max())  # the parts of C* that rows of each sign cost
+    negative = min(1.0, 1e-5 / cost.max())  # factors of C* for rows of each sign
     positive = min(1.0, negative * n_positive / max(len(f) - n_positive, 1))
     n_solved = 0
     while True:
         last = negative == positive == 1
-        now = effort if last else {**effort, "tol": max(effort["tol"], ROUGH), "aim": None}
+        now = effort if last else {**effort, "tol": max(effort["tol"], 1e-3), "aim": None}
         path: list[float] = []
         while n_solved < max_iter:
             factor = np.where(signs > 0, positive, negative)
             solution = rows.solve(y, signs[None], w[None], factor=factor, **now)
             n_solved += 1
-            if path and solution.objective[0] >= path[-1]:  # a gain that small is rounding
+            if path and solution.objective[0] >= path[-1]:  # the gain is only rounding
                 break
             w, gap, solved = solution.w[0], solution.gap, solution.converged
             path.append(float(solution.objective[0]))
@@ -69,9 +66,9 @@ def _one_class(
 
 
 def highest(f: Array, weight: Array, share: float) -> Array:
-    """Return 1 for the rows with the highest scores, which make up this share of the weight, and -1 for the others.
+    """Return 1 for the rows with the highest scores, up to this share of the weight, and -1 for the others.
 
-    Both signs occur if there are two rows or more.
+    Both signs occur if there are at least two rows.
     """
     order = np.argsort(-f, kind="stable")
     before = np.cumsum(weight[order]) - 0.5 * weight[order]
@@ -83,10 +80,10 @@ def highest(f: Array, weight: Array, share: float) -> Array:
 
 
 def switch_pairs(signs: Array, f: Array, cost: Array, positive: float, negative: float) -> Array:
-    """Return the signs after switching all pairs whose slacks are above 0 and add up to more than 2.
+    """Return the signs after switching all pairs whose slacks are positive and add up to more than 2.
 
-    Pairs do not share rows, and those with the largest slacks come first. Each pair alone lowers the objective, so all
-    of them do; with costs of their own, rows are switched only where this is so.
+    Pairs do not share rows, and those with the largest slacks come first. Each pair lowers the objective, so all of
+    them together do. If rows have different costs, this is checked for each pair.
     """
     slack = np.maximum(1 - signs * f, 0)
     order = np.argsort(-slack, kind="stable")

@@ -1,9 +1,8 @@
-"""Gaussian processes with a null category between the classes, in which no row lies."""
+"""Gaussian process classifier with a null category between the classes in which no row lies."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -20,57 +19,53 @@ from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.solvers.spaces import Kernel, draw_landmarks
 from deepsep.zoo.transductive.inducing import InducingFeatures
-from deepsep.zoo.transductive.null_category import NullCategory, Plan, fit_null_category
+from deepsep.zoo.transductive.null_category import NullCategory, SitePlan, fit_null_category
 
 Array = NDArray[Any]
-
-CHUNK = 16_384  # new rows at a time
-TINY = 1e-30  # keeps rows that no class wants from 0 / 0
-PLAN = Plan(damping=0.8)
 
 
 @settings
 class NullCategoryGP(Classifier):
     r"""Gaussian process classifier with a null category: a gap between the classes in which no row lies.
 
-    For each class against the rest, a latent function f with an RBF kernel, :math:`f \sim GP(0, \sigma^2 k)`, says the
-    class: :math:`p(+1 \mid f) = \Phi(f - w/2)` and :math:`p(-1 \mid f) = \Phi(-f - w/2)`. What is left, around f = 0,
-    is the null category, and no row is of it. A labelled row says its class; an unlabelled row says that it is one of
-    the two, which is unlikely where f is close to 0. So f changes its sign where there are few rows. With no
-    unlabelled rows and w = 0 this is the ordinary Gaussian process classifier.
+    For each class against the rest, a latent function f with an RBF kernel, :math:`f \sim GP(0, \sigma^2 k)`, gives the
+    class: :math:`p(+1 \mid f) = \Phi(f - w/2)` and :math:`p(-1 \mid f) = \Phi(-f - w/2)`. The remaining probability,
+    around f = 0, is that of the null category, to which no row belongs. The likelihood of a labelled row is that of its
+    class. The likelihood of an unlabelled row is that it is of either class, which is small where f is close to 0. So f
+    changes its sign where there are few rows. With no unlabelled rows and w = 0 this is the ordinary Gaussian process
+    classifier.
 
-    The posterior of f is approximated by a Gaussian over its values at inducing points (variational inference), found
-    from the labelled rows first, while the unlabelled ones gain weight. Time is linear in the rows and cubic in the
-    inducing points.
+    The posterior of f is approximated by a Gaussian over its values at inducing points (variational inference), first
+    from the labelled rows, and then with a growing weight of the unlabelled ones. Time is linear in the rows and cubic
+    in the inducing points.
 
     With ``balance``, a constant is added to f such that the mean probability of each class over the unlabelled rows is
-    a given share. This keeps a class from swallowing the others, as with few labels it would.
+    a given share. Otherwise, with few labels, one class would take over the others.
 
     Parameters
     ----------
     width : float, default=1.0
-        w, the width of the null category, in units of the noise. 0: unlabelled rows say nothing, but for
-        ``balance``.
+        w, the width of the null category, in units of the noise. 0: unlabelled rows only affect ``balance``.
     gamma : float, "scale" or "auto", default="scale"
-        Of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`, as in scikit-learn's SVC.
+        γ of the kernel :math:`e^{-\gamma \lVert x - x' \rVert^2}`, as in scikit-learn's SVC.
     variance : float, default=4.0
-        :math:`\sigma^2`, the variance of f: the larger, the surer the model may be.
+        :math:`\sigma^2`, the variance of f. A larger value allows more confident predictions.
     unlabeled_weight : float, default=0.1
-        How much an unlabelled row counts beside a labelled one. 1, as in the paper, where classes are clusters or
-        curved bands with a gap between them; where they overlap, unlabelled rows then drown the labels. 0: the
-        labelled rows alone, but for ``balance``.
+        Weight of an unlabelled row relative to a labelled one. The paper has 1, which suits clusters or curved bands
+        with a gap between them; if classes overlap, unlabelled rows then outweigh the labels. 0: unlabelled rows only
+        affect ``balance``.
     n_inducing : int, default=200
-        The most inducing points: rows drawn at random, up to half of them labelled ones.
+        Maximum number of inducing points, which are random rows, up to half of them labelled.
     balance : {"predicted", "labels"} or None, default="predicted"
-        The share at which the mean probability of a class over the unlabelled rows is fixed, unless ``priors`` say it:
-        "predicted": what the labelled rows alone predict; "labels": the share among the labelled rows, for labels that
-        are a random sample of all rows rather than quotas; None: nothing is fixed.
+        Mean probability of a class over the unlabelled rows, unless ``priors`` are given. "predicted": as predicted
+        from the labelled rows alone. "labels": the share among the labelled rows, for labels that are a random sample
+        of all rows rather than quotas. None: not fixed.
     priors : dict {class: share}, optional
-        Class shares in the population, of which the unlabelled rows are a sample, where they are known to differ from
+        Class shares in the population, of which the unlabelled rows are a sample, if they are known to differ from
         those of the labelled rows. They sum to one. Probabilities are corrected for them, with ``balance`` or
         without.
     max_iter : int, default=50
-        The most rounds with all rows at their full weight.
+        Maximum number of rounds with all rows at full weight.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
@@ -83,14 +78,14 @@ class NullCategoryGP(Classifier):
     inducing_points_ : array (m, d)
         The inducing points, scaled.
     offset_ : array (c,), or (1,) for two classes
-        What is added to f of each class.
+        Constant added to f of each class.
     elbo_path_ : list of arrays
-        For each class, the bound on the log likelihood that is raised, after each round with all rows at full weight.
-        Without ``balance`` it rises, but for what the limits on precisions take.
+        Lower bound of the log likelihood of each class, after each round with all rows at full weight. Without
+        ``balance`` it rises, except for the effect of the limits on precisions.
     n_iter_ : int
-        The most rounds of a class at full weight.
+        Largest number of rounds of a class at full weight.
     converged_ : array (c,) or (1,) of bool
-        Whether the last round moved no mean of f by more than a hundredth.
+        Whether the last round changed no mean of f by more than a hundredth.
 
     References
     ----------
@@ -158,7 +153,7 @@ class NullCategoryGP(Classifier):
         features = InducingFeatures.of(X[at].astype(np.float64), float(self.variance), self._kernel())
         Z, residual = features(X)
         free = np.arange(len(used)) >= len(labeled)
-        codes, plan = rows.codes[used], replace(PLAN, max_iter=self.max_iter)
+        codes, plan = rows.codes[used], SitePlan(damping=0.8, max_iter=self.max_iter)
         classes = range(rows.n_classes) if rows.n_classes > 2 else (1,)
         signs = [np.where(free, 0.0, np.where(codes == k, 1.0, -1.0)) for k in classes]
         fit = partial(fit_null_category, width=float(self.width), strength=float(self.unlabeled_weight), plan=plan)
@@ -184,7 +179,7 @@ class NullCategoryGP(Classifier):
         self._forget("prior_shift_")
         if self.priors is not None:
             wanted = check_priors(self.priors, self.classes_)
-            log_p = np.log(np.maximum(_distributions(self._posteriors, Z[free], residual[free]), TINY))
+            log_p = np.log(np.maximum(_distributions(self._posteriors, Z[free], residual[free]), 1e-30))
             self.prior_shift_ = prior_shift(wanted, log_p, weight[free], codes[~free], weight[~free])
 
     def _kernel(self) -> Kernel:
@@ -199,9 +194,9 @@ class NullCategoryGP(Classifier):
         return np.asarray(among / among.sum())
 
     def _probabilities(self, X: Array) -> Array:
-        P = np.empty((len(X), len(self.classes_)))
-        for start in range(0, len(X), CHUNK):
-            part = slice(start, start + CHUNK)
+        P, chunk = np.empty((len(X), len(self.classes_))), 16_384
+        for start in range(0, len(X), chunk):
+            part = slice(start, start + chunk)
             P[part] = _distributions(self._posteriors, *self._features(self._scaling.apply(X[part])))
         return shifted(P, self.prior_shift_) if hasattr(self, "prior_shift_") else P
 
@@ -252,5 +247,5 @@ def _distributions(posteriors: list[NullCategory], Z: Array, residual: Array) ->
     P = np.column_stack([posterior.probabilities(Z, residual) for posterior in posteriors])
     if P.shape[1] == 1:
         return np.column_stack([1 - P, P])
-    P = np.maximum(P, TINY)
+    P = np.maximum(P, 1e-30)  # so that a row that no class claims is not 0 / 0
     return np.asarray(P / P.sum(axis=1, keepdims=True))

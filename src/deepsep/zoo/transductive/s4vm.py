@@ -10,43 +10,43 @@ import numpy as np
 from deepsep.classifiers.base import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
 from deepsep.core.checks import is_integer, is_number, require
-from deepsep.solvers.one_vs_rest import Effort
-from deepsep.zoo.transductive.safe_labels import N_BOUNDARIES, N_STARTS, RISK, safe_labels
+from deepsep.solvers.one_vs_rest import SolverSettings
+from deepsep.zoo.transductive.safe_labels import safe_labels
 
 
 @settings
 class S4VM(LowDensitySVM):
     r"""Safe semi-supervised SVM: several boundaries through low density, and the labels that risk least.
 
-    A TSVM takes one boundary through low density, though there often are several, and the wrong one is worse than no
-    unlabelled rows at all. S4VM finds several, from random starts, and keeps a few that differ. Then it chooses the
-    labels of the unlabelled rows that gain most over the supervised SVM if the least convenient of these boundaries is
-    the right one: the number of rows that are put right, less ``risk`` times those that are put wrong. Finally the SVM
-    is trained on these labels too, at the cost :math:`C^*`, so that there is a boundary for new rows.
+    There are often several boundaries through low density, and the wrong one is worse than no unlabelled rows at all. A
+    TSVM takes one. S4VM finds several, from random starts, and keeps a few that differ. Then it chooses labels of the
+    unlabelled rows with the largest gain over the supervised SVM in the worst case, over which of these boundaries is
+    the right one. The gain is the number of rows that become right, minus ``risk`` times those that become wrong.
+    Finally the SVM is trained on these labels too, at the cost :math:`C^*`, to have a boundary for new rows.
 
-    If the right boundary is one of those found, the labels are no worse than the supervised SVM's. Nothing
-    is promised otherwise, nor for more than two classes, where each has its own boundary against the rest, nor for
-    rows on which the last SVM departs from the labels that it was given.
+    If the right boundary is among those found, the labels are at least as good as those of the supervised SVM. There is
+    no such guarantee otherwise, nor for more than two classes, where each has its own boundary against the rest, nor
+    for rows on which the last SVM departs from its labels.
 
     Parameters
     ----------
     n_starts : int, default=50
-        Boundaries that are sought, one from the supervised SVM and the others from random directions.
+        Number of starts: the supervised SVM and random directions.
     n_boundaries : int, default=10
-        How many of them are kept.
+        Number of boundaries that are kept.
     risk : float, default=3.0
-        How many rows put right are worth one that is put wrong.
+        Number of rows that must become right to make up for one that becomes wrong.
     balance : bool, default=True
         Whether the boundaries fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`.
     random_state : int, RandomState or None, default=None
-        Draws the starts, and what :class:`deepsep.TSVM` draws.
+        Draws the starts, and everything that :class:`deepsep.TSVM` draws.
     C, C_star, kernel, gamma, priors, n_unlabeled, probability, max_iter, tol
         As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
     objective_path_ : list of c arrays
-        The objective of the last SVM.
+        Objective of the last SVM.
     coef_, intercept_, transduction_, label_distributions_ and others
         As in :class:`deepsep.TSVM`.
 
@@ -54,7 +54,7 @@ class S4VM(LowDensitySVM):
     -----
     Li and Zhou start from random labels and alternate between labels and SVM; here the starts are random directions,
     and all are followed together by the single loop of :class:`deepsep.TSVM`. Their boundaries satisfy a constraint on
-    labels, ours the one on the mean score.
+    labels, and these the one on the mean score.
 
     References
     ----------
@@ -76,9 +76,9 @@ class S4VM(LowDensitySVM):
     method_name = "s4vm"
     _ends: ClassVar = {"safe labels": "optimum of the SVM on the safest labels"}
 
-    n_starts: int = N_STARTS
-    n_boundaries: int = N_BOUNDARIES
-    risk: float = RISK
+    n_starts: int = 50
+    n_boundaries: int = 10
+    risk: float = 3.0
     balance: bool = True
 
     def _check_parameters(self) -> None:
@@ -87,7 +87,7 @@ class S4VM(LowDensitySVM):
             require(self, name, is_integer(getattr(self, name), 1), "a positive integer")
         require(self, "risk", is_number(self.risk) and self.risk >= 0, "a number of at least 0")
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         starts, kept = int(self.n_starts), int(self.n_boundaries)
         path = partial(safe_labels, rng=rng, n_starts=starts, n_boundaries=kept, risk=float(self.risk))
-        return {"balance": bool(self.balance)}, Effort("safe labels", self.max_iter, self.tol, path)
+        return {"balance": bool(self.balance)}, SolverSettings("safe labels", self.max_iter, self.tol, path)

@@ -1,7 +1,7 @@
-"""Li and Zhou's S4VM: of several boundaries through low density, any of which may be right, risk as little as possible.
+"""Li and Zhou's S4VM: the safest labels if any of several boundaries through low density may be right.
 
-Many starts give many local minima of the TSVM's objective, and a few of them, unlike each other and low, are kept. Each
-says labels of the unlabelled rows, sigma_t; the supervised SVM says others, s. If sigma_t were right, labels y would
+Many starts give many local minima of the TSVM's objective, and a few low ones that differ are kept. Each predicts
+labels of the unlabelled rows, sigma_t; the supervised SVM predicts others, s. If sigma_t were right, labels y would
 gain the rows where y = sigma_t ≠ s and lose those where y ≠ sigma_t = s. The labels that are best in the worst case,
 
     max over y in [-1, 1]^u of min over t of gain_t(y) - risk * loss_t(y),
@@ -25,12 +25,6 @@ from deepsep.zoo.transductive.fixed_signs import FixedSigns
 
 Array = NDArray[Any]
 
-N_STARTS = 50
-N_BOUNDARIES = 10
-RISK = 3.0
-COMPARED = 5_000  # unlabelled rows, or up to twice as many, by which boundaries are clustered
-ROUGH = 1e-3  # relative duality gap of a boundary of which only the signs are needed
-
 
 def safe_labels(
     problem: Problem,
@@ -40,23 +34,23 @@ def safe_labels(
     max_iter: int,
     rng: np.random.Generator,
     aim: float | None = None,
-    n_starts: int = N_STARTS,
-    n_boundaries: int = N_BOUNDARIES,
-    risk: float = RISK,
+    n_starts: int,
+    n_boundaries: int,
+    risk: float,
 ) -> Result:
-    """Return the SVM on the labelled rows and on the safest labels of the others; where these are s, the start."""
+    """Return the SVM on the labelled rows and the safest labels of the others; if these equal s, the start."""
     if not problem.cost_unlabeled.any():
         return start
     rows = FixedSigns.of(replace(problem, target=None))
     weight = problem.cost_unlabeled
-    said = np.where(problem.unlabeled_scores(start.w, start.b) < 0, -1.0, 1.0)
+    s = np.where(problem.unlabeled_scores(start.w, start.b) < 0, -1.0, 1.0)
     ends = []
     for k in range(len(start.w)):
         which = np.array([k])
         one, supervised = problem.only(which), start.only(which)
         signs = diverse_boundaries(one, supervised, n_starts, n_boundaries, max_iter, rng)
-        y = safest(said[k], signs, weight, risk)
-        if np.array_equal(y, said[k]):
+        y = safest(s[k], signs, weight, risk)
+        if np.array_equal(y, s[k]):
             ends.append(supervised)
             continue
         begin = np.append(start.w[k], start.b[k])[None]
@@ -70,14 +64,14 @@ def safe_labels(
 def diverse_boundaries(
     problem: Problem, start: Result, n_starts: int, n_boundaries: int, max_iter: int, rng: np.random.Generator
 ) -> Array:
-    """Return the signs that a few boundaries give to the unlabelled rows, (n, u).
+    """Return signs (n, u) of the unlabelled rows by a few different boundaries.
 
-    Starts are the supervised SVM and random directions in which the rows spread; where each ends is clustered by its
-    signs, and of each cluster the one with the lowest objective is taken.
+    Starts are the supervised SVM and random directions in which the rows spread. The local minima are clustered by
+    their signs, and the lowest one of each cluster is taken.
     """
     u = problem.unlabeled.shape[0]
     random = np.asarray((problem.unlabeled.T @ rng.standard_normal((u, n_starts - 1))).T, dtype=np.float64)
-    if problem.centre is not None:  # rows that are not centred: random sums must not lean to their mean
+    if problem.centre is not None:  # rows are not centred, and random sums must not depend on their mean
         random -= random.mean(axis=0)
     w = np.vstack([start.w, random])
     b = np.full(n_starts, start.b[0])
@@ -85,24 +79,24 @@ def diverse_boundaries(
     spread = many.unlabeled_scores(w, np.zeros(n_starts)).std(axis=1)
     w[1:] /= np.maximum(spread[1:, None], np.finfo(float).tiny)
     begin = Result(w, b, [[] for _ in w], np.zeros(n_starts), 0, np.zeros(n_starts, bool))
-    found = single_loop(many, begin, tol=ROUGH, max_iter=max_iter)
+    found = single_loop(many, begin, tol=1e-3, max_iter=max_iter)  # only the signs are needed
     signs = np.where(many.unlabeled_scores(found.w, found.b) < 0, -1, 1).astype(np.int8)
     objective = np.array([path[-1] for path in found.objective_path])
     if n_starts == 1:
         return signs
-    some = signs[:, :: max(1, u // COMPARED)]
+    some = signs[:, :: max(1, u // 5_000)]
     cluster = fcluster(linkage(some, "average", "hamming"), n_boundaries, "maxclust")
     lowest = [min(np.flatnonzero(cluster == label), key=lambda i: objective[i]) for label in np.unique(cluster)]
     return signs[lowest]
 
 
-def safest(said: Array, signs: Array, weight: Array, risk: float) -> Array:
-    """Return the labels (u,) whose gain over ``said``, less risk times their loss, is largest in the worst case.
+def safest(s: Array, signs: Array, weight: Array, risk: float) -> Array:
+    """Return labels (u,) with the largest gain over the labels s, minus risk times the loss, in the worst case.
 
-    Rows on which all agree, or disagree alike, are one variable of the linear program. Where it leaves labels between
-    -1 and 1, the rows keep ``said``; so does every row if the rounded labels could lose.
+    Rows with the same pattern of labels are one variable of the linear program. Rows whose solution is between -1 and 1
+    keep s; all rows do if the rounded labels could lose.
     """
-    patterns, of = np.unique(np.vstack([said, signs]).T.astype(np.int8), axis=0, return_inverse=True)
+    patterns, of = np.unique(np.vstack([s, signs]).T.astype(np.int8), axis=0, return_inverse=True)
     patterns = patterns.astype(np.float64)
     mass = np.bincount(of.ravel(), weights=weight) / weight.sum()
     s, sigma = patterns[:, 0], patterns[:, 1:].T

@@ -1,4 +1,4 @@
-"""SwitchingTSVM: Joachims' transductive SVM, which labels the unlabelled rows and switches pairs of labels."""
+"""SwitchingTSVM: Joachims' transductive SVM, which switches pairs of labels of unlabelled rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from deepsep.classifiers.base import settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
-from deepsep.solvers.one_vs_rest import Effort
+from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.label_switching import label_switching
 
 
@@ -23,13 +23,13 @@ class SwitchingTSVM(LowDensitySVM):
         \tfrac12 \|w\|^2 + C \sum_{\text{labelled}} H(y_i f(x_i)) + C^* \sum_{\text{unlabelled}} H(y^*_i f(x_i)),
 
     over w, b and the labels :math:`y^*`, of which a fixed share is positive. The rows that the supervised SVM scores
-    highest start as positive ones; :math:`C^*` starts at 1e-5 and is doubled until it has its value; and each time a
-    positive and a negative row together pay more than they would with their labels switched, they are switched, and the
-    SVM is trained again. In the end no such pair is left.
+    highest start as positive, and :math:`C^*` starts at 1e-5 and is doubled up to its value. Whenever a positive and a
+    negative row together cost more than with switched labels, their labels are switched, and the SVM is trained again,
+    until there is no such pair.
 
     It fixes the share of rows on the positive side of each boundary, where :class:`deepsep.TSVM` fixes the mean
-    score: right shares help it, wrong ones do harm, since labels are taken from one class to fill another. Pass
-    ``priors`` if the shares of the population differ from those of the labels.
+    score. Right shares help; wrong ones do harm, since labels are taken from one class to fill another. Pass ``priors``
+    if the shares of the population differ from those of the labels.
 
     Parameters
     ----------
@@ -37,24 +37,24 @@ class SwitchingTSVM(LowDensitySVM):
         Class shares in the population: of the rows labelled positive. None: those of the labelled rows.
         Probabilities are corrected for them, as in :class:`deepsep.TSVM`.
     max_iter : int, default=1000
-        Most passes over the rows in one convex problem, and most convex problems for each class.
+        Maximum number of passes over the rows in one convex problem, and of convex problems for each class.
     C, C_star, kernel, gamma, n_unlabeled, probability, tol, random_state
         As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
     objective_path_ : list of c arrays
-        The objective each time that the SVM was trained with the final :math:`C^*`; it never rises.
+        Objective after each training of the SVM with the final :math:`C^*`; it never rises.
     n_iter_ : int
-        How often an SVM was trained.
+        Number of SVMs that were trained.
     coef_, intercept_, transduction_, label_distributions_ and others
         As in :class:`deepsep.TSVM`.
 
     Notes
     -----
     Joachims switches one pair at a time; here all pairs that gain are switched before the SVM is trained again, which
-    ends at a point of the same kind and is much faster. A row has one label, whatever its weight: rows of
-    unequal weight keep the share as nearly as whole rows can.
+    is much faster and ends when no pair gains either. A row has one label for any weight, so with unequal weights the
+    share is only approximate.
 
     References
     ----------
@@ -77,5 +77,5 @@ class SwitchingTSVM(LowDensitySVM):
     method_name = "switching-tsvm"
     _ends: ClassVar = {"label switching": "no pair of labels is worth switching"}
 
-    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], Effort]:
-        return {"balance": True}, Effort("label switching", self.max_iter, self.tol, label_switching)
+    def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
+        return {"balance": True}, SolverSettings("label switching", self.max_iter, self.tol, label_switching)

@@ -1,1 +1,1 @@
-"""Methods around a classifier of another kind."""
+"""Methods around other classifiers."""

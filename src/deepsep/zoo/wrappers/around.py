@@ -1,4 +1,4 @@
-"""What methods around another library's classifier share: copies of it, their checks, and how they are saved."""
+"""Base of the methods around another library's classifier: its copies, checks and saving."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from sklearn.ensemble import RandomForestClassifier
 
 from deepsep.classifiers.base import Array, UnweightedClassifier, settings
 from deepsep.classifiers.catalogue import classifier_named
-from deepsep.classifiers.supervised import fit_copy, seeded
+from deepsep.classifiers.supervised import fit_labeled, seeded
 from deepsep.core.checks import require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 
-TREES = 100
-
 
 @settings
 class AroundClassifier(UnweightedClassifier):
-    """A method that fits copies of a classifier, and teaches them labels of unlabelled rows.
+    """A method that fits copies of a classifier, also to predicted labels of unlabelled rows.
 
-    Subclasses get scaled rows from ``_scale`` and fitted copies from ``_fit_copy``. Their constructors have the
-    settings named here:
+    Subclasses get scaled rows from ``_scale`` and fitted copies from ``_fit_copy``. They share these settings:
 
     estimator
         A classifier with ``predict_proba``, or the name of a supervised method; None: a random forest of 100 trees.
@@ -39,16 +36,18 @@ class AroundClassifier(UnweightedClassifier):
         one = self.estimator
         built = hasattr(one, "get_params") and not isinstance(one, type)
         usable = one is None or isinstance(one, str) or (built and is_classifier(one))
-        require(self, "estimator", usable and hasattr(self._made(), "predict_proba"), WANTED)
+        holds = usable and hasattr(self._made(), "predict_proba")
+        wanted = "a classifier with predict_proba such as LogisticRegression(), a name such as 'random-forest', or None"
+        require(self, "estimator", holds, wanted)
 
     def _made(self) -> Any:
         if self.estimator is None:
-            return RandomForestClassifier(TREES)
+            return RandomForestClassifier(100)
         return classifier_named(self.estimator) if isinstance(self.estimator, str) else self.estimator
 
     def _fit_copy(self, X: Array, codes: Array, rng: np.random.Generator) -> Any:
         """Return a new copy of the classifier, seeded and fitted."""
-        return fit_copy(seeded(clone(self._made()), rng), X, codes)
+        return fit_labeled(seeded(clone(self._made()), rng), X, codes)
 
     def _scale(self, rows: TrainingRows) -> Array:
         """Return all rows, scaled, and keep the scaling."""
@@ -61,6 +60,3 @@ class AroundClassifier(UnweightedClassifier):
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         self._scaling = Scaling.from_arrays(arrays, self.n_features_in_)
-
-
-WANTED = "a classifier with predict_proba, such as LogisticRegression(), or a name, such as 'random-forest', or None"

@@ -1,4 +1,4 @@
-"""Co-training: two classifiers that see different columns, and give each other the rows they are surest of."""
+"""Co-training: two classifiers on different columns that label their most confident rows for each other."""
 
 from __future__ import annotations
 
@@ -17,36 +17,34 @@ from deepsep.zoo.wrappers.around import AroundClassifier
 
 Array = NDArray[Any]
 
-TINY = 1e-12  # added to each probability, so that a product of two is never 0 for all classes
-
 
 @settings
 class CoTraining(AroundClassifier):
     r"""Co-training: classifiers on two views of the rows label unlabelled rows for each other.
 
     Each round fits one copy of a classifier to each view of the labelled rows. Each of the two then labels the rows
-    that it is surest of, a few for each class, out of a pool of unlabelled rows, and they join the labelled rows of
-    both. The probability of a class is proportional to the product of what the two say, as if the views were
-    independent in each class.
+    that it is most confident about, a few for each class, out of a pool of unlabelled rows, and they join the labelled
+    rows of both. The probability of a class is proportional to the product of the two predictions.
 
-    That is what the method assumes, and that each view alone would do; the views that made it known are the words of a
-    page and those of the links to it. Two halves of the columns of a table are rarely such views.
+    The method assumes that the views are independent within each class, and that each view alone is sufficient. The
+    classical views are the words of a page and those of the links to it. Two halves of the columns of a table are
+    rarely such views.
 
     Parameters
     ----------
     estimator : classifier or str, optional
-        What is trained, with ``predict_proba``: a classifier, or a supervised method by its name, such as
+        A classifier with ``predict_proba``, or the name of a supervised method, such as
         ``"logistic-regression"``. By default a random forest of 100 trees.
     views : pair of lists, optional
-        The columns of each view, by number or, where rows come in a frame, by name; they may overlap. By default each
-        column is in one of them, at random.
+        Columns of each view, by number or, for rows in a frame, by name; views may overlap. By default each column is
+        in one of them, at random.
     rounds : int, default=30
-        The most rounds.
+        Maximum number of rounds.
     per_round : int, default=1
-        How many rows each classifier labels for the rarest class in a round, and for the others in proportion to the
-        labels.
+        Number of rows that each classifier labels for the rarest class in a round; for the others, in proportion to
+        the labels.
     pool : int, default=75
-        Unlabelled rows among which they choose.
+        Number of unlabelled rows among which they choose.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
@@ -57,7 +55,7 @@ class CoTraining(AroundClassifier):
     estimators_ : list of two classifiers
         Their classes are indices into ``classes_``.
     views_ : list of two arrays of int
-        Their columns.
+        Columns of the two views.
     n_iter_ : int
         Rounds in which rows were labelled.
 
@@ -106,8 +104,8 @@ class CoTraining(AroundClassifier):
             pool = waiting[: self.pool]
             labels = np.full(len(pool), -1)
             for one, view in zip(self.estimators_, self.views_, strict=True):
-                sure = surest(one.predict_proba(X[np.ix_(pool, view)]), wanted)
-                labels = np.where(labels < 0, sure, labels)
+                own = most_confident(one.predict_proba(X[np.ix_(pool, view)]), wanted)
+                labels = np.where(labels < 0, own, labels)
             codes[pool] = labels
             chosen = pool[labels >= 0]
             known = np.concatenate([known, chosen])
@@ -135,8 +133,8 @@ class CoTraining(AroundClassifier):
 
     def _probabilities(self, X: Array) -> Array:
         X = self._scaling.apply(X)
-        first, second = (
-            one.predict_proba(X[:, view]).astype(np.float64) + TINY
+        first, second = (  # with an addend, so that the product is not 0 for all classes
+            one.predict_proba(X[:, view]).astype(np.float64) + 1e-12
             for one, view in zip(self.estimators_, self.views_, strict=True)
         )
         return np.asarray(first * second / (first * second).sum(axis=1, keepdims=True))
@@ -160,10 +158,10 @@ class CoTraining(AroundClassifier):
             self.estimators_.append(one)
 
 
-def surest(P: Array, wanted: Array) -> Array:
-    """Return the class of the rows with the largest probabilities of each class, as many as wanted; -1 of others.
+def most_confident(P: Array, wanted: Array) -> Array:
+    """Return the class of the wanted number of rows with the largest probability of each class; -1 for other rows.
 
-    A row stands for its most probable class alone.
+    A row counts for its most probable class only.
     """
     best = P.argmax(axis=1)
     labels = np.full(len(P), -1)

@@ -1,4 +1,4 @@
-"""SemiBoost: boosting in which unlabelled rows take the labels of similar rows, most certain ones first."""
+"""SemiBoost: boosting in which unlabelled rows take the labels of similar rows, most certain first."""
 
 from __future__ import annotations
 
@@ -22,41 +22,37 @@ from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
 
 Array = NDArray[Any]
 
-LEARNERS = "learners.gz"  # the part of a saved model that holds the weak learners
-LARGEST_ODDS = 1e12  # of a weak learner that is always right
-
 
 @settings
 class SemiBoost(UnweightedClassifier):
-    r"""SemiBoost: weak learners in turn, each taught what similar rows say about the unlabelled ones.
+    r"""SemiBoost: a sequence of weak learners, trained on labels of unlabelled rows from similar rows.
 
     For each class against the others, with labels y = ±1 and similarities S, the score H = Σ α_t h_t lowers
 
     .. math:: F = \sum_{i \in \ell, j \in u} S_{ij} e^{-2 y_i H_j} + C \sum_{i, j \in u} S_{ij} e^{H_i - H_j}.
 
-    In each round, p_i and q_i say how strongly the rows that are similar to an unlabelled row i pull it to 1 and to
-    −1. Rows are drawn in proportion to |p_i − q_i|, labelled with the sign of p_i − q_i, and a weak learner h is
-    trained on them and the labelled rows. Its weight α has a closed form; F falls in every round with α > 0, and the
-    first other one is the last. The probability of a class is :math:`1 / (1 + e^{-4H})`, which is what F is lowest
-    for, divided by the sum over the classes.
+    In each round, p_i and q_i measure how strongly the rows similar to an unlabelled row i pull it to 1 and to −1. Rows
+    are drawn in proportion to |p_i − q_i|, labelled with the sign of p_i − q_i, and a weak learner h is trained on them
+    and the labelled rows. Its weight α has a closed form; F falls in every round with α > 0, and rounds end at the
+    first α that is not positive. The probability of a class is :math:`1 / (1 + e^{-4H})`, for which F is lowest,
+    divided by the sum over the classes.
 
     The paper has the similarities of all pairs of rows. Here a row is similar to its nearest neighbours only, in a
-    sparse matrix: :math:`S_{ij} = e^{-d_{ij}^2 / \sigma^2}`, with σ the distance to the farthest of the neighbours,
-    the larger of the two that a pair has.
+    sparse matrix: :math:`S_{ij} = e^{-d_{ij}^2 / \sigma^2}`, with σ the distance to the farthest neighbour, and
+    the larger of the two values of a pair.
 
     Parameters
     ----------
     estimator : classifier, optional
-        The weak learner, with any settings. By default a decision tree of depth 5 with leaves of three
-        rows or more.
+        The weak learner. By default a decision tree of depth 5 with at least three rows per leaf.
     rounds : int, default=20
-        The most weak learners for a class.
+        Maximum number of weak learners for a class.
     C : float, optional
-        Weight of the pairs of unlabelled rows; by default the number of labelled rows over that of unlabelled ones.
+        Weight of the pairs of unlabelled rows; by default the ratio of labelled to unlabelled rows.
     sample : float, default=0.03
         Share of the unlabelled rows that are drawn for a weak learner.
     n_neighbors : int, default=25
-        Neighbours of a row.
+        Number of neighbours of a row.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
@@ -67,7 +63,7 @@ class SemiBoost(UnweightedClassifier):
     boosted_ : list of lists of (float, classifier)
         The weak learners of each class, with their weights in the score H.
     objective_path_ : list of arrays
-        F before the first round and after every other, for each class (one for two classes). It never rises.
+        F before the first round and after each round, for each class (one for two classes). It never rises.
 
     References
     ----------
@@ -151,7 +147,7 @@ class SemiBoost(UnweightedClassifier):
             H = H + alpha * h
             path.append(similar.objective(H))
             boosted.append((alpha, learner))
-        if not boosted:  # similarities have nothing to say: what the labels teach, with odds of e to 1
+        if not boosted:  # no help from similarities: the labels alone, with odds of e to 1
             boosted = [(0.25, self._weak_learner(rng).fit(X[labeled], signs))]
         return boosted, np.array(path)
 
@@ -178,7 +174,7 @@ class SemiBoost(UnweightedClassifier):
             "objective_path_": np.concatenate(self.objective_path_),
             **vars(self._scaling),
         }
-        return {}, {**arrays, LEARNERS: dump_classifiers(learners)}
+        return {}, {**arrays, "learners.gz": dump_classifiers(learners)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         d, problems = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -186,17 +182,17 @@ class SemiBoost(UnweightedClassifier):
         self.objective_path_ = checked_pieces(arrays, "objective_path_", "objective_steps", problems)
         rounds = checked_array(arrays, "rounds", (problems,), "i")
         alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")
-        learners = load_classifiers(LEARNERS, arrays.get(LEARNERS), d, np.array([-1, 1]))
+        learners = load_classifiers("learners.gz", arrays.get("learners.gz"), d, np.array([-1, 1]))
         pairs = list(zip(alpha.tolist(), learners, strict=True))
         ends = np.cumsum(rounds)
         self.boosted_ = [pairs[start:end] for start, end in zip(ends - rounds, ends, strict=True)]
 
 
 class Similarities(NamedTuple):
-    """What the unlabelled rows are similar to, for one class against the others."""
+    """Similarities of the unlabelled rows, for one class against the others."""
 
-    positive: Array  # (u,): the sum of the similarities to labelled rows of the class
-    negative: Array  # (u,): and to the others
+    positive: Array  # (u,): sum of the similarities to labelled rows of the class
+    negative: Array  # (u,): and to labelled rows of the others
     unlabeled: sparse.csr_array  # (u, u)
     C: float
 
@@ -214,7 +210,7 @@ class Similarities(NamedTuple):
         return float(self.positive @ down**2 + self.negative @ up**2 + self.C * (up @ (self.unlabeled @ down)))
 
     def pulls(self, H: Array) -> tuple[Array, Array]:
-        """Return p and q: how strongly each row is pulled to 1 and to -1."""
+        """Return p and q, the pulls of each row to 1 and to -1."""
         up, down = np.exp(H), np.exp(-H)
         p = self.positive * down**2 + self.C / 2 * down * (self.unlabeled @ up)
         q = self.negative * up**2 + self.C / 2 * up * (self.unlabeled @ down)
@@ -222,16 +218,17 @@ class Similarities(NamedTuple):
 
 
 def weight_of(h: Array, p: Array, q: Array) -> float:
-    """Return the weight α that lowers the bound on F most, for a learner that says ±1 of the unlabelled rows."""
+    """Return the weight α that lowers the bound on F most, for a learner that predicts ±1 for the unlabelled rows."""
     right = p[h > 0].sum() + q[h < 0].sum()
     wrong = p[h < 0].sum() + q[h > 0].sum()
     if right <= wrong:
         return 0.0
-    return float(np.log(min(right / max(wrong, np.finfo(float).tiny), LARGEST_ODDS)) / 4)
+    odds = right / max(wrong, np.finfo(float).tiny)
+    return float(np.log(min(odds, 1e12)) / 4)  # finite for a learner that is always right
 
 
 def draw_by_weight(weight: Array, share: float, rng: np.random.Generator) -> Array:
-    """Return a share of the rows, at least one, without repetition and in proportion to their weights."""
+    """Return a share of the rows, at least one, drawn without replacement in proportion to their weights."""
     there = np.flatnonzero(weight > 0)
     count = min(len(there), max(1, round(share * len(weight))))
     # The first arrivals of independent exponential clocks, whose rates are the weights.

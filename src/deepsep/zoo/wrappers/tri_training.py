@@ -1,4 +1,4 @@
-"""Tri-training: three classifiers, each taught the labels on which the other two agree."""
+"""Tri-training: three classifiers, each trained on the labels on which the other two agree."""
 
 from __future__ import annotations
 
@@ -16,32 +16,30 @@ from deepsep.zoo.wrappers.around import AroundClassifier
 
 Array = NDArray[Any]
 
-CLASSIFIERS = "classifiers.gz"  # the part of a saved model that holds the three
-
 
 @settings
 class TriTraining(AroundClassifier):
     r"""Tri-training: an unlabelled row on which two classifiers agree gets that label in the training of the third.
 
-    Each of three copies of a classifier starts from labelled rows drawn with repetition, class by class. In a round,
+    Each of three copies of a classifier starts from labelled rows drawn with replacement, class by class. In a round,
     a copy may be fitted again, to all labelled rows and to the unlabelled ones on which the other two agree. Let e be
-    the error of the other two on the labelled rows where they agree, and m the number of rows that they lend, with e'
-    and m' those of the last time that the copy was taught: it is taught only if e < e' and e m < e' m', so that the
-    noise in its labels falls. Where they lend too many rows for that, as many as may be are drawn. Rounds end when no
-    copy is taught.
+    the error of the other two on the labelled rows where they agree, and m the number of rows that they add, with e'
+    and m' the same for the last refit of the copy. It is fitted again only if e < e' and e m < e' m', so that the noise
+    in its labels falls. If there are too many rows for that, the largest allowed number is drawn. Rounds end when no
+    copy is fitted again.
 
     The class probabilities are the means of the three; the paper takes their vote.
 
-    The error is measured on labelled rows that the copies were trained on. Classifiers that learn their training rows
-    by heart, as forests do, have error 0 there: they are taught once, all that the others agree on, and no more.
+    The error is measured on labelled rows that the copies were trained on. Classifiers that memorise their training
+    rows, as forests do, have error 0 there. They are fitted again only once, to all rows on which the others agree.
 
     Parameters
     ----------
     estimator : classifier or str, optional
-        What is trained, with ``predict_proba``: a classifier, or a supervised method by its name, such as
+        A classifier with ``predict_proba``, or the name of a supervised method, such as
         ``"lightgbm-few-labels"``. By default a random forest of 100 trees.
     rounds : int, default=20
-        The most rounds.
+        Maximum number of rounds.
     standardize : bool, default=True
         Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
@@ -52,7 +50,7 @@ class TriTraining(AroundClassifier):
     estimators_ : list of three classifiers
         Their classes are indices into ``classes_``.
     n_iter_ : int
-        Rounds in which a classifier was taught.
+        Rounds in which a classifier was fitted again.
 
     References
     ----------
@@ -90,10 +88,10 @@ class TriTraining(AroundClassifier):
         taught = [Taught(0.5, 0)] * 3
         self.n_iter_ = 0
         for _ in range(self.rounds if len(unl) else 0):
-            said = np.array([one.predict(X) for one in self.estimators_])
+            predicted = np.array([one.predict(X) for one in self.estimators_])
             taught_now = 0
             for i in range(3):
-                one, other = (said[j] for j in range(3) if j != i)
+                one, other = (predicted[j] for j in range(3) if j != i)
                 agree = one == other
                 error = float((one != codes)[lab][agree[lab]].mean()) if agree[lab].any() else 1.0
                 lent = unl[agree[unl]]
@@ -116,25 +114,26 @@ class TriTraining(AroundClassifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state, arrays = super()._parts()
-        return {**state, "n_iter_": self.n_iter_}, {**arrays, CLASSIFIERS: dump_classifiers(self.estimators_)}
+        return {**state, "n_iter_": self.n_iter_}, {**arrays, "classifiers.gz": dump_classifiers(self.estimators_)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
         self.n_iter_ = int(state["n_iter_"])
         classes = np.arange(len(self.classes_))
-        one, two, three = load_classifiers(CLASSIFIERS, arrays.get(CLASSIFIERS), self.n_features_in_, classes)
+        part = "classifiers.gz"
+        one, two, three = load_classifiers(part, arrays.get(part), self.n_features_in_, classes)
         self.estimators_ = [one, two, three]
 
 
 class Taught(NamedTuple):
-    """What a classifier was last taught: the error of its teachers, and how many rows they lent."""
+    """Last refit of a classifier: the error of its teachers, and the number of rows they added."""
 
     error: float
     size: int
 
 
 def lesson_size(error: float, lent: int, before: Taught) -> int:
-    """Return how many of the rows lent a classifier may be taught; 0: none, as its labels would be noisier."""
+    """Return how many of the rows may be added to a classifier's training; 0 if its labels would be noisier."""
     if not (error < before.error and lent):
         return 0
     size = before.size or floor(error / (before.error - error) + 1)
@@ -146,5 +145,5 @@ def lesson_size(error: float, lent: int, before: Taught) -> int:
 
 
 def _resampled(codes: Array, rng: np.random.Generator) -> Array:
-    """Return rows drawn with repetition, as many of each class as there are."""
+    """Return rows drawn with replacement, with the same number of each class."""
     return np.concatenate([rng.choice(np.flatnonzero(codes == k), (codes == k).sum()) for k in np.unique(codes)])

@@ -1,0 +1,359 @@
+"""Model of a table: a pipeline for DataFrames that knows its accuracy, its predictions and its report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+from sklearn.pipeline import Pipeline
+
+from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.table.pipeline import table_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+
+    from deepsep.core.context import Context
+    from deepsep.drift.profile import TrainingProfile
+    from deepsep.evaluation.evidence import Evidence
+    from deepsep.evaluation.expected_accuracy import ExpectedAccuracy
+    from deepsep.model.predictions import Predictions
+    from deepsep.model.training_table import TableOrigin, Training
+    from deepsep.scoring.run import Progress
+    from deepsep.table.column_types import ColumnType
+    from deepsep.table.reading_settings import Reading
+
+
+class TableColumn(NamedTuple):
+    """A column of the training table.
+
+    Attributes
+    ----------
+    type : "number", "boolean", "date", "text" or None
+        None: it is not used.
+    left_out : str or None
+        Why it is not used.
+    """
+
+    type: ColumnType | None
+    left_out: str | None
+
+
+class TableModel(Pipeline):
+    """Model of a table, as :func:`deepsep.fit`, :func:`deepsep.for_table` and :func:`deepsep.load` return it.
+
+    It is a scikit-learn pipeline, with all that those have: ``fit(X, y)``, ``predict``, ``predict_proba``, ``score``,
+    ``model[-1]`` for the estimator. Its first step chooses the columns, its last classifies.
+
+    A model of :func:`deepsep.fit` also has the rows that it was fitted to, in :attr:`training`: from them come
+    :attr:`predictions`, :meth:`report`, and the files that :meth:`save` writes next to the model. They are not saved
+    with it.
+
+    Attributes
+    ----------
+    origin_ : TableOrigin or None
+        How the training table was read: the column of identifiers, and the settings of its files. Later tables are
+        read in the same way.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import deepsep
+    >>> people = pd.DataFrame({"user": range(6), "age": [25, 31, 64, 70, 28, 68]})
+    >>> people["segment"] = ["young", "young", "old", "old", None, None]
+    >>> model = deepsep.fit(people, label="segment", id="user", method="tsvm")
+    >>> model.predictions[["user", "segment"]]
+       user segment
+    0     4   young
+    1     5     old
+    >>> model.schema_
+    {'age': TableColumn(type='number', left_out=None)}
+    """
+
+    origin_: TableOrigin | None = None
+    training_profile_: TrainingProfile | None = None
+    _training: Training | None = None
+    _findings: list[dict[str, Any]] | None = None
+    _predictions: Predictions | None = None
+    _summary: dict[str, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_training": None, "_predictions": None, "_summary": None}
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        """Fit all steps to a table; ``y`` has None for unlabelled rows."""
+        if y is not None and hasattr(X, "__len__") and hasattr(y, "__len__") and len(X) != len(y):
+            raise DataError(f"X has {len(X)} rows and y has {len(y)} entries; they must match.")
+        self._training = self._predictions = self._summary = self._findings = self.origin_ = None
+        super().fit(X, y, **params)
+        return self
+
+    def set_output(self, *, transform: Literal["default", "pandas"] | None = None) -> Self:
+        """Set what ``transform`` returns: arrays, or DataFrames of pandas."""
+        if transform not in (None, "default", "pandas"):
+            raise ParameterError(
+                "{transform}: the steps of a model pass DataFrames of pandas on. Pass 'default' or 'pandas'.",
+                transform=Setting("transform", transform),
+            )
+        super().set_output(transform=transform)
+        return self
+
+    def fit_training(self, data: Training, context: Context | None = None) -> Self:
+        """Fit all steps to rows that are read already, and remember their profile and how they were read."""
+        from deepsep.classifiers.committee.committee import Committee
+        from deepsep.core.worker_processes import silent_workers
+        from deepsep.model.evaluating import find_problems
+        from deepsep.scoring.training_profile import remember_columns
+
+        self._predictions = self._summary = None
+        weights = {} if data.weight is None else {"sample_weight": data.weight}
+        if isinstance(self[-1], Committee):
+            weights["labels_drawn"] = data.labels_drawn
+        columns = self[0].fit_transform(data.X, data.labels)
+        encoded = self[1:-1].fit_transform(columns, data.labels) if len(self) > 2 else columns
+        self._findings = find_problems(self, columns, data)
+        with silent_workers():
+            rows = self[-1].training_rows(encoded, data.labels, **weights)
+            self[-1].fit_rows(rows, context)
+        remember_columns(self, columns, data.labels, data.weight)
+        self[0].label_ = data.label
+        self.origin_, self._training = data.origin, data
+        return self
+
+    # -- what is known about it ---------------------------------------------------------------------------------
+
+    @property
+    def schema_(self) -> dict[str, TableColumn]:
+        """Columns of the training table, used or not."""
+        used = {name: TableColumn(kind, None) for name, kind in self[0].schema_.items()}
+        left_out = {name: TableColumn(None, reason) for name, reason in self[0].left_out_.items()}
+        return {name: (used | left_out)[name] for name in self[0].feature_names_in_}
+
+    @property
+    def label_(self) -> str | None:
+        """Name of the column of labels; None if they were no column."""
+        name = getattr(self[0], "label_", None)
+        return name if isinstance(name, str) else None
+
+    @property
+    def expected_accuracy(self) -> ExpectedAccuracy | None:
+        """Share of the unlabelled rows that should be right, with its interval; None if nothing tells it."""
+        return getattr(self[-1], "expected_accuracy_", None)
+
+    @property
+    def evidence_(self) -> Evidence | None:
+        """Predictions for held-out rows, on which sets and accuracies rest; None if it is not a committee."""
+        return getattr(self[-1], "evidence_", None)
+
+    @property
+    def student(self) -> Any:
+        """Network that answers like the committee, much faster; None if there is none."""
+        return getattr(self[-1], "student_", None)
+
+    @property
+    def training(self) -> Training:
+        """Rows that it was fitted to."""
+        if self._training is None:
+            raise DataError(
+                "the model does not have its training table: only deepsep.fit keeps it, and a saved model never does. "
+                "Pass a table and its labels, or fit again."
+            )
+        return self._training
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """Problems of the training table, as :func:`deepsep.check_table` finds them."""
+        return list(self._findings or ())
+
+    @property
+    def predictions(self) -> pd.DataFrame:
+        """Identifier, label, probabilities and confidence of the unlabelled rows that were read.
+
+        Of a table of which only a part was read, :meth:`save` predicts all.
+        """
+        return self._predicted().frame
+
+    def _predicted(self) -> Predictions:
+        from deepsep.model.predictions import predict_unlabeled
+
+        if self._predictions is None:
+            self._predictions = predict_unlabeled(self, self.training)
+        return self._predictions
+
+    # -- results ------------------------------------------------------------------------------------------------
+
+    def summary(self, table: Any = None, labels: Any = None, **settings: Any) -> dict[str, Any]:
+        """Return everything that the report shows, as plain values.
+
+        Parameters
+        ----------
+        table, labels
+            Rows and labels to evaluate it with. None: those that it was fitted to.
+        **settings
+            As in :func:`deepsep.report.summarize`.
+        """
+        from deepsep.report.summary import summarize
+
+        if table is not None:
+            return summarize(self, table, labels, **settings)
+        if settings or self._summary is None:
+            from deepsep.model.evaluating import evaluate_training
+
+            self._summary = evaluate_training(self, self.training, **settings)
+        return self._summary
+
+    def report(self, path: str | os.PathLike[str], table: Any = None, labels: Any = None, **settings: Any) -> Path:
+        """Write the report as a page, and return its path; settings as in :meth:`summary`."""
+        from deepsep.files.folder import replace_file
+        from deepsep.report.page import render
+
+        page = render(self.summary(table, labels, **settings))
+        replace_file(Path(path), page.encode())
+        return Path(path)
+
+    def score_frame(self, frame: Any, *, id: str | None = None, **settings: Any) -> pd.DataFrame:
+        """Return label, probabilities and confidence of every row: :func:`deepsep.scoring.score_frame`.
+
+        ``id`` is the column of identifiers; by default that of the training table, if there is one.
+        """
+        from deepsep.scoring.frame import score_frame
+        from deepsep.table.columns import as_frame
+
+        rows = as_frame(frame)
+        return score_frame(self, rows, id=self._id_in(rows.columns) if id is None else id, **settings)
+
+    def score_file(
+        self,
+        source: Any,
+        target: str | os.PathLike[str],
+        *,
+        id: str | None = None,
+        reading: Reading | None = None,
+        progress: Progress | None = None,
+        **settings: Any,
+    ) -> dict[str, Any]:
+        """Score a file of any size, or several: :func:`deepsep.scoring.score_file`.
+
+        ``id`` and ``reading`` are by default those of the training table.
+        """
+        from deepsep.model.reading_again import as_remembered
+        from deepsep.scoring.files import score_file
+
+        id, reading = as_remembered(self, source, id, reading)
+        return score_file(self, source, target, id=id, reading=reading, progress=progress, **settings)
+
+    def reasons(self, table: Any, n: int = 3) -> pd.DataFrame:
+        """Return the columns that contributed most to the label of each row: :func:`deepsep.scoring.reasons`."""
+        from deepsep.scoring.leaving_out import reasons
+
+        return reasons(self, table, n)
+
+    def next_rows(self, n: int = 25, table: Any = None, **settings: Any) -> pd.DataFrame:
+        """Return the rows whose labels should help most: :func:`deepsep.scoring.rows_to_label`.
+
+        ``table`` is by default the one that it was fitted to.
+        """
+        from deepsep.scoring.to_label import rows_to_label
+
+        if table is not None:
+            return rows_to_label(self, table, n, **settings)
+        data = self.training
+        frame = data.X.assign(**{str(data.ids.name): data.ids.to_numpy(), data.label: data.y.to_numpy()})
+        return rows_to_label(self, frame, n, id=str(data.ids.name), label=data.label, **settings)
+
+    def rename(self, names: Mapping[Any, str]) -> TableModel:
+        """Return the model with other names for its classes; probabilities stay the same to the last bit."""
+        from deepsep.classifiers.renaming import rename_classes
+
+        renamed: TableModel = rename_classes(self, names)
+        return renamed
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        report: bool = True,
+        predictions: Literal["parquet", "csv", "xlsx"] = "parquet",
+    ) -> Path:
+        """Write the model to a folder, and next to it what ``deepsep fit`` writes.
+
+        These are the predictions of all unlabelled rows, the report, the labels that were used, and labels that may be
+        wrong. A model without its training table is written alone. The folder is written completely or not at all.
+
+        Parameters
+        ----------
+        path : str or path
+            A new or empty folder, or that of an earlier model, which is replaced.
+        report : bool, default=True
+            Whether to write the report.
+        predictions : {"parquet", "csv", "xlsx"}, default="parquet"
+            Format of the predictions.
+        """
+        from deepsep.files.manifest import check_model_folder
+        from deepsep.files.saving import save
+        from deepsep.model.model_folder import write_folder
+
+        target = check_model_folder(path)
+        if self._training is None:
+            save(self, target)
+        else:
+            write_folder(self, target, report=report, predictions=predictions)
+        return target
+
+    def _id_in(self, names: Sequence[Any]) -> str | None:
+        known = None if self.origin_ is None else self.origin_.id
+        return known if known in list(names) else None
+
+
+def for_table(estimator: Any, *, keep: Sequence[str] = ()) -> TableModel:
+    """Return a model that takes any DataFrame: it selects useful columns, encodes them, and fits.
+
+    Numbers become normal scores by rank, so that outliers do not matter, and their gaps are filled and marked.
+    Categories become one column per level; rare levels, and levels not seen in training, share one. Dates are split
+    into their parts. Texts, and categories with a hundred levels or more, become 30 numbers computed from their
+    letters. For forests and boosted trees, numbers stay as they are and categories become codes. Identifiers, constant
+    columns, and columns that are given for labelled rows only are left out, with one warning that names them (see
+    ``model[0].left_out_``).
+
+    The model remembers its columns and their types: rows to score need the same columns, in any order. Extra columns
+    are ignored; missing columns and changed types are listed in the error.
+
+    ``y`` may hold None for unlabelled rows, as everywhere. The pipeline can be saved with :func:`deepsep.save`. Its
+    ``classes_``, ``predict``, ``predict_proba`` and ``transform`` are those of the estimator; use ``model[-1]`` for
+    everything else, for example ``model[-1].transduction_`` or
+    ``model[-1].round_proba(model[:-1].transform(table))``.
+
+    Parameters
+    ----------
+    estimator : estimator
+        :class:`deepsep.DeepSep`, :class:`deepsep.TSVM`, or any scikit-learn classifier.
+    keep : sequence of str, default=()
+        Columns to use even if they look like identifiers, or are given for labelled rows only.
+
+    Returns
+    -------
+    TableModel
+        With the steps ``usefulcolumns``, ``tableencoder``, an imputer where the estimator needs one, and the estimator.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from deepsep import TSVM, for_table
+    >>> table = pd.DataFrame({"age": [25, 31, 64, 70, None, 68], "plan": ["free", "free", "pro", "pro", "free", "pro"]})
+    >>> segment = ["young", "young", "old", "old", None, None]
+    >>> model = for_table(TSVM()).fit(table, segment)
+    >>> model.predict(table).tolist()
+    ['young', 'young', 'old', 'old', 'young', 'old']
+    >>> model.predict(table[["plan"]])
+    Traceback (most recent call last):
+    ...
+    deepsep.errors.DataError: the columns differ from those of the training table:
+      missing: 'age'
+    """
+    if isinstance(keep, str):
+        raise ParameterError("{keep}; pass a list of columns.", keep=Setting("keep", keep))
+    return TableModel(table_steps(estimator, keep=keep))

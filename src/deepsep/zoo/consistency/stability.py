@@ -1,0 +1,135 @@
+"""Transformation/stability loss with mutual exclusivity: predictions that do not change under noise, of one class."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from deepsep.classifiers.base import settings
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.consistency.consistency import PiModel, ramp
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from deepsep.networks import Batch
+
+
+@settings
+class TransformationStability(PiModel):
+    r"""Transformation/stability: several disturbed passes of every row should agree, and on one class only.
+
+    The loss is the cross-entropy of the labelled rows plus, as means over all rows, labelled or not,
+
+    - ``consistency`` times the mean of :math:`\lVert p_j - p_k \rVert^2 / c` over all pairs of passes j and k, which
+      have independent noise on the features and independent dropout,
+    - ``exclusivity`` times the mean of :math:`-\sum_k p_k \prod_{l \ne k} (1 - p_l)` over the passes: minus the
+      probability that exactly one of c independent events of probabilities p happens. It is -1 for a confident
+      prediction, and closest to 0 if all classes are equally probable.
+
+    Both weights grow as in :class:`deepsep.classifiers.PiModel`, which has two passes and no ``exclusivity``.
+
+    Parameters
+    ----------
+    passes : int, default=4
+        Passes of every row in a step; time grows with them.
+    exclusivity : float, default=0.1
+        Maximum weight of mutual exclusivity. 0: agreement alone.
+    consistency : float, default=10.0
+        Maximum weight of the disagreement.
+    noise : float, default=0.3
+        Standard deviation of the noise on the features, which themselves have deviation 1.
+    ramp_up : float, default=0.25
+        Share of the steps over which the weights grow; 0: they are at their maximum from the start.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Learning rate of Adam.
+    batch_size, unlabeled_batch : int, default=32 and 128
+        Labelled and unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
+
+    Notes
+    -----
+    The papers also transform images; a table has no such transformations, so passes differ in noise and dropout only.
+    Their losses are sums over pairs and passes, with constant weights.
+
+    References
+    ----------
+    M. Sajjadi, M. Javanmardi, T. Tasdizen. Regularization with stochastic transformations and perturbations for deep
+    semi-supervised learning. NIPS 2016.
+
+    M. Sajjadi, M. Javanmardi, T. Tasdizen. Mutual exclusivity loss for semi-supervised deep learning. ICIP 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepsep.classifiers import TransformationStability
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
+    >>> y = np.full(400, None)
+    >>> y[:3], y[-3:] = "near", "far"
+    >>> model = TransformationStability(steps=200, random_state=0).fit(X, y)
+    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
+    True
+    """
+
+    method_name = "transformation-stability"
+
+    passes: int = 4
+    exclusivity: float = 0.1
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require(self, "passes", is_integer(self.passes, 2), "an integer of at least 2")
+        require(self, "exclusivity", is_number(self.exclusivity) and self.exclusivity >= 0, "a number of at least 0")
+
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        network, X = self._begin(rows, rng)
+        codes = torch.from_numpy(rows.codes).to(network.device)
+
+        def loss_of(batch: Batch) -> Tensor:
+            scores = network.scores(self._disturb(X[batch.both].repeat(self.passes, 1)))
+            passes = torch.softmax(scores, -1).reshape(self.passes, -1, rows.n_classes)
+            supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
+            unsupervised = self.consistency * disagreement(passes)
+            unsupervised = unsupervised - self.exclusivity * exactly_one(scores).mean()
+            return supervised + ramp(batch.progress, self.ramp_up) * unsupervised
+
+        self._train(network, rows, loss_of, rng)
+        self._keep(network.state())
+
+
+def disagreement(passes: Tensor) -> Tensor:
+    """Return the mean of (p_j - p_k)² over rows, classes, and the pairs of passes, which come first."""
+    return 2 * passes.var(0).mean()
+
+
+def exactly_one(scores: Tensor) -> Tensor:
+    """Return for each row the probability that exactly one of c independent events happens.
+
+    Their probabilities are the softmax of the scores. Logarithms of 1 - p are computed from the other scores, so that
+    values and gradients are right even if p rounds to 1.
+    """
+    import torch
+
+    whole = scores.logsumexp(-1, keepdim=True)
+    own = torch.eye(scores.shape[-1], dtype=torch.bool, device=scores.device)
+    others = scores.unsqueeze(-2).masked_fill(own, -torch.inf).logsumexp(-1) - whole  # log (1 - p)
+    return (scores - whole - others + others.sum(-1, keepdim=True)).exp().sum(-1)
