@@ -136,7 +136,7 @@ def measure(a):
             line |= _figures(p, cell.truth)
             lines.append(line | {"expected": expected.value, "low": expected.low, "high": expected.high})
     frame = summary(pd.DataFrame(lines))
-    frame.to_csv(RESULT, index=False, lineterminator="\n")
+    frame.to_csv(a.out, index=False, lineterminator="\n")
     print(frame.to_string(index=False))
 
 
@@ -172,6 +172,7 @@ def main():
     part.set_defaults(run=fit)
     part = parts.add_parser("measure")
     part.add_argument("kept", type=Path)
+    part.add_argument("--out", type=Path, default=RESULT)
     part.set_defaults(run=measure)
     a = parser.parse_args()
     a.run(a)
