@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import typer
 from command_line import deepsep_process, open_terminal, read_terminal, run
 
 import deepsep
+from deepsep.cli import app
+from deepsep.cli.grouped_help import RARELY_NEEDED, has_rare_options
 
 HEAVY = {"torch", "sklearn", "pandas", "numpy", "scipy", "pyarrow", "skrub", "matplotlib", "lightgbm", "rich"}
 COMMANDS = ("demo", "check", "segments", "fit", "score", "explain", "compare", "experiment", "methods")
@@ -163,3 +166,19 @@ def test_help_says_what_each_command_does_in_one_line() -> None:
     lines = [line for line in run("--help").stdout.splitlines() if re.match(rf"  ({'|'.join(COMMANDS)}) ", line)]
     assert [line.split()[0] for line in lines] == [*COMMANDS[:7], "methods", "experiment"]
     assert [line for line in lines if line.endswith("...") and " compare " not in line] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_groups_the_options_and_help_all_hides_none(name: str) -> None:
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    options = {word for option in command.params for word in option.opts if word.startswith("--")}
+    short = run(name, "--help").stdout
+    if not has_rare_options(command):
+        assert all(f"{option} " in short for option in options)
+        return
+    whole = run(name, "--help-all").stdout
+    assert [option for option in options if f"{option} " not in whole] == []
+    assert {"Arguments:", "Data:", "Output:"} <= set(whole.splitlines()) or "Output:" in whole
+    rare = {word for option in command.params if option.name in RARELY_NEEDED for word in option.opts}
+    assert {option for option in options if f"  {option} " not in short and f", {option} " not in short} <= rare
+    assert len(short) < len(whole)
