@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from deepsep.networks.products import attend, lay_out, product
+from deepsep.networks.products import arrange, attend, product
 
 
 def _random(*shape):
@@ -32,7 +32,7 @@ def test_attention_is_that_of_its_definition(inference, batch, n, m):
     values = values[:, :, 1:]
     scores = queries.double() @ keys.double().transpose(2, 3) / width**0.5
     with torch.inference_mode(inference):
-        found = attend(queries / width**0.5, *lay_out(keys, values))
+        found = attend(queries / width**0.5, *arrange(keys, values))
     expected = (scores.softmax(-1) @ values.double()).transpose(1, 2).flatten(2)
     torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
 

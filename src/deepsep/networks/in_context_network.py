@@ -32,7 +32,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from deepsep.errors import ModelFileError, VersionError
-from deepsep.networks.products import attend, lay_out, product
+from deepsep.networks.products import arrange, attend, product
 
 MAX_CLASSES = 32
 UNLABELED = MAX_CLASSES
@@ -148,7 +148,7 @@ class Attention(nn.Module):
         batch, m, width = context.shape
         both = product(context, self.key_value.weight).view(batch, m, 2, self.heads, width // self.heads)
         keys, values = both.permute(2, 0, 3, 1, 4)
-        return KeysValues(*lay_out(keys, values))
+        return KeysValues(*arrange(keys, values))
 
     def forward(self, asked: Tensor, memory: KeysValues, length: Tensor | None) -> Tensor:
         """Return what ``asked`` (batch, n, width) reads; ``length`` is the log of the number of keys, centred."""

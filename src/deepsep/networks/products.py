@@ -35,7 +35,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     return torch.cat([torch.bmm(torch.bmm(q, k.transpose(1, 2)).softmax(-1), v) for q, k, v in heads], 2)
 
 
-def lay_out(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+def arrange(keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
     """Return keys and values in the order in which :func:`attend` reads them, if a single batch entry has them all."""
     if len(keys) > 1 or not _by_one_dnn(keys):
         return keys, values
