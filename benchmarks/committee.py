@@ -25,7 +25,7 @@ from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.classifiers.committee.plan import USUAL_MEMBERS
 from deepsep.core.mixture import Mixture
 from deepsep.core.probability import log_shift_to_shares, shifted
-from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.evidence import Evidence, UnseenClasses
 from deepsep.evaluation.expected_accuracy import expected_accuracy, jackknife_error, unseen_classes
 from deepsep.evaluation.intervals import paired_difference
 from deepsep.evaluation.metrics import scores
@@ -178,9 +178,8 @@ class Committee:
         return expected_accuracy(
             p,
             np.ones(len(p)),
-            Evidence(held_out, cell.codes, weight, cell.repeats),
+            Evidence(held_out, cell.codes, weight, cell.repeats, unseen_classes(counts) if random else UnseenClasses()),
             confidence_error=error,
-            unseen=unseen_classes(counts) if random else None,
         )
 
     def _adjusted(self, everyone, unseen, shares):

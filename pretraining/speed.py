@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deepsep.networks.in_context_network import Block, InContextNetwork
+from deepsep.networks.products import attend
 
 if TYPE_CHECKING:
     from pretraining.generator import Batch
@@ -52,16 +53,16 @@ def attend_explicitly(network: InContextNetwork, most_keys: int) -> None:
     each of them.
     """
 
-    def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def attend_few(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         if keys.shape[-2] > most_keys:
-            return F.scaled_dot_product_attention(queries, keys, values)
-        scores = (queries * queries.shape[-1] ** -0.5) @ keys.transpose(-1, -2)
+            return attend(queries, keys, values)
+        scores = queries @ keys.transpose(-1, -2)
         weights: Tensor = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
-        return weights @ values
+        return (weights @ values).transpose(1, 2).flatten(2)
 
     for block in network.row_blocks:
         assert isinstance(block, Block)
-        block.attention.attend = attend
+        block.attention.attend = attend_few
 
 
 class PlainNorm(nn.LayerNorm):

@@ -12,7 +12,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 
 from deepsep import TSVM, Committee, load, method
 from deepsep.classifiers import Supervised
-from deepsep.classifiers.committee.fits import list_tasks, twin_of
+from deepsep.classifiers.committee.fits import candidates_for, list_tasks, smaller, twin_of
 from deepsep.classifiers.committee.plan import USUAL_MEMBERS
 from deepsep.core.context import Context
 from deepsep.core.labels import read_labels
@@ -137,6 +137,27 @@ def test_members_are_fitted_first_then_the_folds_and_the_longest_first():
     for part in (whole, *folds):
         assert sorted(part, key=lambda task: -task.seconds) == part
     assert {task.name for task in folds[0]} == {*members, twin_of("tsvm"), twin_of("in-context")}
+
+
+def test_members_are_smaller_in_the_folds():
+    members = {
+        "forest": method("random-forest"),
+        "small forest": method("extra-trees", n_estimators=50),
+        "deepsep": method("deepsep"),
+        "in-context": method("in-context", context_size=250),
+        "boosting": method("lightgbm-few-labels"),
+    }
+    whole = candidates_for(members, twins=True)
+    folds = smaller(whole)
+    assert list(folds) == list(whole)
+    trees = [folds[name].estimator.get_params()["estimator__n_estimators"] for name in ("forest", "small forest")]
+    assert trees == [200, 50]
+    assert folds["deepsep"].most_unlabeled == 750
+    assert folds["in-context"].most_unlabeled == 250  # no more than its context holds
+    assert folds["in-context"].estimator.n_members == folds[twin_of("in-context")].estimator.n_members == 2
+    assert folds[twin_of("in-context")].labeled_only
+    assert folds["boosting"] is whole["boosting"]
+    assert members["in-context"].n_members == 4
 
 
 def test_the_twin_of_a_member_sees_the_labeled_rows_alone():

@@ -98,6 +98,23 @@ def test_rows_and_raw_rows_make_the_same_model():
     assert model.predict(X).shape == (len(X),)
 
 
+@pytest.mark.parametrize("priors", [None, {"yes": 0.3, "no": 0.7}])
+@pytest.mark.parametrize("name", ["random-forest", "deepsep", "in-context", "tsvm", "label-spreading"])
+def test_a_fit_for_new_rows_predicts_them_alike_and_leaves_out_its_own(name, priors):
+    X, y = table()
+    model = method(name, random_state=0)
+    if priors is not None:
+        if "priors" not in model.get_params():
+            pytest.skip("the method has no priors")
+        model.set_params(priors=priors)
+    rows = model.training_rows(X, y)
+    whole = clone(model).fit_rows(rows)
+    model.fit_rows(rows, Context(for_new_rows=True))
+    np.testing.assert_array_equal(model.predict_proba(X[::3]), whole.predict_proba(X[::3]))
+    predicted = name in ("label-spreading", "tsvm") or priors is not None  # on the way to what new rows need
+    assert (model.transduction_ is not None) is predicted
+
+
 def test_a_committee_of_a_part_reads_the_origins_from_its_labels():
     X, y = table()
     model = Committee(members=["knn"], effort="fast", student=False, n_jobs=1, random_state=0)

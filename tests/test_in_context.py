@@ -20,6 +20,7 @@ from deepsep.errors import DeepSepWarning, LabelWarning, ModelFileError, Paramet
 from deepsep.networks import pretrained
 from deepsep.networks.components import find_components
 from deepsep.networks.context_view import draw_columns, draw_member, pool
+from deepsep.networks.in_context_network import InContextNetwork
 
 
 def table(n=300, labeled=30, d=6, centres=3, seed=0, std=2.5):
@@ -335,6 +336,22 @@ def test_copies_predict_the_same_bits(fitted):
     assert len(data) < 200_000  # neither the weights nor what the network has read
     for other in (pickle.loads(data), copy.deepcopy(model)):
         np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_context_is_read_once(tmp_path, monkeypatch):
+    read, encode = [], InContextNetwork.encode
+    monkeypatch.setattr(InContextNetwork, "encode", lambda *given: read.append(given) or encode(*given))
+    X, y, _ = table()
+    model = small(view="columns", n_members=2).fit(X, y)
+    p = [model.predict_proba(X[:3]) for _ in range(2)]
+    assert len(read) == 2
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert len(read) == 2
+    p += [again.predict_proba(X[:3]) for _ in range(2)]
+    assert len(read) == 4
+    for each in p[1:]:
+        np.testing.assert_array_equal(each, p[0])
 
 
 def test_a_saved_model_holds_its_context_and_names_its_weights(tmp_path):

@@ -67,6 +67,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     random_state: Any
     classes_: Array
+    transduction_: Any  # None after a fit for new rows alone
     prior_shift_: Array  # where probabilities were corrected for priors
 
     def __sklearn_tags__(self) -> Tags:
@@ -148,7 +149,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
-        """Set the attributes that describe the training rows."""
+        """Set what is known of the training rows: nothing, in a fit for new rows that has not predicted them anyway."""
+        if rows.context.for_new_rows and learned is None:
+            self.transduction_ = None
+            return
         self.label_distributions_ = check_probabilities(self._probabilities(rows.X) if learned is None else learned)
         self._set_transduction(np.where(rows.codes >= 0, rows.codes, self.label_distributions_.argmax(axis=1)))
 

@@ -21,9 +21,12 @@ class Context:
         Folds to use in place of a committee's own, such as those of a comparison.
     is_part : bool, default=False
         Whether the fit is part of a larger piece of work, which Ctrl-C must end as a whole.
+    for_new_rows : bool, default=False
+        Whether only other rows will be predicted, as after a fit in a fold: the training rows then are not.
     """
 
     on_step: Callable[[int, float], object] | None = None
     on_work: Callable[[float, float, str], object] | None = None
     folds: Any = None
     is_part: bool = False
+    for_new_rows: bool = False

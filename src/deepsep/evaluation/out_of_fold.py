@@ -353,7 +353,9 @@ class FoldFits:
         if candidate.labeled_only:
             weight = to_population(codes, weight, candidate.class_shares)
         labels = Labels(codes, self.labels.classes)
-        return fit_copy(candidate.estimator, X, labels, weight, seed, checked=self.checked)
+        # Some callers look at more of a fitted estimator than its predictions of the rows held out.
+        alone = self.after_fit is None and self.ask is predict_proba
+        return fit_copy(candidate.estimator, X, labels, weight, seed, checked=self.checked, for_new_rows=alone)
 
     def gather(self, results: Iterable[FoldResult]) -> OutOfFold:
         """Join the results of tasks. If some are missing, only complete folds are used."""
@@ -431,10 +433,20 @@ def _encoded(job: FoldFits, number: int) -> Fold:
     return Fold(number, encoder, X, codes, weight, test_rows, X_test, job.labels.codes[test])
 
 
-def fit_copy(estimator: Any, X: Any, labels: Labels, weight: Array | None, seed: int, *, checked: bool = False) -> Any:
+def fit_copy(
+    estimator: Any,
+    X: Any,
+    labels: Labels,
+    weight: Array | None,
+    seed: int,
+    *,
+    checked: bool = False,
+    for_new_rows: bool = False,
+) -> Any:
     """Return a fitted copy of an estimator; it gets the weights if it takes weights, and the seed if it has none.
 
-    Classifiers of deepsep get the labels as codes, and rows that are ``checked`` are not checked again.
+    Classifiers of deepsep get the labels as codes, and rows that are ``checked`` are not checked again. They do not
+    predict their training rows if the copy is ``for_new_rows``.
     """
     copy = clone(estimator)
     if copy.get_params(deep=False).get("random_state", 0) is None:
@@ -448,7 +460,7 @@ def fit_copy(estimator: Any, X: Any, labels: Labels, weight: Array | None, seed:
         rows = TrainingRows(X, labels.codes, each, labels.classes, weighted=weight is not None)
     else:
         rows = copy.training_rows(X, labels, **weights)
-    return copy.fit_rows(rows, Context(is_part=True))
+    return copy.fit_rows(rows, Context(is_part=True, for_new_rows=for_new_rows))
 
 
 def label_names(labels: Labels) -> Array:

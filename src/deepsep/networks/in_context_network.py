@@ -32,13 +32,15 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from deepsep.errors import ModelFileError, VersionError
+from deepsep.networks.products import arrange, attend, product
 
 MAX_CLASSES = 32
 UNLABELED = MAX_CLASSES
 FORMAT_VERSION = 1
 
-# Attention kernels on GPUs number their batch entries in 16 bits.
-_MOST_ROWS_AT_ONCE = 65_535
+# Attention kernels on GPUs number their batch entries in 16 bits. A CPU should find what it works on in its cache.
+_MOST_ROWS_AT_ONCE = {"cpu": 128}
+_OTHERWISE = 65_535
 _MASKED = -1e4
 
 
@@ -130,7 +132,7 @@ class Attention(nn.Module):
     """Attention whose sharpness may grow with the number of keys, which softmax would otherwise dilute."""
 
     # Training may put something faster for its shapes in its place.
-    attend: Callable[[Tensor, Tensor, Tensor], Tensor] = staticmethod(F.scaled_dot_product_attention)
+    attend: Callable[[Tensor, Tensor, Tensor], Tensor] = staticmethod(attend)
 
     def __init__(self, width: int, heads: int, *, sharpens: bool = True) -> None:
         super().__init__()
@@ -144,18 +146,19 @@ class Attention(nn.Module):
     def remember(self, context: Tensor) -> KeysValues:
         """Return keys and values of ``context`` (batch, m, width)."""
         batch, m, width = context.shape
-        both = self.key_value(context).view(batch, m, 2, self.heads, width // self.heads)
+        both = product(context, self.key_value.weight).view(batch, m, 2, self.heads, width // self.heads)
         keys, values = both.permute(2, 0, 3, 1, 4)
-        return KeysValues(keys, values)
+        return KeysValues(*arrange(keys, values))
 
     def forward(self, asked: Tensor, memory: KeysValues, length: Tensor | None) -> Tensor:
         """Return what ``asked`` (batch, n, width) reads; ``length`` is the log of the number of keys, centred."""
         batch, n, width = asked.shape
-        queries = self.query(asked).view(batch, n, self.heads, width // self.heads).transpose(1, 2)
+        queries = product(asked, self.query.weight).view(batch, n, self.heads, width // self.heads).transpose(1, 2)
+        scale = (width // self.heads) ** -0.5
         if self.sharpness is not None and length is not None:
-            queries = (queries * (1 + self.sharpness[:, None, None] * length)).to(memory.keys.dtype)
-        read = self.attend(queries, memory.keys, memory.values)
-        return self.out(read.transpose(1, 2).reshape(batch, n, width))  # type: ignore[no-any-return]
+            scale = scale * (1 + self.sharpness[:, None, None] * length)
+        read = self.attend((queries * scale).to(memory.keys.dtype), memory.keys, memory.values)
+        return product(read, self.out.weight)
 
 
 class Hidden(nn.Module):
@@ -170,7 +173,7 @@ class Hidden(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the change of ``x``."""
-        return self.down(F.gelu(self.up(x), approximate="tanh"))  # type: ignore[no-any-return]
+        return product(product(x, self.up.weight, self.up.bias, gelu=True), self.down.weight, self.down.bias)
 
 
 class Block(nn.Module):
@@ -393,7 +396,7 @@ class InContextNetwork(nn.Module):
         tokens = torch.cat([self.summaries.to(cells.dtype).expand(len(cells), -1, -1), cells], 1)
         length = _log_length(tokens.shape[1], cells.device, usual=32)
         parts = []
-        for part in tokens.chunk(-(-len(tokens) // _MOST_ROWS_AT_ONCE)):
+        for part in torch.split(tokens, _MOST_ROWS_AT_ONCE.get(tokens.device.type, _OTHERWISE)):
             for block in self.row_blocks:
                 # Only the summaries are read in the end, so the last block need not compute the rest.
                 n_out = self.sizes.summaries if block is self.row_blocks[-1] else part.shape[1]

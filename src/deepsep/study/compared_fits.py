@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.committee.committee import COMMITTEE
-from deepsep.classifiers.committee.fits import candidates_for, seconds_in_fold, twin_of
+from deepsep.classifiers.committee.fits import candidates_for, seconds_in_fold, smaller, twin_of
 from deepsep.core.context import Context
 from deepsep.core.labels import Labels
 from deepsep.core.probability import prior_shift, shifted
@@ -100,11 +100,16 @@ class ComparedFits:
 
     @cached_property
     def served(self) -> list[str]:
-        """The methods that are members of the committee, with the same settings."""
+        """The methods that the committee fits in its folds with the same settings: not where it makes them smaller."""
         if self.committee is None:
             return []
-        members = self.committee._named_members()
-        return [name for name in self.estimators if name in members and self._is_same(name, members[name])]
+        members = candidates_for(self.committee._named_members())
+        in_folds = smaller(members)
+        return [
+            name
+            for name, member in members.items()
+            if name in self.estimators and in_folds[name] is member and self._is_same(name, member.estimator)
+        ]
 
     @cached_property
     def candidates(self) -> dict[str, Candidate]:

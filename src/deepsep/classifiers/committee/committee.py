@@ -60,7 +60,8 @@ class Committee(Classifier):
     fold after a fit to all others, labelled and unlabelled. These predictions decide the members' weights and a
     temperature: those with which the geometric mean of their probabilities has the lowest log loss. Both are shrunk
     towards values that were best on other tables, so a few labels have little influence. All members are then fitted to
-    all rows.
+    all rows. In the folds, where few rows are predicted, some are smaller: forests have 200 trees, DeepSep learns from
+    750 unlabelled rows, and in-context networks have two members.
 
     The out-of-fold predictions also give the accuracy to expect: ``expected_accuracy_``. Only labels that were drawn at
     random, or to fill quotas, are evidence of it; ``labels_drawn`` of :meth:`fit` names them. Labels that fill quotas

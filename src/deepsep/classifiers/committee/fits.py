@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from deepsep.classifiers.catalogue import uses_unlabeled
@@ -26,12 +27,22 @@ SECONDS_BY_METHOD = {
     "extra-trees": (0.6, 0.1),
     "lightgbm-few-labels": (0.6, 0.1),
     "deepsep": (0.4, 1.3),
-    "in-context": (1.5, 4.0),
+    "in-context": (1.5, 2.5),
     "tsvm": (0.1, 0.02),
     "mean-teacher": (4.0, 0.0),
     "label-spreading": (0.1, 0.04),
     "logistic-regression": (0.1, 0.0),
     "self-training": (0.1, 0.04),
+}
+SECONDS_IN_FOLDS = SECONDS_BY_METHOD | {"in-context": (0.0, 1.0)}  # it reads its rows there, and predicts few
+# Members in the folds, by method: settings that are lowered to these, and the most unlabelled rows that they learn
+# from. The fits in the folds only weigh the members and tell the accuracy to expect; what the difference costs is in
+# `benchmarks/results/smaller_folds.csv`. Fewer unlabelled rows for the in-context network cost calibration.
+IN_FOLDS: Mapping[str, tuple[Mapping[str, int], int | None]] = {
+    "random-forest": ({"estimator__n_estimators": 200}, None),
+    "extra-trees": ({"estimator__n_estimators": 200}, None),
+    "deepsep": ({}, 750),
+    "in-context": ({"n_members": 2}, None),
 }
 
 
@@ -90,7 +101,7 @@ def list_tasks(members: Mapping[str, Any], twins: bool, n_rows: int, n_labeled: 
     """
     whole = [Task(name, None, _seconds(member, n_rows)) for name, member in members.items()]
     n_unlabeled = min(n_rows - n_labeled, MAX_UNLABELED)
-    seconds = seconds_in_fold(candidates_for(members, twins=twins), n_labeled, n_unlabeled)
+    seconds = seconds_in_fold(smaller(candidates_for(members, twins=twins)), n_labeled, n_unlabeled)
     in_fold = [Task(name, 0, each) for name, each in seconds.items()]
     parts = [whole, *([replace(task, fold=number) for task in in_fold] for number in range(n_folds))]
     return [task for part in parts for task in sorted(part, key=lambda task: -task.seconds)]
@@ -102,7 +113,7 @@ def seconds_in_fold(candidates: Mapping[str, Candidate], n_labeled: int, n_unlab
     for name, candidate in candidates.items():
         most = n_unlabeled if candidate.most_unlabeled is None else candidate.most_unlabeled
         read = 0 if candidate.labeled_only else min(n_unlabeled, most)
-        seconds[name] = _seconds(candidate.estimator, n_labeled + read)
+        seconds[name] = _seconds(candidate.estimator, n_labeled + read, SECONDS_IN_FOLDS)
     return seconds
 
 
@@ -141,7 +152,7 @@ def fit_everything(
     n_folds = 0 if folds is None else len(folds.tests)
     fits = None
     if folds is not None:
-        of_fold = candidates_for(members, twins=twins)
+        of_fold = smaller(candidates_for(members, twins=twins))
         fits = FoldFits(of_fold, *given, folds, weight, kept_failures=(Exception,), checked=True)
     tasks = list_tasks(members, twins, len(rows.codes), len(rows.labeled), n_folds)
     calls: list[Any] = [
@@ -187,8 +198,24 @@ def candidates_for(members: Mapping[str, Any], *, twins: bool = False) -> dict[s
     return candidates
 
 
-def _seconds(member: Any, n_rows: int) -> float:
-    fixed, per_thousand = SECONDS_BY_METHOD.get(getattr(member, "method_name", ""), (0.5, 1.0))
+def smaller(candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
+    """Return the candidates as a committee fits them in its folds; see ``IN_FOLDS``."""
+    return {name: _smaller(candidate) for name, candidate in candidates.items()}
+
+
+def _smaller(candidate: Candidate) -> Candidate:
+    name = getattr(candidate.estimator, "method_name", "")
+    if name not in IN_FOLDS:
+        return candidate
+    settings, most = IN_FOLDS[name]
+    own = candidate.estimator.get_params()
+    estimator = clone(candidate.estimator).set_params(**{key: min(value, own[key]) for key, value in settings.items()})
+    limits = [each for each in (most, candidate.most_unlabeled) if each is not None]
+    return replace(candidate, estimator=estimator, most_unlabeled=min(limits, default=None))
+
+
+def _seconds(member: Any, n_rows: int, costs: Mapping[str, tuple[float, float]] = SECONDS_BY_METHOD) -> float:
+    fixed, per_thousand = costs.get(getattr(member, "method_name", ""), (0.5, 1.0))
     return fixed + per_thousand * n_rows / 1000
 
 

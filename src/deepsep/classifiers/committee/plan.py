@@ -52,7 +52,7 @@ USUAL_MEMBERS = (
         "in-context",
         "many correlated numbers: spectra, images, sensors",
         0.25,
-        {"view": "components"},
+        {"view": "components", "n_members": 2},
         ("normal", "best"),
     ),
     UsualMember("lightgbm-few-labels", "lightgbm-few-labels", "interactions of columns, given enough labels", 0.05),

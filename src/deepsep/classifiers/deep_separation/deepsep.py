@@ -492,6 +492,9 @@ class DeepSep(TransformerMixin, Classifier):
         self.temperature_ = fit_temperature(held_out.probabilities, held_out.codes, weight)
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
+        if rows.context.for_new_rows and self.priors is None:
+            super()._describe_training_rows(rows, None)
+            return
         p = self._probabilities(rows.X)
         if self.priors is not None:
             shares, at, known = check_priors(self.priors, self.classes_), rows.unlabeled, rows.labeled

@@ -156,13 +156,15 @@ class InContext(Classifier):
     def _shares(self) -> Array | None:
         return None if self.priors is None else check_priors(self.priors, self.classes_)
 
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array | None:
         self._forget("prior_shift_", "_have_read")
         self._device = choose_device(self.device)
         self._draw(rows, rng)
         self._draw_members(rng)
         self.view_weights_ = self._weigh_views(rng)
         self._estimate_shares()
+        if rows.context.for_new_rows and self.priors is None:
+            return None
         self.view_distributions_ = {name: self._ask(view, rows.X) for name, view in self._views().items()}
         p = self._mix(self.view_distributions_)
         shares = self._shares()
