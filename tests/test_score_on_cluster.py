@@ -39,4 +39,4 @@ def test_the_schema_for_spark_has_the_type_of_the_id(recipe, ids, kind, tmp_path
 
 def test_the_page_shows_the_recipe() -> None:
     code = (ROOT / "examples" / "score_on_cluster.py").read_text()
-    assert f"```python\n{code}```" in (ROOT / "docs" / "how-to" / "cluster.md").read_text()
+    assert f"```python\n{code}```" in (ROOT / "docs" / "how-to" / "deployment" / "cluster.md").read_text()

@@ -17,7 +17,7 @@ from deepsep import Committee, for_table, load, save
 from deepsep.scoring import score_frame
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "how-to" / "cluster.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "deployment" / "cluster.md").read_text(encoding="utf-8")
 SCORER = ROOT / "examples" / "score_on_cluster.py"
 RECIPE = re.search(r"^## Spark\n.*?^```text\n(.*?)^```$", PAGE, re.M | re.S)[1]
 BATCH = 70  # rows, fewer than a partition has
