@@ -64,10 +64,10 @@ class Worded(Exception):
             message = message.replace(f"{{{key}}}", name(setting))
         return message
 
-    def followed_by(self, sentence: str) -> Self:
+    def followed_by(self, sentence: str, **settings: Setting) -> Self:
         """Return the same message with another sentence, in a line of its own after a list."""
         gap = " " if self.text.endswith(".") else "\n"
-        return type(self)(f"{self.text}{gap}{sentence}", **self.settings)
+        return type(self)(f"{self.text}{gap}{sentence}", **(self.settings | settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.text, self.settings)

@@ -19,7 +19,7 @@ from deepsep.cli.experiment import experiment
 from deepsep.cli.explain import explain
 from deepsep.cli.export import export
 from deepsep.cli.fit import fit
-from deepsep.cli.grouped_help import GroupedCommand, with_help_all
+from deepsep.cli.grouped_help import GroupedCommand
 from deepsep.cli.label import label
 from deepsep.cli.methods import methods
 from deepsep.cli.next import next_
@@ -52,7 +52,7 @@ for command in (
     methods,
     experiment,
 ):
-    app.command(command.__name__.rstrip("_"), cls=GroupedCommand)(with_help_all(command))
+    app.command(command.__name__.rstrip("_"), cls=GroupedCommand)(command)
 
 
 def _version(wanted: bool) -> None:

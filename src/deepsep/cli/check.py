@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from deepsep.cli.console import EXIT_MISUSE, console
-from deepsep.cli.options import (
-    Debug,
-    Json,
-    Quiet,
-    TrainingOptions,
-    takes_options,
-)
+from deepsep.cli.command import command
+from deepsep.cli.console import EXIT_MISUSE, Console
+from deepsep.cli.options import TrainingOptions
 
 if TYPE_CHECKING:
     from deepsep.model.training_table import Training
@@ -23,13 +18,8 @@ if TYPE_CHECKING:
 GUESSED_ORIGINS = {"random": "random ones", "quota": "quotas, as they are spread over the classes so evenly"}
 
 
-@takes_options(without=("weight", "label_weight"))
-def check(
-    training: TrainingOptions,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+@command(without=("weight", "label_weight"))
+def check(training: TrainingOptions, out: Console) -> None:
     """Check what would go wrong if a model were fitted to a table.
 
     Checks columns, missing values, labels, leaks, duplicates, and whether labelled rows resemble the others, and says
@@ -38,20 +28,19 @@ def check(
 
     Example: deepsep check customers.csv --label segment
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.errors import LabelError
-        from deepsep.model.training_table import read_training
-        from deepsep.table import check_table
+    from deepsep.errors import LabelError
+    from deepsep.model.training_table import read_training
+    from deepsep.table import check_table
 
-        data = read_training(training.asked, note=out.note)
-        named = data.ids if training.id or training.on else None
-        frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
-        checked = check_table(frame, data.label, id=None if named is None else str(named.name))
-        with suppress(LabelError):  # it is among the findings
-            checked["labels"]["drawn"] = _drawn(data)
-        out.result(_text(checked), checked)
-        if not checked["fit_would_work"]:
-            raise typer.Exit(EXIT_MISUSE)
+    data = read_training(training.asked, note=out.note)
+    named = data.ids if training.id or training.on else None
+    frame = data.X.assign(**{data.label: data.y}, **({} if named is None else {str(named.name): named}))
+    checked = check_table(frame, data.label, id=None if named is None else str(named.name))
+    with suppress(LabelError):  # it is among the findings
+        checked["labels"]["drawn"] = _drawn(data)
+    out.result(_text(checked), checked)
+    if not checked["fit_would_work"]:
+        raise typer.Exit(EXIT_MISUSE)
 
 
 def _drawn(data: Training) -> dict[str, Any]:

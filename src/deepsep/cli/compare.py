@@ -9,32 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepsep.cli.console import console
-from deepsep.cli.options import (
-    Debug,
-    Json,
-    Keep,
-    Priors,
-    Quiet,
-    Seed,
-    TrainingOptions,
-    split_names,
-    takes_options,
-)
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import Keep, Priors, Seed, TrainingOptions, split_names
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.study import Comparison
 
 
-@takes_options()
+@command()
 def compare(
     training: TrainingOptions,
     methods: Annotated[
-        str,
-        typer.Option(
-            metavar="NAMES", help="Comma-separated names from `deepsep methods`; by default nine.", show_default=False
-        ),
+        str, typer.Option(metavar="NAMES", help="Comma-separated names from `deepsep methods`; by default nine.")
     ] = "",
     all_: Annotated[bool, typer.Option("--all", help="All methods: takes minutes to hours.")] = False,
     settings: Annotated[
@@ -50,18 +38,13 @@ def compare(
     folds: Annotated[int, typer.Option(help="Parts of the labelled rows, held out in turn.", min=2)] = 5,
     repeats: Annotated[int, typer.Option(help="Number of times the rows are split.", min=1)] = 1,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.", show_default=False),
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.")
     ] = None,
     keep: Keep = "",
     seed: Seed = 0,
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="Fits at the same time; by default one per core.", min=1, show_default=False),
-    ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    jobs: Annotated[int | None, typer.Option(help="Fits at the same time; by default one per core.", min=1)] = None,
+    *,
+    out: Console,
 ) -> None:
     """Compare methods on the labels you have, and show whether the best one is ahead by more than noise.
 
@@ -73,68 +56,67 @@ def compare(
     Example: deepsep compare customers.csv --label segment -o comparison.json
     """
     kinds = (".csv", ".json", ".html")
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        if methods and all_:
-            raise ParameterError("--methods or --all: give one of them.")
-        if output is not None and output.suffix.lower() not in kinds:
-            raise ParameterError(f"-o {output}: the name must end with {', '.join(kinds[:-1])} or {kinds[-1]}.")
-        if output is not None and not output.parent.is_dir():
-            raise DataError(f"the folder {output.parent} does not exist.")
+    if methods and all_:
+        raise ParameterError("--methods or --all: give one of them.")
+    if output is not None and output.suffix.lower() not in kinds:
+        raise ParameterError(f"-o {output}: the name must end with {', '.join(kinds[:-1])} or {kinds[-1]}.")
+    if output is not None and not output.parent.is_dir():
+        raise DataError(f"the folder {output.parent} does not exist.")
 
-        from joblib import cpu_count
+    from joblib import cpu_count
 
-        from deepsep.classifiers.catalogue import find_method
-        from deepsep.classifiers.catalogue import methods as available
-        from deepsep.cli.check import finding_lines
-        from deepsep.cli.estimator import read_priors, settings_by_method
-        from deepsep.cli.progress import duration
-        from deepsep.model.training_table import read_training
-        from deepsep.study import compare as compare_methods
-        from deepsep.study.comparison import COMPARED_METHODS
+    from deepsep.classifiers.catalogue import find_method
+    from deepsep.classifiers.catalogue import methods as available
+    from deepsep.cli.check import finding_lines
+    from deepsep.cli.estimator import read_priors, settings_by_method
+    from deepsep.cli.progress import duration
+    from deepsep.model.training_table import read_training
+    from deepsep.study import compare as compare_methods
+    from deepsep.study.comparison import COMPARED_METHODS
 
-        names = split_names(methods) or list(available() if all_ else COMPARED_METHODS)
-        names = [find_method(name).name for name in names]
-        chosen = settings_by_method(settings or [], names)
-        data = read_training(training.asked, note=out.note)
-        cores = jobs or cpu_count()
+    names = split_names(methods) or list(available() if all_ else COMPARED_METHODS)
+    names = [find_method(name).name for name in names]
+    chosen = settings_by_method(settings or [], names)
+    data = read_training(training.asked, note=out.note)
+    cores = jobs or cpu_count()
 
-        def announce(n_fits: int, seconds: float) -> None:
-            what = f"{len(names)} method{'s' * (len(names) > 1)} on {int(data.labeled.sum()):,} labelled rows"
-            how = f"in {folds} folds{f', {repeats} times' if repeats > 1 else ''}"
-            out.note(f"Comparing {what}, {how}: {n_fits} fits, {duration(seconds, cores)} ...")
+    def announce(n_fits: int, seconds: float) -> None:
+        what = f"{len(names)} method{'s' * (len(names) > 1)} on {int(data.labeled.sum()):,} labelled rows"
+        how = f"in {folds} folds{f', {repeats} times' if repeats > 1 else ''}"
+        out.note(f"Comparing {what}, {how}: {n_fits} fits, {duration(seconds, cores)} ...")
 
-        with out.share_bar("Comparing") as bar:
+    with out.share_bar("Comparing") as bar:
 
-            def on_step(done: float, total: float, what: str) -> None:
-                bar.set_postfix_str(what, refresh=False)
-                bar.update(done / total - bar.n)
+        def on_step(done: float, total: float, what: str) -> None:
+            bar.set_postfix_str(what, refresh=False)
+            bar.update(done / total - bar.n)
 
-            comparison = compare_methods(
-                data.X,
-                data.labels,
-                methods=names,
-                settings=chosen,
-                priors=None if priors is None else read_priors(priors, data.labels.classes),
-                folds=folds,
-                repeats=repeats,
-                seed=seed,
-                keep=split_names(keep),
-                sample_weight=data.weight,
-                labels_drawn=data.labels_drawn,
-                n_jobs=cores,
-                on_cost=announce,
-                on_step=on_step,
-            )
-        for note in comparison.notes:
-            out.warn(note)
-        lines = [line for finding in comparison.findings for line in (*finding_lines(finding), "")]
-        lines += [comparison.text, ""]
-        if output is not None:
-            _write(comparison, output)
-            lines.append(f"Written: {output}")
-        same = {"--priors": priors, "--keep": keep, "--seed": seed or None}
-        lines += _next(training, comparison, chosen, same, output)
-        out.result("\n".join(lines), {**comparison, "file": output})
+        comparison = compare_methods(
+            data.X,
+            data.labels,
+            methods=names,
+            settings=chosen,
+            priors=None if priors is None else read_priors(priors, data.labels.classes),
+            folds=folds,
+            repeats=repeats,
+            seed=seed,
+            keep=split_names(keep),
+            sample_weight=data.weight,
+            labels_drawn=data.labels_drawn,
+            n_jobs=cores,
+            on_cost=announce,
+            on_step=on_step,
+        )
+    for note in comparison.notes:
+        out.warn(note)
+    lines = [line for finding in comparison.findings for line in (*finding_lines(finding), "")]
+    lines += [comparison.text, ""]
+    if output is not None:
+        _write(comparison, output)
+        lines.append(f"Written: {output}")
+    same = {"--priors": priors, "--keep": keep, "--seed": seed or None}
+    lines += _next(training, comparison, chosen, same, output)
+    out.result("\n".join(lines), {**comparison, "file": output})
 
 
 def _next(
@@ -161,7 +143,7 @@ def _next(
         "--comparison": output if output is not None and output.suffix.lower() == ".json" else None,
         "--set": [f"{name}={value}" for name, value in settings.get(best, {}).items()],
     }
-    return [*lines, f"Next: {fit_command(training.table, given, training.reading)}"]
+    return [*lines, f"Next: {fit_command(training.table, given, training.reading.settings)}"]
 
 
 def _write(comparison: Comparison, output: Path) -> None:

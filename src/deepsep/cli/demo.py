@@ -13,42 +13,41 @@ from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli.console import Console, console
-from deepsep.cli.options import Debug, Json, Quiet
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
 from deepsep.errors import DataError
 
 RESULT_FILE = "demo.json"
 
 
+@command()
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the files.")] = Path(
         "deepsep-demo"
     ),
     open: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    *,
+    out: Console,
 ) -> None:
     """Run a complete example on real data.
 
     From 100 foods that were sorted by hand to the aisles of 2,000, with a model, scores and a report. Takes a few
     minutes, needs no network, and keeps the files so that you can repeat every step by hand.
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.files.folder import install, read_folder
+    from deepsep.files.folder import install, read_folder
 
-        began = time.perf_counter()
-        target = _check_folder(output)
-        with tempfile.TemporaryDirectory() as place:
-            result, text = _run(out, Path(place), output)
-            files = read_folder(Path(place))
-        result["seconds"] = round(time.perf_counter() - began, 1)
-        files[RESULT_FILE] = _dump(result)
-        install(files, target, own={name.partition("/")[0] for name in files})
-        report = target / "model" / "report.html"
-        out.result(f"{text}\n\nThe report: {report}", {**result, "report": report})
-        if open and not (quiet or json) and _has_browser():
-            webbrowser.open(report.as_uri())
+    began = time.perf_counter()
+    target = _check_folder(output)
+    with tempfile.TemporaryDirectory() as place:
+        result, text = _run(out, Path(place), output)
+        files = read_folder(Path(place))
+    result["seconds"] = round(time.perf_counter() - began, 1)
+    files[RESULT_FILE] = _dump(result)
+    install(files, target, own={name.partition("/")[0] for name in files})
+    report = target / "model" / "report.html"
+    out.result(f"{text}\n\nThe report: {report}", {**result, "report": report})
+    if open and not (out.quiet or out.as_json) and _has_browser():
+        webbrowser.open(report.as_uri())
 
 
 def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:

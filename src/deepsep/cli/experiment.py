@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from deepsep.classifiers.catalogue import CATALOGUE
-from deepsep.cli.console import EXIT_INTERRUPTED, Console, console
-from deepsep.cli.options import LISTED_COLUMNS, Debug, Engine, Json, Quiet, split_names
+from deepsep.cli.command import command
+from deepsep.cli.console import EXIT_INTERRUPTED, Console
+from deepsep.cli.options import LISTED_COLUMNS, Engine, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
 if TYPE_CHECKING:
@@ -22,10 +23,9 @@ DEFAULT_SIZES = "35,50,125,250,500,1250,2500"
 DEFAULT_METHODS = ",".join([*(name for name, record in CATALOGUE.items() if record.in_study), "tsvm-250", "linear-svm"])
 
 
+@command()
 def experiment(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.", show_default=False)
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")],
     table: Annotated[
         str,
         typer.Option(
@@ -53,9 +53,7 @@ def experiment(
     trials: Annotated[
         int | None,
         typer.Option(
-            help="Fits for tuning each method on validation rows; by default 10, or none without Optuna.",
-            min=1,
-            show_default=False,
+            help="Fits for tuning each method on validation rows; by default 10, or none without Optuna.", min=1
         ),
     ] = None,
     validation: Annotated[int, typer.Option(help="Rows to tune on.", min=0)] = 100,
@@ -66,25 +64,19 @@ def experiment(
     ] = False,
     published: Annotated[bool, typer.Option("--published", help="Show the paper's averages next to ours.")] = False,
     drop: Annotated[
-        str,
-        typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {LISTED_COLUMNS}.", show_default=False),
+        str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {LISTED_COLUMNS}.")
     ] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="METHOD.NAME=VALUE", help="A setting, such as deepsep.rounds=3.", show_default=False
-        ),
+        typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A setting, such as deepsep.rounds=3."),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Fits to run in parallel; by default one per core.", min=1, show_default=False)
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Fits to run in parallel; by default one per core.", min=1)] = None,
     engine: Annotated[Engine, typer.Option(help="ray: on a Ray cluster that can reach the folder.")] = Engine.local,
     address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.", show_default=False)
+        str | None, typer.Option(help="Address of the Ray cluster; by default one is started here.")
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    *,
+    out: Console,
 ) -> None:
     """Run the paper's study on a table, and print its Table 1.
 
@@ -93,64 +85,59 @@ def experiment(
 
     Example: deepsep experiment --labels 35,50 --shuffles 2 --no-tune -o results
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        names = split_names(methods)
-        _check(names, ablation, engine, address, output)
-        n_trials = _trials(out, no_tune, trials)
+    names = split_names(methods)
+    _check(names, ablation, engine, address, output)
+    n_trials = _trials(out, no_tune, trials)
 
-        from deepsep.study import gather, prepare, write
-        from deepsep.study.results_folder import as_json
-        from deepsep.study.study_page import published_table
+    from deepsep.study import gather, prepare, write
+    from deepsep.study.results_folder import as_json
+    from deepsep.study.study_page import published_table
 
-        name, frame, label, about = _read(out, table, label, split_names(drop))
-        what = prepare(
-            name,
-            frame,
-            output,
-            label=label,
-            labels=_numbers(labels),
-            shuffles=shuffles,
-            methods=names,
-            settings=_settings(set_ or [], names),
-            trials=n_trials,
-            validation=validation,
-            test_per_class=test_per_class,
-            ablation=ablation,
-        )
-        for notice in what.plan.notices:
-            out.warn(notice)
-        failure, seconds = _run(out, what, jobs, engine, address)
-        results = gather(what)
-        if results is None:
-            raise failure or DataError("no fit is finished. Run the same command again.")
-        command = shlex.join(["deepsep", *sys.argv[1:]])
-        files = write(results, what, output, about=about, command=command, published=published)
-        if failure is not None:
-            out.note(f"{output} holds the finished fits. Run the same command to try the others again.")
-            raise failure
-        from deepsep.study.results import table_1_text
+    name, frame, label, about = _read(out, table, label, split_names(drop))
+    what = prepare(
+        name,
+        frame,
+        output,
+        label=label,
+        labels=_numbers(labels),
+        shuffles=shuffles,
+        methods=names,
+        settings=_settings(set_ or [], names),
+        trials=n_trials,
+        validation=validation,
+        test_per_class=test_per_class,
+        ablation=ablation,
+    )
+    for notice in what.plan.notices:
+        out.warn(notice)
+    failure, seconds = _run(out, what, jobs, engine, address)
+    results = gather(what)
+    if results is None:
+        raise failure or DataError("no fit is finished. Run the same command again.")
+    command = shlex.join(["deepsep", *sys.argv[1:]])
+    files = write(results, what, output, about=about, command=command, published=published)
+    if failure is not None:
+        out.note(f"{output} holds the finished fits. Run the same command to try the others again.")
+        raise failure
+    from deepsep.study.results import table_1_text
 
-        lines = [
-            f"Accuracy in %, {what.plan.test_per_class} test rows of each class.",
-            "",
-            table_1_text(results.table_1),
-        ]
-        if published:
-            lines += ["The paper's averages, on its own data:", "", published_table(results), ""]
-        lines += [*results.sentences, ""] if results.sentences else []
-        lines += [f"{files['summary.md']} explains the results; {files['table.csv']} has every figure."]
-        out.result(
-            "\n".join(lines),
-            {
-                "table": name,
-                "sizes": what.plan.sizes,
-                "test_per_class": what.plan.test_per_class,
-                "cells": len(what.cells),
-                "run_seconds": round(seconds, 1),
-                **as_json(results),
-                "files": files,
-            },
-        )
+    lines = [f"Accuracy in %, {what.plan.test_per_class} test rows of each class.", "", table_1_text(results.table_1)]
+    if published:
+        lines += ["The paper's averages, on its own data:", "", published_table(results), ""]
+    lines += [*results.sentences, ""] if results.sentences else []
+    lines += [f"{files['summary.md']} explains the results; {files['table.csv']} has every figure."]
+    out.result(
+        "\n".join(lines),
+        {
+            "table": name,
+            "sizes": what.plan.sizes,
+            "test_per_class": what.plan.test_per_class,
+            "cells": len(what.cells),
+            "run_seconds": round(seconds, 1),
+            **as_json(results),
+            "files": files,
+        },
+    )
 
 
 def _check(names: list[str], ablation: bool, engine: Engine, address: str | None, output: Path) -> None:

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from deepsep.cli.console import console
-from deepsep.cli.options import (
-    Debug,
-    Json,
-    ModelFolder,
-    Quiet,
-    Seed,
-    TrainingOptions,
-    takes_options,
-)
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import ModelFolder, Seed, TrainingOptions
 from deepsep.errors import DataError, ParameterError
 
+if TYPE_CHECKING:
+    from deepsep.model.training_table import Training
 
-@takes_options(without=("id", "drop", "labels_drawn"))
-def explain(
-    model: ModelFolder,
-    training: TrainingOptions,
-    seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+
+@command(without=("id", "drop", "labels_drawn"))
+def explain(model: ModelFolder, training: TrainingOptions, seed: Seed = 0, *, out: Console) -> None:
     """Show which columns drive each class.
 
     Also describes each class with a few rules. Some rows of the table need labels. By default --label is the column
@@ -35,36 +23,35 @@ def explain(
 
     Example: deepsep explain model customers.csv
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.classifiers.committee.committee import Committee
-        from deepsep.cli.opening import open_classifier
-        from deepsep.model.training_table import read_training
-        from deepsep.report.explanation import explain as explain_model
-        from deepsep.report.explanation import explanation_text
+    from deepsep.classifiers.committee.committee import Committee
+    from deepsep.cli.opening import open_classifier
+    from deepsep.report.explanation import explain as explain_model
+    from deepsep.report.explanation import explanation_text
 
-        fitted = open_classifier(model, "explain")
-        if training.label is None and not training.labels:
-            training = replace(training, label=_label_of(model))
-        data = read_training(training.asked, note=out.note)
-        X = _same_columns(fitted, data.X)
-        _same_classes(fitted, data)
-        fits = "five fits of a random forest" if isinstance(fitted[-1], Committee) else "five fits"
-        out.note(f"Shuffling each of {X.shape[1]} columns on held-out labelled rows: {fits} ...")
-        with out.steps("Explaining") as on_step:
-            explanation = explain_model(fitted, X, data.labels, seed=seed, sample_weight=data.weight, on_step=on_step)
-        out.result(explanation_text(explanation).rstrip(), explanation)
+    fitted = open_classifier(model, "explain")
+    data = _read(out, fitted, training)
+    X = _same_columns(fitted, data.X)
+    _same_classes(fitted, data)
+    fits = "five fits of a random forest" if isinstance(fitted[-1], Committee) else "five fits"
+    out.note(f"Shuffling each of {X.shape[1]} columns on held-out labelled rows: {fits} ...")
+    with out.steps("Explaining") as on_step:
+        explanation = explain_model(fitted, X, data.labels, seed=seed, sample_weight=data.weight, on_step=on_step)
+    out.result(explanation_text(explanation).rstrip(), explanation)
 
 
-def _label_of(model: Path) -> str:
-    """Return the name of the label column from the model's report."""
-    import json
+def _read(out: Console, model: Any, training: TrainingOptions) -> Training:
+    """Read a table as that of the fit was read, with the column that the model learned from as its labels."""
+    from deepsep.model.reading_again import open_again
+    from deepsep.model.training_table import read_training
+    from deepsep.scoring.frame import label_of
 
-    from deepsep.model.model_folder import SUMMARY_FILE
-
-    try:
-        return str(json.loads((model / SUMMARY_FILE).read_text(encoding="utf-8"))["asked"]["label"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ParameterError("which column holds the labels? Name it with --label.") from None
+    source, reading = open_again(model, training.source, training.reading.given)
+    asked, origin = replace(training.asked, reading=reading), getattr(model, "origin_", None)
+    if asked.label is None and not asked.labels:
+        asked = replace(asked, label=label_of(model))
+    if origin is not None and not asked.text:
+        asked = replace(asked, text=origin.text)
+    return read_training(asked, source=source, note=out.note)
 
 
 def _same_columns(model: Any, X: Any) -> Any:

@@ -7,17 +7,17 @@ from typing import Annotated
 
 import typer
 
-from deepsep.cli.console import console
-from deepsep.cli.options import Debug, Json, ModelFolder, Quiet
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import ModelFolder
 from deepsep.errors import ParameterError
 
 
+@command()
 def export(
     model: ModelFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="An .onnx file.", show_default=False)],
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="An .onnx file.")],
+    out: Console,
 ) -> None:
     """Write a model as an ONNX file, which runs without Python.
 
@@ -26,25 +26,24 @@ def export(
 
     Example: deepsep export model -o student.onnx
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        if output.suffix.lower() != ".onnx":
-            raise ParameterError(f"-o {output}: name a file that ends in .onnx.")
+    if output.suffix.lower() != ".onnx":
+        raise ParameterError(f"-o {output}: name a file that ends in .onnx.")
 
-        from deepsep.apps.onnx import export_onnx
-        from deepsep.model.loading import load
-        from deepsep.scoring.who_scores import student_of
+    from deepsep.apps.onnx import export_onnx
+    from deepsep.model.loading import load
+    from deepsep.scoring.who_scores import student_of
 
-        fitted = load(model)
-        written = export_onnx(fitted, output)
-        student = student_of(fitted)
-        lines = [f"Wrote {output}."]
-        if student is not None:
-            lines[0] += (
-                f" It is the student: on rows held out it agrees with the committee in {student.agreement_:.1%}, and "
-                f"the rest costs about {100 * max(student.accuracy_loss_, 0):.1f} points of accuracy."
-            )
-        width = max(map(len, written["inputs"]))
-        lines += ["", "Inputs, each of shape (rows, 1) unless it says otherwise:"]
-        lines += [f"  {name:<{width}}  {what}" for name, what in written["inputs"].items()]
-        lines.append(f"Outputs: {', '.join(written['outputs'])}")
-        out.result("\n".join(lines), {"file": output, **written})
+    fitted = load(model)
+    written = export_onnx(fitted, output)
+    student = student_of(fitted)
+    lines = [f"Wrote {output}."]
+    if student is not None:
+        lines[0] += (
+            f" It is the student: on rows held out it agrees with the committee in {student.agreement_:.1%}, and "
+            f"the rest costs about {100 * max(student.accuracy_loss_, 0):.1f} points of accuracy."
+        )
+    width = max(map(len, written["inputs"]))
+    lines += ["", "Inputs, each of shape (rows, 1) unless it says otherwise:"]
+    lines += [f"  {name:<{width}}  {what}" for name, what in written["inputs"].items()]
+    lines.append(f"Outputs: {', '.join(written['outputs'])}")
+    out.result("\n".join(lines), {"file": output, **written})

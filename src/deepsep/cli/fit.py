@@ -10,22 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepsep.cli.console import console
-from deepsep.cli.options import (
-    Debug,
-    DecisionOptions,
-    Effort,
-    FitOptions,
-    Format,
-    Json,
-    Keep,
-    Priors,
-    Quiet,
-    Replace,
-    Seed,
-    split_names,
-    takes_options,
-)
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import DecisionOptions, Effort, FitOptions, Format, Keep, Priors, Replace, Seed, split_names
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -39,11 +26,9 @@ def _method_names(start: str) -> list[str]:
     return [name for name in methods() if name.startswith(start)]
 
 
-@takes_options()
+@command()
 def fit(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model goes.", show_default=False)
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model goes.")],
     training: FitOptions,
     to: Annotated[
         str | None,
@@ -51,21 +36,18 @@ def fit(
             "--to",
             metavar="TABLE",
             help="With --from: also write the predictions to a table of the same database, or schema.table.",
-            show_default=False,
         ),
     ] = None,
     replace: Replace = False,
     method: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names),
+        str, typer.Option(metavar="NAME", help="One of `deepsep methods`.", autocompletion=_method_names)
     ] = "committee",
     effort: Annotated[
         Effort | None,
         typer.Option(help="How much the committee computes: fast, normal or best.", show_default="normal"),
     ] = None,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated."),
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
     ] = None,
     priors: Priors = None,
     keep: Keep = "",
@@ -81,18 +63,12 @@ def fit(
         typer.Option(
             metavar="FILE",
             help="An .xlsx file for the results: sizes and profiles of the segments, tests, rows to label next.",
-            show_default=False,
         ),
     ] = None,
     comparison: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="A .json file from deepsep compare, to show in the report.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="FILE", help="A .json file from deepsep compare, to show in the report.")
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    out: Console,
 ) -> None:
     """Fit a model to a table of which some rows have labels.
 
@@ -110,98 +86,97 @@ def fit(
 
     Example: deepsep fit customers.csv --label segment --id customer -o model
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli.estimator import parse_settings, read_priors, with_effort
-        from deepsep.cli.fit_checks import check_decision, check_scores_table, check_workbook, read_comparison
-        from deepsep.cli.fit_pipeline import fit_and_measure
-        from deepsep.cli.fit_result import print_result
-        from deepsep.files.manifest import check_model_folder, describe_earlier
-        from deepsep.model.fitting import build, check_takes_priors
-        from deepsep.model.model_folder import install_folder
-        from deepsep.model.training_table import read_training
-        from deepsep.scoring.to_label import GUESS_COLUMNS
-        from deepsep.table.queries import Query
+    from deepsep.cli.estimator import parse_settings, read_priors, with_effort
+    from deepsep.cli.fit_checks import check_decision, check_scores_table, check_workbook, read_comparison
+    from deepsep.cli.fit_pipeline import fit_and_measure
+    from deepsep.cli.fit_result import print_result
+    from deepsep.files.manifest import check_model_folder, describe_earlier
+    from deepsep.model.fitting import build, check_takes_priors
+    from deepsep.model.model_folder import install_folder
+    from deepsep.model.training_table import read_training
+    from deepsep.scoring.to_label import GUESS_COLUMNS
+    from deepsep.table.queries import Query
 
-        began = time.perf_counter()
-        target = check_model_folder(output)
-        earlier = describe_earlier(target)
-        if earlier is not None:
-            out.note(f"{output} holds a model ({earlier}). The new one replaces it as soon as it is complete.")
-        if comparison is not None and not report:
-            raise ParameterError("--comparison is for the report: leave out --no-report.")
+    began = time.perf_counter()
+    target = check_model_folder(output)
+    earlier = describe_earlier(target)
+    if earlier is not None:
+        out.note(f"{output} holds a model ({earlier}). The new one replaces it as soon as it is complete.")
+    if comparison is not None and not report:
+        raise ParameterError("--comparison is for the report: leave out --no-report.")
+    if workbook is not None:
+        check_workbook(workbook, report)
+    source = training.source
+    check_scores_table(source, to, training.id, replace)
+    weighted = bool(training.weight or training.label_weight)
+    chosen = with_effort(parse_settings(settings or []), effort)
+    estimator = build(method, chosen, seed, weighted=weighted)
+    if priors is not None:
+        check_takes_priors(estimator)
+    data = read_training(training.asked, seed, note=out.note)
+    if priors is not None:
+        estimator.set_params(priors=read_priors(priors, data.labels.classes))
+    asked = check_decision(estimator, data, deciding)
+    if workbook is not None and data.label in GUESS_COLUMNS:
+        raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
+    if predictions is Format.xlsx:
+        from deepsep.table.excel_cells import check_fits
+
+        n_columns = len(data.labels.classes) + 4
+        n_predicted = int((~data.labeled).sum()) if data.large is None else data.large.chosen.n_unlabeled
+        check_fits(n_predicted, n_columns, "the file of predictions", "Choose --predictions csv.")
+    with TemporaryDirectory() as scratch:
+        fitted = fit_and_measure(
+            out,
+            estimator,
+            data,
+            Path(scratch),
+            method=method,
+            keep=split_names(keep),
+            seed=seed,
+            report=report,
+            format=predictions.value,
+            asked=asked,
+            comparison=None if comparison is None else read_comparison(comparison, data),
+        )
+        book = None
         if workbook is not None:
-            check_workbook(workbook, report)
-        source = training.source
-        check_scores_table(source, to, training.id, replace)
-        weighted = bool(training.weight or training.label_weight)
-        chosen = with_effort(parse_settings(settings or []), effort)
-        estimator = build(method, chosen, seed, weighted=weighted)
-        if priors is not None:
-            check_takes_priors(estimator)
-        data = read_training(training.asked, seed, note=out.note)
-        if priors is not None:
-            estimator.set_params(priors=read_priors(priors, data.labels.classes))
-        asked = check_decision(estimator, data, deciding)
-        if workbook is not None and data.label in GUESS_COLUMNS:
-            raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
-        if predictions is Format.xlsx:
-            from deepsep.table.excel_cells import check_fits
+            from deepsep.apps.workbook import make_workbook
 
-            n_columns = len(data.labels.classes) + 4
-            n_predicted = int((~data.labeled).sum()) if data.large is None else data.large.chosen.n_unlabeled
-            check_fits(n_predicted, n_columns, "the file of predictions", "Choose --predictions csv.")
-        with TemporaryDirectory() as scratch:
-            fitted = fit_and_measure(
-                out,
-                estimator,
-                data,
-                Path(scratch),
-                method=method,
-                keep=split_names(keep),
+            book = make_workbook(
+                fitted.model,
+                data.X,
+                data.labels,
+                ids=data.ids,
+                proba=fitted.model[-1].label_distributions_,
+                label=data.label,
+                summary=fitted.summary,
                 seed=seed,
-                report=report,
-                format=predictions.value,
-                asked=asked,
-                comparison=None if comparison is None else read_comparison(comparison, data),
+                sample_weight=data.weight,
             )
-            book = None
-            if workbook is not None:
-                from deepsep.apps.workbook import make_workbook
+        install_folder(fitted.model, fitted.files, target)
+        if to is not None and isinstance(source, Query) and training.id is not None:
+            from deepsep.model.loading import load
+            from deepsep.scoring.query_scores import write_scores
 
-                book = make_workbook(
-                    fitted.model,
-                    data.X,
-                    data.labels,
-                    ids=data.ids,
-                    proba=fitted.model[-1].label_distributions_,
-                    label=data.label,
-                    summary=fitted.summary,
-                    seed=seed,
-                    sample_weight=data.weight,
-                )
-            install_folder(fitted.model, fitted.files, target)
-            if to is not None and isinstance(source, Query) and training.id is not None:
-                from deepsep.model.loading import load
-                from deepsep.scoring.query_scores import write_scores
+            written = write_scores(
+                load(target),
+                source,
+                to,
+                fitted.predictions.frames(),
+                fitted.asked,
+                id=training.id,
+                fast=fitted.predictions.by_student,
+                replace=replace,
+                go_on=_go_on(output, source, training.id, to, fitted.asked, deciding.costs),
+            )
+            out.note(f"Wrote {written:,} rows to the table {to}.")
+    if workbook is not None and book is not None:
+        from deepsep.apps.workbook.book import save_workbook
 
-                written = write_scores(
-                    load(target),
-                    source,
-                    to,
-                    fitted.predictions.frames(),
-                    fitted.asked,
-                    id=training.id,
-                    fast=fitted.predictions.by_student,
-                    replace=replace,
-                    go_on=_go_on(output, source, training.id, to, fitted.asked, deciding.costs),
-                )
-                out.note(f"Wrote {written:,} rows to the table {to}.")
-        if workbook is not None and book is not None:
-            from deepsep.apps.workbook.book import save_workbook
-
-            save_workbook(book, workbook)
-        seconds = time.perf_counter() - began
-        print_result(out, fitted, data, output, method, earlier, deciding.costs, workbook, seconds)
+        save_workbook(book, workbook)
+    seconds = time.perf_counter() - began
+    print_result(out, fitted, data, output, method, earlier, deciding.costs, workbook, seconds)
 
 
 def _go_on(output: Path, source: Query, id: str, to: str, asked: Decision, costs: Path | None) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -29,6 +27,7 @@ RARELY_NEEDED = frozenset(
     )
 )
 
+MANY_OPTIONS = 15  # a command with more has --help-all
 SHOWS_ALL = "deepsep.help_all"  # in the context of a command
 
 
@@ -56,31 +55,13 @@ def has_rare_options(command: Any) -> bool:
     return any(parameter.name == "help_all" for parameter in command.params)
 
 
-def with_help_all(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the option --help-all, if it has many."""
-    signature = inspect.signature(command, eval_str=True)
-    if len(signature.parameters) <= 15:
-        return command
-
-    @wraps(command)
-    def without_it(help_all: bool = False, **given: Any) -> None:
-        command(**given)
-
-    option = typer.Option(
-        "--help-all", help="Show this help with all options.", is_eager=True, callback=_show_all, show_default=False
-    )
-    own = inspect.Parameter(
-        "help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
-    )
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in signature.parameters.values()]
-    # typer reads these two:
-    without_it.__signature__ = inspect.Signature([*parameters, own])  # type: ignore[attr-defined]
-    without_it.__annotations__ = {each.name: each.annotation for each in [*parameters, own]}
-    return without_it
-
-
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
     if wanted:
         ctx.meta[SHOWS_ALL] = True
         typer.echo(ctx.get_help())
         raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", help="Show this help with all options.", is_eager=True, callback=_show_all)
+]

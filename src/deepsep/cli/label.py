@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deepsep.cli.console import Console, console
-from deepsep.cli.options import Debug, Seed, TrainingOptions, split_names, takes_options
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import Seed, TrainingOptions, split_names
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
     from deepsep.model.training_table import Training
 
 
-@takes_options(without=("on", "prefer", "weight", "label_weight"))
+@command(without=("on", "prefer", "weight", "label_weight", "json", "quiet"))
 def label(
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv file of labels; continued if it exists."),
+        Path, typer.Option("--output", "-o", metavar="FILE", help="A .csv file of labels; continued if it exists.")
     ],
     training: TrainingOptions,
     classes: Annotated[
@@ -33,17 +33,16 @@ def label(
             metavar="NAMES",
             help="Classes to choose from, separated by commas, in addition to those of the labels. More can be typed "
             "on the page.",
-            show_default=False,
         ),
     ] = "",
     seed: Seed = 0,
     refit: Annotated[
-        bool,
-        typer.Option("--refit/--no-refit", help="Whether to fit in the background, and choose rows by it."),
+        bool, typer.Option("--refit/--no-refit", help="Whether to fit in the background, and choose rows by it.")
     ] = True,
     port: Annotated[int, typer.Option(metavar="NUMBER", help="Port of the page; 0: a free one.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Whether to open the page.")] = True,
-    debug: Debug = False,
+    *,
+    out: Console,
 ) -> None:
     """Label rows on a page in the browser, one after the other.
 
@@ -54,46 +53,45 @@ def label(
 
     Example: deepsep label customers.csv --label segment --id customer -o labels.csv
     """
-    with console(debug=debug) as out:
-        from deepsep.apps.label.answer_file import Answers
-        from deepsep.apps.label.background import Background
-        from deepsep.apps.label.server import Server
-        from deepsep.apps.label.session import Session
-        from deepsep.cli.printed_commands import fit_command, training_options
-        from deepsep.table.locations import files_of, table_at
+    from deepsep.apps.label.answer_file import Answers
+    from deepsep.apps.label.background import Background
+    from deepsep.apps.label.server import Server
+    from deepsep.apps.label.session import Session
+    from deepsep.cli.printed_commands import fit_command, training_options
+    from deepsep.table.locations import files_of, table_at
 
-        if output.exists() and any(output.samefile(file) for file in files_of(table_at(training.table))):
-            raise DataError(f"the output {output} is the table. Name another file.")
-        if output in (training.labels or ()):
-            raise ParameterError(f"--labels {output}: the labels in the output count anyway. Leave out --labels.")
-        data = _read(out, training)
-        answers = Answers(output, str(data.ids.name), data.label)
-        background = Background() if refit else None
-        try:
-            session = Session(
-                data.X,
-                data.y,
-                data.ids,
-                answers,
-                classes=split_names(classes),
-                seed=seed,
-                refits=background,
-                labels_drawn=data.labels_drawn,
-            )
-            server = Server(session, port)
-            out.note(f"The labelling page, for you alone: {server.address}\nEnd with Ctrl-C. Answers are in {output}.")
-            with _opened(server.address, browser):
-                server.run()
-        finally:
-            if background is not None:
-                background.stop()
-        labeled = sum(answer.label is not None for answer in answers.given.values())
-        lines = [f"{labeled} labels and {len(answers.given) - labeled} times “not sure” are in {output}."]
-        if labeled:
-            files = [*(training.labels or ()), output]
-            options = {**training_options(training), "--label": data.label, "--labels": files}
-            lines += ["", f"Next: {fit_command(training.table, options, training.reading)}"]
-        out.result("\n".join(lines) if answers.given else "No row was answered.", {})
+    if output.exists() and any(output.samefile(file) for file in files_of(table_at(training.table))):
+        raise DataError(f"the output {output} is the table. Name another file.")
+    if output in (training.labels or ()):
+        raise ParameterError(f"--labels {output}: the labels in the output count anyway. Leave out --labels.")
+    data = _read(out, training)
+    answers = Answers(output, str(data.ids.name), data.label)
+    background = Background() if refit else None
+    try:
+        session = Session(
+            data.X,
+            data.y,
+            data.ids,
+            answers,
+            classes=split_names(classes),
+            seed=seed,
+            refits=background,
+            labels_drawn=data.labels_drawn,
+        )
+        server = Server(session, port)
+        out.note(f"The labelling page, for you alone: {server.address}\nEnd with Ctrl-C. Answers are in {output}.")
+        with _opened(server.address, browser):
+            server.run()
+    finally:
+        if background is not None:
+            background.stop()
+    labeled = sum(answer.label is not None for answer in answers.given.values())
+    lines = [f"{labeled} labels and {len(answers.given) - labeled} times “not sure” are in {output}."]
+    if labeled:
+        files = [*(training.labels or ()), output]
+        options = {**training_options(training), "--label": data.label, "--labels": files}
+        lines += ["", f"Next: {fit_command(training.table, options, training.reading.settings)}"]
+    out.result("\n".join(lines) if answers.given else "No row was answered.", {})
 
 
 def _read(out: Console, options: TrainingOptions) -> Training:

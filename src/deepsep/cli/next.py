@@ -7,32 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepsep.cli.console import console
-from deepsep.cli.options import (
-    Debug,
-    Id,
-    Json,
-    Label,
-    ModelFolder,
-    Quiet,
-    Seed,
-    TableFiles,
-    takes_options,
-)
-from deepsep.table.reading_settings import Reading
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import Id, Label, ModelFolder, ReadingOptions, Seed, TableFiles
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-@takes_options()
+@command()
 def next_(
     model: ModelFolder,
     table: TableFiles,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="FILE", help="A .csv, .tsv or .xlsx file.", show_default=False),
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="A .csv, .tsv or .xlsx file.")],
     n: Annotated[int, typer.Option("--number", "-n", metavar="ROWS", help="How many rows to label.", min=1)] = 25,
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Equally many rows of each class that the model predicts.")
@@ -41,10 +28,8 @@ def next_(
     label: Label = None,
     seed: Seed = 0,
     *,
-    reading: Reading,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    reading: ReadingOptions,
+    out: Console,
 ) -> None:
     """Choose the rows whose labels would help most.
 
@@ -57,79 +42,71 @@ def next_(
 
     Example: deepsep next model customers.csv -n 25 -o to_label.xlsx
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.cli.opening import open_classifier
-        from deepsep.cli.printed_commands import fit_command, fit_options
-        from deepsep.model.model_folder import LABELS_FILE
-        from deepsep.model.reading_again import as_remembered
-        from deepsep.report.label_gain import more_labels
-        from deepsep.scoring.frame import label_of, schema_of
-        from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
-        from deepsep.table import read_table
-        from deepsep.table.drawn import DRAWN_COLUMN
-        from deepsep.table.locations import find_column
-        from deepsep.table.opened import open_files
+    from deepsep.cli.opening import open_classifier
+    from deepsep.cli.printed_commands import fit_command, fit_options
+    from deepsep.model.model_folder import LABELS_FILE
+    from deepsep.model.reading_again import as_remembered
+    from deepsep.report.label_gain import more_labels
+    from deepsep.scoring.frame import label_of, schema_of
+    from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
+    from deepsep.table import read_table
+    from deepsep.table.drawn import DRAWN_COLUMN
+    from deepsep.table.locations import find_column
+    from deepsep.table.opened import open_files
 
-        fitted = open_classifier(model, "next")
-        label = label or label_of(fitted) or "label"
-        _check_target(output, label)
-        known = _known_labels(model)
-        id, reading = as_remembered(fitted, list(table), id, reading)
-        rows = open_files(list(table), reading)
-        names = rows.names
-        if id is not None:
-            find_column(names, id, "id column")
-        out.note(f"Reading {rows} ...")
-        types = {name: kind for name, kind in schema_of(fitted).items() if name in names}
-        frame = read_table(rows, label=label if label in names else None, id=id, types=types)
-        known_ids = _known_ids(known, id, fitted, len(frame))
-        chosen = rows_to_label(
-            fitted,
-            frame,
-            n,
-            id=id,
-            label=label,
-            known=known_ids,
-            per_class=per_class,
-            random_state=seed,
-        )
-        write_rows_to_label(chosen, output, label=label, classes=fitted.classes_)
-        if len(chosen) < n:
-            out.note(f"There are only {len(chosen)} unlabelled rows.")
-        if len(frame) - len(known_ids) > MAX_CONSIDERED_ROWS:
-            out.note(f"{MAX_CONSIDERED_ROWS:,} of the unlabelled rows, drawn at random, were considered.")
-        guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
-        width = max(len(str(name)) for name in guesses.index)
-        n_random = int((chosen[DRAWN_COLUMN] == "random").sum())
-        lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
-        lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
-        if n_random:
-            lines += [
-                "",
-                f"{_counted(n_random)} drawn at random, one in ten, to measure the accuracy by: see {DRAWN_COLUMN}.",
-            ]
-        more = more_labels(getattr(fitted[-1], "learning_curve_", None))
-        if more is not None:
-            lines += ["", more["sentence"]]
-        more_known = len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0)  # from other files
-        origins_known = known is not None and DRAWN_COLUMN in known and known[DRAWN_COLUMN].notna().any()
-        labels = [model / LABELS_FILE] if more_known or (len(known_ids) and origins_known) else []
-        options = {**fit_options(fitted), "--label": label, "--id": id, "--labels": [*labels, output]}
-        again = fit_command(table, options, reading, f"{model}-2")
-        lines += ["", f"Fill in the column {label!r}, then: {again}"]
-        out.result(
-            "\n".join(lines),
-            {
-                "rows": len(chosen),
-                "id": chosen.columns[0],
-                "label": label,
-                "ids": chosen.iloc[:, 0].tolist(),
-                "labels_drawn": chosen[DRAWN_COLUMN].tolist(),
-                "guesses": dict(guesses.items()),
-                "more_labels": more and {name: more[name] for name in ("labels", "gain", "interval")},
-                "target": output,
-            },
-        )
+    fitted = open_classifier(model, "next")
+    label = label or label_of(fitted) or "label"
+    _check_target(output, label)
+    known = _known_labels(model)
+    id, how = as_remembered(fitted, list(table), id, reading.given)
+    rows = open_files(list(table), how)
+    names = rows.names
+    if id is not None:
+        find_column(names, id, "id column")
+    out.note(f"Reading {rows} ...")
+    types = {name: kind for name, kind in schema_of(fitted).items() if name in names}
+    frame = read_table(rows, label=label if label in names else None, id=id, types=types)
+    known_ids = _known_ids(known, id, fitted, len(frame))
+    chosen = rows_to_label(
+        fitted, frame, n, id=id, label=label, known=known_ids, per_class=per_class, random_state=seed
+    )
+    write_rows_to_label(chosen, output, label=label, classes=fitted.classes_)
+    if len(chosen) < n:
+        out.note(f"There are only {len(chosen)} unlabelled rows.")
+    if len(frame) - len(known_ids) > MAX_CONSIDERED_ROWS:
+        out.note(f"{MAX_CONSIDERED_ROWS:,} of the unlabelled rows, drawn at random, were considered.")
+    guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
+    width = max(len(str(name)) for name in guesses.index)
+    n_random = int((chosen[DRAWN_COLUMN] == "random").sum())
+    lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
+    lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
+    if n_random:
+        lines += [
+            "",
+            f"{_counted(n_random)} drawn at random, one in ten, to measure the accuracy by: see {DRAWN_COLUMN}.",
+        ]
+    more = more_labels(getattr(fitted[-1], "learning_curve_", None))
+    if more is not None:
+        lines += ["", more["sentence"]]
+    more_known = len(known_ids) > (frame[label].notna().sum() if label in frame.columns else 0)  # from other files
+    origins_known = known is not None and DRAWN_COLUMN in known and known[DRAWN_COLUMN].notna().any()
+    labels = [model / LABELS_FILE] if more_known or (len(known_ids) and origins_known) else []
+    options = {**fit_options(fitted), "--label": label, "--id": id, "--labels": [*labels, output]}
+    again = fit_command(table, options, how, f"{model}-2")
+    lines += ["", f"Fill in the column {label!r}, then: {again}"]
+    out.result(
+        "\n".join(lines),
+        {
+            "rows": len(chosen),
+            "id": chosen.columns[0],
+            "label": label,
+            "ids": chosen.iloc[:, 0].tolist(),
+            "labels_drawn": chosen[DRAWN_COLUMN].tolist(),
+            "guesses": dict(guesses.items()),
+            "more_labels": more and {name: more[name] for name in ("labels", "gain", "interval")},
+            "target": output,
+        },
+    )
 
 
 def _counted(n: int) -> str:

@@ -9,30 +9,23 @@ from typing import Annotated
 
 import typer
 
-from deepsep.cli.console import console
-from deepsep.cli.options import Debug, Json, Quiet, takes_options
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import ReadingOptions
 from deepsep.table.reading_settings import Reading
 
 OLD_COLUMN, NEW_COLUMN = "old", "new"
 
 
-@takes_options()
+@command()
 def rename(
     model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL", help="Folder that `deepsep fit` or `deepsep segments` wrote.", show_default=False
-        ),
+        Path, typer.Argument(metavar="MODEL", help="Folder that `deepsep fit` or `deepsep segments` wrote.")
     ],
-    names: Annotated[
-        Path,
-        typer.Argument(metavar="NAMES", help="Table with the columns old and new, CSV or Excel.", show_default=False),
-    ],
+    names: Annotated[Path, typer.Argument(metavar="NAMES", help="Table with the columns old and new, CSV or Excel.")],
     *,
-    reading: Reading,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    reading: ReadingOptions,
+    out: Console,
 ) -> None:
     """Rename classes or segments after a fit, everywhere they appear.
 
@@ -42,44 +35,42 @@ def rename(
 
     Example: deepsep rename segments/model names.csv
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.classifiers.renaming import new_names
-        from deepsep.cli.renamed_files import classifier_files, segment_files
-        from deepsep.errors import DataError
-        from deepsep.files.folder import install, read_folder
-        from deepsep.files.saving import MODEL_FILES, model_files
-        from deepsep.models import load, rename_classes
-        from deepsep.survey import SurveySegments
-        from deepsep.survey.segment_files import MODEL_FOLDER, read_summary
+    from deepsep.classifiers.renaming import new_names
+    from deepsep.cli.renamed_files import classifier_files, segment_files
+    from deepsep.errors import DataError
+    from deepsep.files.folder import install, read_folder
+    from deepsep.files.saving import MODEL_FILES, model_files
+    from deepsep.models import load, rename_classes
+    from deepsep.survey import SurveySegments
+    from deepsep.survey.segment_files import MODEL_FOLDER, read_summary
 
-        around = model.resolve()
-        if around.name == MODEL_FOLDER and read_summary(around.parent) is not None:
-            around = around.parent
-        root = around / MODEL_FOLDER if around.is_dir() and read_summary(around) is not None else around
-        fitted = load(root)
-        segments = isinstance(fitted, SurveySegments)
-        try:
-            new = new_names(fitted.segment_names_ if segments else fitted.classes_, _read_names(names, reading))
-        except DataError as error:
-            raise DataError(f"{names}: {error}") from None
-        as_text = {str(old): name for old, name in new.items()}
-        fitted = fitted.rename([*new.values()]) if segments else rename_classes(fitted, new)
-        files = model_files(fitted)
-        others = {} if segments else classifier_files(around, as_text)
-        if root != around:
-            others = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
-            files = {f"{MODEL_FOLDER}/{name}": content for name, content in (read_folder(root) | files).items()}
-        install(files | others, around, own={*others, *((MODEL_FOLDER,) if root != around else MODEL_FILES)})
-        pairs = {old: name for old, name in as_text.items() if old != name}
-        width = max(map(len, pairs), default=0)
-        lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]
-        lines += [f"  {old:<{width}}  ->  {name}" for old, name in pairs.items()]
-        lines += [f"Also in {', '.join(sorted(others))}."] if others else []
-        lines.append("Files elsewhere, such as tables of labels and scored files, keep the old names.")
-        out.result(
-            "\n".join(lines),
-            {"renamed": pairs, "names": [*as_text.values()], "folder": around, "files": sorted(others)},
-        )
+    around = model.resolve()
+    if around.name == MODEL_FOLDER and read_summary(around.parent) is not None:
+        around = around.parent
+    root = around / MODEL_FOLDER if around.is_dir() and read_summary(around) is not None else around
+    fitted = load(root)
+    segments = isinstance(fitted, SurveySegments)
+    try:
+        new = new_names(fitted.segment_names_ if segments else fitted.classes_, _read_names(names, reading.settings))
+    except DataError as error:
+        raise DataError(f"{names}: {error}") from None
+    as_text = {str(old): name for old, name in new.items()}
+    fitted = fitted.rename([*new.values()]) if segments else rename_classes(fitted, new)
+    files = model_files(fitted)
+    others = {} if segments else classifier_files(around, as_text)
+    if root != around:
+        others = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
+        files = {f"{MODEL_FOLDER}/{name}": content for name, content in (read_folder(root) | files).items()}
+    install(files | others, around, own={*others, *((MODEL_FOLDER,) if root != around else MODEL_FILES)})
+    pairs = {old: name for old, name in as_text.items() if old != name}
+    width = max(map(len, pairs), default=0)
+    lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]
+    lines += [f"  {old:<{width}}  ->  {name}" for old, name in pairs.items()]
+    lines += [f"Also in {', '.join(sorted(others))}."] if others else []
+    lines.append("Files elsewhere, such as tables of labels and scored files, keep the old names.")
+    out.result(
+        "\n".join(lines), {"renamed": pairs, "names": [*as_text.values()], "folder": around, "files": sorted(others)}
+    )
 
 
 def _read_names(file: Path, reading: Reading) -> dict[str, str]:

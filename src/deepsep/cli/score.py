@@ -7,29 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli.console import EXIT_DRIFT, EXIT_PARTS, console
+from deepsep.cli.command import command
+from deepsep.cli.console import EXIT_DRIFT, EXIT_PARTS, Console
 from deepsep.cli.options import (
     Address,
     Database,
-    Debug,
     DecisionOptions,
     Engine,
     Id,
-    Json,
     MaybeTableFiles,
     ModelFolder,
-    Quiet,
+    ReadingOptions,
     Replace,
     Sql,
     Workers,
     check_engine,
     source_of,
-    takes_options,
 )
-from deepsep.table.reading_settings import Reading
 
 
-@takes_options()
+@command()
 def score(
     model: ModelFolder,
     table: MaybeTableFiles = None,
@@ -40,7 +37,6 @@ def score(
             "-o",
             metavar="FILE",
             help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is several files.",
-            show_default=False,
         ),
     ] = None,
     database: Database = None,
@@ -52,7 +48,6 @@ def score(
             metavar="TABLE",
             help="A table of the database of --from or --database, or schema.table, in place of --output. Rows whose "
             "--id is in it already are skipped.",
-            show_default=False,
         ),
     ] = None,
     target_database: Annotated[
@@ -61,7 +56,6 @@ def score(
             "--database",
             metavar="DATABASE",
             help="With TABLE and --to: the database that gets the predictions, named as in --from; it must exist.",
-            show_default=False,
         ),
     ] = None,
     replace: Replace = False,
@@ -83,20 +77,16 @@ def score(
             help="Add the columns that contributed most to the label of each row: this many, such as 3.",
             min=1,
             max=20,
-            show_default=False,
         ),
     ] = None,
     engine: Annotated[Engine, typer.Option(help="ray: score files to a folder on a Ray cluster.")] = Engine.local,
     address: Address = None,
     workers: Workers = None,
     fail_on_drift: Annotated[
-        bool,
-        typer.Option("--fail-on-drift", help="End with exit code 3 if the rows differ from the training table."),
+        bool, typer.Option("--fail-on-drift", help="End with exit code 3 if the rows differ from the training table.")
     ] = False,
-    reading: Reading,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    reading: ReadingOptions,
+    out: Console,
 ) -> None:
     """Predict the label of every row of a table, with probabilities.
 
@@ -123,98 +113,95 @@ def score(
 
     Example: deepsep score model customers.csv --id customer -o scored.parquet
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        import time
+    import time
 
-        from deepsep.cli.decision_text import decision_lines
-        from deepsep.cli.opening import open_classifier
-        from deepsep.errors import ParameterError
-        from deepsep.model.reading_again import as_remembered
-        from deepsep.scoring import Resources, score_file, score_query, score_to_table
-        from deepsep.scoring.remembered import profile_of, provenance_of
-        from deepsep.table.queries import Query
+    from deepsep.cli.decision_text import decision_lines
+    from deepsep.cli.opening import open_classifier
+    from deepsep.errors import ParameterError
+    from deepsep.model.reading_again import as_remembered
+    from deepsep.scoring import Resources, score_file, score_query, score_to_table
+    from deepsep.scoring.remembered import profile_of, provenance_of
+    from deepsep.table.queries import Query
 
-        if fast and exact:
-            raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
-        source = source_of(table, database, query)
-        if (output is None) is (to is None):
-            raise ParameterError("where should the predictions go? Name a file with --output, or a table with --to.")
-        if target_database is not None and (isinstance(source, Query) or to is None):
-            raise ParameterError(
-                "--database is for predictions of files in a table, which --to names. Leave it out with --from, whose "
-                "database has the table, and with --output."
-            )
-        if not isinstance(source, Query) and to is not None and target_database is None:
-            raise ParameterError("--to names a table of which database? Name it with --database, or a file with -o.")
-        if replace and to is None:
-            raise ParameterError("--replace belongs to --to: a file is always replaced.")
-        check_engine(engine, address, workers)
-        if engine is Engine.ray and to is not None:
-            raise ParameterError("--engine ray scores files to a folder, not to a database. Leave it out.")
-        fitted = open_classifier(model, "score")
-        if fail_on_drift and profile_of(fitted) is None:
-            raise ParameterError(
-                f"--fail-on-drift: the model in {model} has no profile of its training table. Fit it again with this "
-                "version of deepsep."
-            )
-        about = provenance_of(fitted)
+    if fast and exact:
+        raise ParameterError("--fast and --exact exclude each other: leave out one of them.")
+    source = source_of(table, database, query)
+    if (output is None) is (to is None):
+        raise ParameterError("where should the predictions go? Name a file with --output, or a table with --to.")
+    if target_database is not None and (isinstance(source, Query) or to is None):
+        raise ParameterError(
+            "--database is for predictions of files in a table, which --to names. Leave it out with --from, whose "
+            "database has the table, and with --output."
+        )
+    if not isinstance(source, Query) and to is not None and target_database is None:
+        raise ParameterError("--to names a table of which database? Name it with --database, or a file with -o.")
+    if replace and to is None:
+        raise ParameterError("--replace belongs to --to: a file is always replaced.")
+    check_engine(engine, address, workers)
+    if engine is Engine.ray and to is not None:
+        raise ParameterError("--engine ray scores files to a folder, not to a database. Leave it out.")
+    fitted = open_classifier(model, "score")
+    if fail_on_drift and profile_of(fitted) is None:
+        raise ParameterError(
+            f"--fail-on-drift: the model in {model} has no profile of its training table. Fit it again with this "
+            "version of deepsep."
+        )
+    about = provenance_of(fitted)
+    out.note(
+        f"Model {about['name']} ({about['method']} of {about['created'][:16].replace('T', ' ')} UTC, written by "
+        f"deepsep {about['deepsep']}; training data {about['training_data']})."
+    )
+    out.note(f"Scoring {source} ...")
+    id, how = as_remembered(fitted, source, id, reading.given)
+    asked: dict[str, Any] = {
+        "id": id,
+        "fast": True if fast else False if exact else None,
+        "reasons": reasons,
+        "decision": deciding.decision(fitted.classes_),
+        "resources": Resources(engine=engine.value, address=address, workers=workers, batch_rows=batch_size),
+    }
+    began = time.perf_counter()
+    with out.share("Scoring") as progress:
+        if to is None:
+            done = score_file(fitted, source, output or "", **asked, reading=how, progress=progress)
+        elif isinstance(source, Query):
+            done = score_query(fitted, source, to, **asked, replace=replace, progress=progress)
+        else:
+            where: dict[str, Any] = {"database": target_database or "", "replace": replace, "reading": how}
+            done = score_to_table(fitted, source, to, **asked, **where, progress=progress)
+    seconds = time.perf_counter() - began
+    if done.get("already"):
+        compared = " The comparison with the training table is about the new rows alone." if done["rows"] else ""
+        out.note(f"The table had {done['already']:,} rows, which were skipped.{compared if done['drift'] else ''}")
+    if engine is Engine.ray and done["scored_by"] == "student" and not reasons:
+        from deepsep.scoring.ray_engine import MIN_STUDENT_ROWS
+
+        if done["rows"] <= MIN_STUDENT_ROWS:
+            out.note(f"A cluster cannot help a student with {done['rows']:,} rows: so few are quicker without it.")
+    if done["ignored"]:
+        names, more = done["ignored"][:5], len(done["ignored"]) - 5
+        out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
+    if done["student"]:
+        other = "--exact takes the committee" if done["scored_by"] == "student" else "--fast takes the student"
+        choice = f"{other}." if deciding.sets is None else "Only the committee makes sets."
         out.note(
-            f"Model {about['name']} ({about['method']} of {about['created'][:16].replace('T', ' ')} UTC, written by "
-            f"deepsep {about['deepsep']}; training data {about['training_data']})."
+            f"Scored by the {done['scored_by']}. On rows held out, student and committee agree in "
+            f"{done['student']['agreement']:.1%}; the rest costs the student about "
+            f"{100 * done['student']['accuracy_loss']:.1f} points of accuracy. {choice}"
         )
-        out.note(f"Scoring {source} ...")
-        id, reading = as_remembered(fitted, source, id, reading)
-        asked: dict[str, Any] = {
-            "id": id,
-            "fast": True if fast else False if exact else None,
-            "reasons": reasons,
-            "decision": deciding.decision(fitted.classes_),
-            "resources": Resources(engine=engine.value, address=address, workers=workers, batch_rows=batch_size),
-        }
-        began = time.perf_counter()
-        with out.share("Scoring") as progress:
-            if to is None:
-                done = score_file(fitted, source, output or "", **asked, reading=reading, progress=progress)
-            elif isinstance(source, Query):
-                done = score_query(fitted, source, to, **asked, replace=replace, progress=progress)
-            else:
-                where: dict[str, Any] = {"database": target_database or "", "replace": replace, "reading": reading}
-                done = score_to_table(fitted, source, to, **asked, **where, progress=progress)
-        seconds = time.perf_counter() - began
-        if done.get("already"):
-            compared = " The comparison with the training table is about the new rows alone." if done["rows"] else ""
-            out.note(f"The table had {done['already']:,} rows, which were skipped.{compared if done['drift'] else ''}")
-        if engine is Engine.ray and done["scored_by"] == "student" and not reasons:
-            from deepsep.scoring.ray_engine import MIN_STUDENT_ROWS
-
-            if done["rows"] <= MIN_STUDENT_ROWS:
-                out.note(f"A cluster cannot help a student with {done['rows']:,} rows: so few are quicker without it.")
-        if done["ignored"]:
-            names, more = done["ignored"][:5], len(done["ignored"]) - 5
-            out.note(f"Not used by the model: {', '.join(names)}{f' and {more} more' if more > 0 else ''}.")
-        if done["student"]:
-            other = "--exact takes the committee" if done["scored_by"] == "student" else "--fast takes the student"
-            choice = f"{other}." if deciding.sets is None else "Only the committee makes sets."
-            out.note(
-                f"Scored by the {done['scored_by']}. On rows held out, student and committee agree in "
-                f"{done['student']['agreement']:.1%}; the rest costs the student about "
-                f"{100 * done['student']['accuracy_loss']:.1f} points of accuracy. {choice}"
-            )
-        width = max(len(str(name)) for name in done["labels"])
-        lines = [f"Scored {done['rows']:,} rows in {seconds:.1f} s: {done['target']}"]
-        if done["rows"]:
-            shares = {name: count / done["rows"] for name, count in done["labels"].items()}
-            lines += [f"  {name!s:<{width}}  {shares[name]:6.1%}  {count:,}" for name, count in done["labels"].items()]
-        lines += decision_lines(
-            done["decisions"], done["rows"], deciding.costs, by_student=done["scored_by"] == "student"
+    width = max(len(str(name)) for name in done["labels"])
+    lines = [f"Scored {done['rows']:,} rows in {seconds:.1f} s: {done['target']}"]
+    if done["rows"]:
+        shares = {name: count / done["rows"] for name, count in done["labels"].items()}
+        lines += [f"  {name!s:<{width}}  {shares[name]:6.1%}  {count:,}" for name, count in done["labels"].items()]
+    lines += decision_lines(done["decisions"], done["rows"], deciding.costs, by_student=done["scored_by"] == "student")
+    if done["reasons"]:
+        lines.append(
+            f"Reasons: each column was left out in turn, by values of the training table in its place; "
+            f"{done['reasons']['passes']:,} passes over the rows."
         )
-        if done["reasons"]:
-            lines.append(
-                f"Reasons: each column was left out in turn, by values of the training table in its place; "
-                f"{done['reasons']['passes']:,} passes over the rows."
-            )
-        out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
-        if done["failed"]:
-            raise typer.Exit(EXIT_PARTS)
-        if fail_on_drift and done["drift"]["drifted"]:
-            raise typer.Exit(EXIT_DRIFT)
+    out.result("\n".join(lines), {**done, "seconds": round(seconds, 2)})
+    if done["failed"]:
+        raise typer.Exit(EXIT_PARTS)
+    if fail_on_drift and done["drift"]["drifted"]:
+        raise typer.Exit(EXIT_DRIFT)

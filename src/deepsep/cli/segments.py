@@ -10,51 +10,32 @@ from typing import Annotated, Any
 
 import typer
 
-from deepsep.cli.console import console
-from deepsep.cli.options import (
-    Debug,
-    Drop,
-    Id,
-    Json,
-    Quiet,
-    Seed,
-    Weight,
-    split_names,
-    takes_options,
-)
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import Drop, Id, ReadingOptions, Seed, Weight, split_names
 from deepsep.errors import DataError, ParameterError
-from deepsep.table.reading_settings import Reading
 
 
-@takes_options()
+@command()
 def segments(
     answers: Annotated[
-        Path,
-        typer.Argument(
-            metavar="ANSWERS", help="Table with one row per respondent and one column per question.", show_default=False
-        ),
+        Path, typer.Argument(metavar="ANSWERS", help="Table with one row per respondent and one column per question.")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the segments.", show_default=False)
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the segments.")],
     k: Annotated[str, typer.Option("-k", metavar="NUMBER", help="Number of segments, or 'auto'.")] = "5",
     id: Id = None,
     separator: Annotated[
-        str | None,
-        typer.Option(help="Text between several answers in a cell; detected by default.", show_default=False),
+        str | None, typer.Option(help="Text between several answers in a cell; detected by default.")
     ] = None,
     names: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="names.json of an earlier run, edited by you.", show_default=False),
+        Path | None, typer.Option(metavar="FILE", help="names.json of an earlier run, edited by you.")
     ] = None,
     weight: Weight = None,
     drop: Drop = "",
     *,
-    reading: Reading,
+    reading: ReadingOptions,
     seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    out: Console,
 ) -> None:
     """Find segments in the answers to a questionnaire.
 
@@ -65,38 +46,37 @@ def segments(
 
     Example: deepsep segments answers.csv -k 5 --id user_id -o segments
     """
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        n_segments = _number(k)
-        if weight is not None and weight == id:
-            raise ParameterError(f"--weight and --id are both {id!r}. Name two columns, or leave out --id.")
-        from deepsep.cli.answers import read_answers
-        from deepsep.evaluation.frames import check_id_name
-        from deepsep.model.training_table import weights_in
-        from deepsep.report import render_segments
-        from deepsep.survey import SurveySegments, read_names, write_segments
-        from deepsep.survey.segment_files import RESPONDENT_COLUMNS, check_folder
-        from deepsep.table.locations import find_column
+    n_segments = _number(k)
+    if weight is not None and weight == id:
+        raise ParameterError(f"--weight and --id are both {id!r}. Name two columns, or leave out --id.")
+    from deepsep.cli.answers import read_answers
+    from deepsep.evaluation.frames import check_id_name
+    from deepsep.model.training_table import weights_in
+    from deepsep.report import render_segments
+    from deepsep.survey import SurveySegments, read_names, write_segments
+    from deepsep.survey.segment_files import RESPONDENT_COLUMNS, check_folder
+    from deepsep.table.locations import find_column
 
-        check_folder(output)
-        check_id_name(id or "row", RESPONDENT_COLUMNS)
-        _check_names(output, names)
-        given = None if names is None else read_names(names)
-        out.note(f"Reading {answers} ...")
-        frame = read_answers(out, answers, reading, id=id)
-        apart = [find_column(frame.columns, name, "--drop: column") for name in split_names(drop)]
-        ids = None if id is None else frame[id]
-        counts = None if weight is None else weights_in(frame, weight)
-        X = frame.drop(columns=list({*apart, *([] if id is None else [id]), *([] if weight is None else [weight])}))
-        many = "2 to 8" if n_segments == "auto" else str(n_segments)
-        out.note(f"Looking for {many} segments among {len(X):,} respondents ...")
-        model = SurveySegments(n_segments=n_segments, separator=separator or "auto", names=given, random_state=seed)
-        with out.steps("Comparing") as on_step:
-            model.fit(X, sample_weight=counts, on_step=on_step)
-        command = shlex.join(["deepsep", *sys.argv[1:]])
-        summary = write_segments(
-            model, X, output, ids=ids, id_name=id or "row", render=partial(render_segments, command=command)
-        )
-        out.result(_text(summary, output, id), {**summary, "folder": output})
+    check_folder(output)
+    check_id_name(id or "row", RESPONDENT_COLUMNS)
+    _check_names(output, names)
+    given = None if names is None else read_names(names)
+    out.note(f"Reading {answers} ...")
+    frame = read_answers(out, answers, reading.settings, id=id)
+    apart = [find_column(frame.columns, name, "--drop: column") for name in split_names(drop)]
+    ids = None if id is None else frame[id]
+    counts = None if weight is None else weights_in(frame, weight)
+    X = frame.drop(columns=list({*apart, *([] if id is None else [id]), *([] if weight is None else [weight])}))
+    many = "2 to 8" if n_segments == "auto" else str(n_segments)
+    out.note(f"Looking for {many} segments among {len(X):,} respondents ...")
+    model = SurveySegments(n_segments=n_segments, separator=separator or "auto", names=given, random_state=seed)
+    with out.steps("Comparing") as on_step:
+        model.fit(X, sample_weight=counts, on_step=on_step)
+    command = shlex.join(["deepsep", *sys.argv[1:]])
+    summary = write_segments(
+        model, X, output, ids=ids, id_name=id or "row", render=partial(render_segments, command=command)
+    )
+    out.result(_text(summary, output, id), {**summary, "folder": output})
 
 
 def _number(k: str) -> int | str:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepsep.cli.console import console
-from deepsep.cli.options import Debug, Json, Quiet, Seed, SegmentsFolder
+from deepsep.cli.command import command
+from deepsep.cli.console import Console
+from deepsep.cli.options import Seed, SegmentsFolder
 
 if TYPE_CHECKING:
     from deepsep.apps.typing import TypingTool
 
 
+@command()
 def typing(
     model: SegmentsFolder,
     output: Annotated[
@@ -23,7 +25,6 @@ def typing(
             "-o",
             metavar="FILE",
             help="The workbook, an .xlsx file; the query goes next to it, with the ending .sql.",
-            show_default=False,
         ),
     ],
     n: Annotated[
@@ -34,7 +35,6 @@ def typing(
             metavar="QUESTIONS",
             help="How many questions; by default as few as --within allows, at most 15.",
             min=1,
-            show_default=False,
         ),
     ] = None,
     within: Annotated[
@@ -43,9 +43,8 @@ def typing(
     ] = 0.05,
     table: Annotated[str, typer.Option(metavar="NAME", help="Table of answers in the query.")] = "answers",
     seed: Seed = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    *,
+    out: Console,
 ) -> None:
     """Make a typing tool: the fewest questions that recover the segments.
 
@@ -56,31 +55,28 @@ def typing(
     Example: deepsep typing segments/model -n 8 -o typing.xlsx
     """
     made_by = "Made by deepsep"  # how a query of this command begins
-    with console(as_json=json, quiet=quiet, debug=debug) as out:
-        from deepsep.apps.typing import make_typing_tool, typing_sql, write_typing_workbook
-        from deepsep.cli.opening import open_segments
-        from deepsep.errors import DataError
-        from deepsep.scoring.remembered import provenance_of
+    from deepsep.apps.typing import make_typing_tool, typing_sql, write_typing_workbook
+    from deepsep.cli.opening import open_segments
+    from deepsep.errors import DataError
+    from deepsep.scoring.remembered import provenance_of
 
-        if output.suffix.lower() != ".xlsx":
-            raise DataError(f"the output {output} must end in .xlsx.")
-        query = output.with_suffix(".sql")
-        if query.exists() and not query.read_bytes().startswith(f"-- {made_by}".encode()):
-            raise DataError(
-                f"{query} would be replaced, and deepsep did not write it. Rename it, or name another output."
-            )
-        fitted = open_segments(model, "typing")
-        about = provenance_of(fitted)
-        out.note(f"Choosing among the questions of {len(fitted.labels_):,} respondents ...")
-        with out.steps("Typing tool") as on_step:
-            tool = make_typing_tool(fitted, n, within=within, random_state=seed, on_step=on_step)
-        made = f"{made_by} {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
-        output.parent.mkdir(parents=True, exist_ok=True)
-        _write(output, lambda place: write_typing_workbook(tool, place, about=made))
-        _write(query, lambda place: place.write_text(f"-- {made}\n{typing_sql(tool, table)}", encoding="utf-8"))
-        out.result(
-            _text(tool, output, query, within, n), {**_content(tool), "workbook": output, "sql": query, "model": about}
-        )
+    if output.suffix.lower() != ".xlsx":
+        raise DataError(f"the output {output} must end in .xlsx.")
+    query = output.with_suffix(".sql")
+    if query.exists() and not query.read_bytes().startswith(f"-- {made_by}".encode()):
+        raise DataError(f"{query} would be replaced, and deepsep did not write it. Rename it, or name another output.")
+    fitted = open_segments(model, "typing")
+    about = provenance_of(fitted)
+    out.note(f"Choosing among the questions of {len(fitted.labels_):,} respondents ...")
+    with out.steps("Typing tool") as on_step:
+        tool = make_typing_tool(fitted, n, within=within, random_state=seed, on_step=on_step)
+    made = f"{made_by} {about['deepsep']} from the segments of {about['created'][:10]}, {about['sha256'][:12]}."
+    output.parent.mkdir(parents=True, exist_ok=True)
+    _write(output, lambda place: write_typing_workbook(tool, place, about=made))
+    _write(query, lambda place: place.write_text(f"-- {made}\n{typing_sql(tool, table)}", encoding="utf-8"))
+    out.result(
+        _text(tool, output, query, within, n), {**_content(tool), "workbook": output, "sql": query, "model": about}
+    )
 
 
 def _write(target: Path, write: Any) -> None:

@@ -112,12 +112,7 @@ def fit(
 
 
 def fit_training(
-    estimator: Any,
-    data: Training,
-    *,
-    keep: Sequence[str] = (),
-    report: bool = True,
-    context: Context | None = None,
+    estimator: Any, data: Training, *, keep: Sequence[str] = (), report: bool = True, context: Context | None = None
 ) -> TableModel:
     """Return an estimator fitted to rows that are read already."""
     check_predicted_names(data, MOST_PROBABLE_CLASS)

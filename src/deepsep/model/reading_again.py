@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 from deepsep.core.notices import warn
-from deepsep.errors import Setting
+from deepsep.errors import DataError, Setting
+from deepsep.scoring.frame import schema_of
 from deepsep.table.locations import file_types, files_of, table_at
 from deepsep.table.opened import OpenFiles, open_files
 from deepsep.table.queries import Query
@@ -14,28 +16,65 @@ from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 
 def as_remembered(
-    model: Any, source: Any, id: str | None = None, reading: Reading | None = None
+    model: Any, source: Any, id: str | None = None, given: Mapping[str, Any] | None = None
 ) -> tuple[str | None, Reading]:
-    """Return the column of identifiers and the settings to read a table with: those given, or those of the fit.
+    """Return the column of identifiers and the settings to read a table with: those given, then those of the fit.
 
-    Settings of a file of another format do not count.
+    Parameters
+    ----------
+    model : fitted model
+    source : path, sequence of paths, Query or OpenFiles
+        The table.
+    id : str, optional
+        Its column of identifiers. None: as in the fit, if it has such a column.
+    given : dict, optional
+        Fields of :class:`deepsep.table.Reading`; they win over those of the fit, field by field.
     """
-    origin, given = getattr(model, "origin_", None), reading or AS_DETECTED
-    if origin is None or isinstance(source, Query):
-        return id or (origin and origin.id), given
-    if not isinstance(source, OpenFiles):
-        place = table_at(source)
-        if file_types(files_of(place))[0].kind == origin.kind:
-            own = {field.name: getattr(given, field.name) for field in fields(Reading)}
-            usual = {field.name: field.default for field in fields(Reading)}
-            given = replace(origin.reading, **{name: value for name, value in own.items() if value != usual[name]})
-        source = open_files(place, given)
-    if id is None and origin.id is not None:
+    origin = getattr(model, "origin_", None)
+    source, reading = open_again(model, source, given)
+    if id is None and origin is not None and origin.id is not None and not isinstance(source, Query):
         if origin.id in source.names:
-            return origin.id, given
+            return origin.id, reading
         warn(
             f"{source} has no column {origin.id!r}, by which the rows of the training table are known, so its rows are "
             "numbered from 0. If another column tells them apart, name it with {id}.",
             id=Setting("id"),
         )
-    return id, given
+    return id or (origin and origin.id if isinstance(source, Query) else None), reading
+
+
+def open_again(model: Any, source: Any, given: Mapping[str, Any] | None = None) -> tuple[OpenFiles | Query, Reading]:
+    """Open a table as the training table was, and return it with its settings; those that are given win.
+
+    Settings of a file of another format do not count.
+    """
+    origin, given = getattr(model, "origin_", None), dict(given or {})
+    reading = replace(AS_DETECTED, **given)
+    if isinstance(source, Query | OpenFiles):
+        return source, reading
+    place = table_at(source)
+    if origin is None or file_types(files_of(place))[0].kind != origin.kind:
+        return open_files(place, reading), reading
+    reading = replace(origin.reading, **given)
+    return _opened(place, reading, [name for name in _unusual(origin.reading) if name not in given], model), reading
+
+
+def _opened(place: Any, reading: Reading, remembered: list[str], model: Any) -> OpenFiles:
+    """Open files; if they do not fit the settings of the training table, raise an error that names both."""
+    names = " and ".join(f"{{{name}}}" for name in remembered)
+    settings = {name: Setting(name, getattr(reading, name)) for name in remembered}
+    advice = f"It is read as the training table was, with {names}. Pass another value if it is written differently."
+    try:
+        source = open_files(place, reading)
+    except DataError as error:
+        raise error.followed_by(advice, **settings) if remembered else error from None
+    columns = schema_of(model)
+    if remembered and columns and not any(name in columns for name in source.names):
+        has = ", ".join(map(repr, source.names[:10]))
+        raise DataError(f"{source} has no column of the training table. It has {has}. {advice}", **settings)
+    return source
+
+
+def _unusual(reading: Reading) -> dict[str, Any]:
+    usual = asdict(AS_DETECTED)
+    return {name: value for name, value in asdict(reading).items() if value != usual[name]}

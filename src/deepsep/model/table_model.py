@@ -238,12 +238,18 @@ class TableModel(Pipeline):
     ) -> dict[str, Any]:
         """Score a file of any size, or several: :func:`deepsep.scoring.score_file`.
 
-        ``id`` and ``reading`` are by default those of the training table.
+        The file is read as the training table was: ``id`` is the same, and so is ``reading``. A field of it wins by
+        name, such as ``skip_rows=0``, and a whole ``reading`` replaces all of it.
         """
+        from dataclasses import asdict
+
         from deepsep.model.reading_again import as_remembered
         from deepsep.scoring.files import score_file
+        from deepsep.table.reading_settings import Reading
 
-        id, reading = as_remembered(self, source, id, reading)
+        given = {} if reading is None else asdict(reading)
+        given |= {name: settings.pop(name) for name in Reading.__dataclass_fields__ if name in settings}
+        id, reading = as_remembered(self, source, id, given)
         return score_file(self, source, target, id=id, reading=reading, progress=progress, **settings)
 
     def reasons(self, table: Any, n: int = 3) -> pd.DataFrame:

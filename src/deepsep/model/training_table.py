@@ -59,7 +59,7 @@ class TrainingTable:
         The rows.
     label : str, optional
         Column of labels; empty for unlabelled rows.
-    labels : sequence of paths or DataFrames
+    labels : path, DataFrame, or a sequence of these
         Other tables with labels.
     on : str, optional
         Column of identifiers by which they are joined. None: ``id``.
@@ -81,7 +81,7 @@ class TrainingTable:
 
     source: Any
     label: str | None = None
-    labels: Sequence[Any] = ()
+    labels: Any = ()
     on: str | None = None
     prefer: Literal["new", "old"] | None = None
     labels_drawn: str | None = None
@@ -92,6 +92,13 @@ class TrainingTable:
     text: Sequence[str] = ()
     unlabeled: int | Literal["all"] | None = None
     reading: Reading = AS_DETECTED
+
+    def __post_init__(self) -> None:
+        for name in ("drop", "text"):
+            if isinstance(getattr(self, name), str):
+                raise ParameterError("{setting}; pass a list of columns.", setting=Setting(name, getattr(self, name)))
+        if not isinstance(self.labels, list | tuple):
+            object.__setattr__(self, "labels", [self.labels])
 
     def open(self) -> Opened | TableInMemory:
         """Open the files of the rows."""
@@ -132,10 +139,19 @@ class TrainingTable:
 
 def open_rows(source: Any, reading: Reading = AS_DETECTED) -> Any:
     """Open the files of a table; a query and a DataFrame are open already."""
+    several = isinstance(source, list | tuple)
+    if several and all(isinstance(each, str | os.PathLike) for each in source):
+        return open_table(source, reading)
     if isinstance(source, str | os.PathLike | Query | OpenFiles) or hasattr(source, "files"):
         return open_table(source, reading)
-    if isinstance(source, list | tuple) and all(isinstance(each, str | os.PathLike) for each in source):
-        return open_table(source, reading)
+    is_column = hasattr(source, "to_frame")
+    if several or is_column or not (hasattr(source, "__arrow_c_stream__") or hasattr(source, "__array__")):
+        parts = " and ".join(dict.fromkeys(type(each).__name__ for each in source)) if several else ""
+        raise DataError(
+            "a table is a path, a list of paths, a DataFrame or a Query, but this is "
+            f"{type(source).__name__}{f' of {parts}' if parts else ''}. Pass one table; several DataFrames can be "
+            "joined with pandas.concat."
+        )
     return TableInMemory(as_frame(source))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from deepsep.core.notices import warn
-from deepsep.errors import DataError, Setting
+from deepsep.errors import DataError, Setting, shown
 from deepsep.table.column_types import labels_of
 from deepsep.table.columns import as_frame, key_text
 from deepsep.table.drawn import DRAWN_COLUMN, read_drawn
@@ -158,8 +158,8 @@ def match(people: pd.DataFrame, given: pd.DataFrame, *, on: str, label: str, wei
     if duplicates:
         example = people.loc[left.duplicated() & left.notna(), on].iloc[0]
         warn(
-            f"{duplicates} rows of the population repeat an identifier, such as {on} {example!r}; all of them get its "
-            "label."
+            f"{duplicates} rows of the population repeat an identifier, such as {on} {shown(example)}; all of them get "
+            "its label."
         )
     weights = pd.Series(1.0, by_id.index) if weight is None else _weights(by_id[weight])
     summary = {
