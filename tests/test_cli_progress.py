@@ -15,7 +15,7 @@ from command_line import open_terminal, read_terminal, run
 
 import deepsep
 from deepsep.cli.console import Console
-from deepsep.cli.progress import watching, watching_committee
+from deepsep.cli.watched_fit import watching, watching_committee
 from deepsep.core.context import Context
 from deepsep.survey import SurveySegments
 from deepsep.zoo.network_method import NetworkMethod

@@ -1,7 +1,6 @@
 """Models of tables: the same folder from the command and from Python, frames and files, what a model remembers."""
 
 import hashlib
-import json
 import pickle
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +19,7 @@ from deepsep import TableModel
 from deepsep.errors import DataError, DeepSepWarning, ParameterError
 from deepsep.model.fitting import build
 from deepsep.model.training_table import TableOrigin
+from deepsep.report.provenance import made
 from deepsep.table import Query, Reading
 
 FAST: dict[str, Any] = {"method": "tsvm", "report": False}
@@ -48,7 +48,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 @pytest.fixture
 def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop the clock, and leave out the command: all else must be equal."""
+    """Stop the clock, and say the command."""
 
     class Clock:
         @staticmethod
@@ -60,34 +60,66 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
     monkeypatch.setattr("deepsep.files.saving.datetime", Clock)
     monkeypatch.setattr("deepsep.evaluation.out_of_fold.time", SimpleNamespace(perf_counter=lambda: 0.0))
-    monkeypatch.setattr("deepsep.report.summary.made", lambda command, seconds, model: {})
-    monkeypatch.setattr(
-        "deepsep.model.model_folder.render", lambda summary, data_file: json.dumps(summary, sort_keys=True)
+    monkeypatch.setattr("deepsep.report.provenance.datetime", Clock)
+    monkeypatch.setattr("deepsep.report.summary.made", lambda command, seconds, model: made(command, 0.0, model))
+    monkeypatch.setattr("sys.argv", ["deepsep", "fit", "people.csv"])
+
+
+COMMITTEE = {"members": ["tsvm", "logistic-regression"], "n_jobs": 1, "effort": "fast"}
+COMMITTEE_OPTIONS = [
+    *("--set", "members=['tsvm','logistic-regression']", "--set", "n_jobs=1", "--effort", "fast"),
+]
+
+
+def same_folders(tmp_path: Path, table: Path, options: list[object], settings: dict[str, Any], **saved: Any) -> None:
+    result = run("fit", table, "--id", "customer", *options, "-o", tmp_path / "one")
+    assert result.exit_code == 0, result.output
+    model = deepsep.fit(table, id="customer", **settings)
+    model.summary(command="deepsep fit people.csv")
+    model.save(tmp_path / "two", **saved)
+    one, two = hashes(tmp_path / "one"), hashes(tmp_path / "two")
+    assert {"report.html", "report.json", "labels_used.csv", "manifest.json"} <= one.keys()
+    assert one == two
+
+
+def test_python_writes_the_folder_of_the_command(frame: pd.DataFrame, tmp_path: Path, frozen: None) -> None:
+    table = tmp_path / "people.csv"
+    frame.to_csv(table, index=False)
+    committee = build("committee", COMMITTEE, 3, weighted=False)
+    same_folders(
+        tmp_path,
+        table,
+        ["--label", "segment", *COMMITTEE_OPTIONS, "--seed", "3", "--sets", "0.8", "--predictions", "csv"],
+        {"label": "segment", "method": committee, "seed": 3},
+        sets=0.8,
+        predictions="csv",
     )
 
 
-@pytest.mark.parametrize(("method", "large"), [("committee", False), ("tsvm", True)])
-def test_python_writes_the_folder_of_the_command(
-    frame: pd.DataFrame, tmp_path: Path, frozen: None, method: str, large: bool
+def test_so_it_does_with_labels_and_priors(frame: pd.DataFrame, tmp_path: Path, frozen: None) -> None:
+    table, labels, priors = (tmp_path / name for name in ("people.csv", "labels.csv", "priors.json"))
+    frame.drop(columns="segment").to_csv(table, index=False)
+    frame.loc[:59, ["customer", "segment"]].to_csv(labels, index=False)
+    priors.write_text('{"gold": 0.4, "blue": 0.6}')
+    committee = build("committee", COMMITTEE, 0, weighted=False)
+    same_folders(
+        tmp_path,
+        table,
+        ["--labels", labels, "--priors", priors, "--labels-drawn", "random", *COMMITTEE_OPTIONS],
+        {"labels": labels, "priors": {"gold": 0.4, "blue": 0.6}, "labels_drawn": "random", "method": committee},
+    )
+
+
+@pytest.mark.parametrize("method", ["tsvm", "logistic-regression"])
+def test_so_it_does_for_one_method_with_weights_of_a_large_table(
+    frame: pd.DataFrame, tmp_path: Path, frozen: None, method: str
 ) -> None:
-    table, settings = tmp_path / "people.csv", {}
-    frame.to_csv(table, index=False)
-    options = ["--label", "segment", "--id", "customer", "--method", method]
-    if large:
-        options, settings = [*options, "--unlabelled", "100"], {"unlabeled": 100}
-    if method == "committee":
-        options += ["--set", "members=['tsvm','logistic-regression']", "--set", "n_jobs=1", "--effort", "fast"]
-        of_committee = {"members": ["tsvm", "logistic-regression"], "n_jobs": 1, "effort": "fast"}
-        chosen: Any = build(method, of_committee, 0, weighted=False)
-    else:
-        chosen = method
-    result = run("fit", table, *options, "-o", tmp_path / "one")
-    assert result.exit_code == 0, result.output
-    model = deepsep.fit(table, label="segment", id="customer", method=chosen, **settings)
-    model.save(tmp_path / "two")
-    one, two = hashes(tmp_path / "one"), hashes(tmp_path / "two")
-    assert {"predictions.parquet", "report.json", "labels_used.csv", "manifest.json"} <= one.keys()
-    assert one == two
+    table = tmp_path / "people.csv"
+    frame.assign(weight=np.arange(len(frame)) % 5 + 0.5).to_csv(table, index=False)
+    options = ["--label", "segment", "--method", method, "--weight", "weight", "--unlabelled", "100"]
+    options += ["--abstain", "0.6", "--seed", "2", "--drop", "plan"]
+    settings = {"method": method, "weight": "weight", "unlabeled": 100, "seed": 2, "drop": ["plan"]}
+    same_folders(tmp_path, table, options, {"label": "segment", **settings}, abstain=0.6)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "arrow", "path", "paths", "query"])
@@ -197,6 +229,53 @@ def test_an_explicit_option_wins_over_what_the_model_remembers(frame: pd.DataFra
     assert pd.read_parquet(tmp_path / "b.parquet")["user"].tolist() == list(range(300))
 
 
+def test_an_option_wins_even_if_it_is_the_usual_value(frame: pd.DataFrame, tmp_path: Path) -> None:
+    titled, plain, model = tmp_path / "titled.csv", tmp_path / "plain.csv", tmp_path / "model"
+    titled.write_text("Customers of May\n" + frame.to_csv(index=False))
+    frame.to_csv(plain, index=False)
+    fitted = deepsep.fit(titled, label="segment", id="customer", skip_rows=1, **FAST)
+    fitted.save(model, report=False)
+    for settings in ({"skip_rows": 0}, {"reading": Reading()}):
+        assert fitted.score_file(plain, tmp_path / "s.csv", **settings)["rows"] == len(frame)
+        assert pd.read_csv(tmp_path / "s.csv")["customer"].tolist() == frame["customer"].tolist()
+    result = run("next", model, plain, "--skip-rows", "0", "-o", tmp_path / "next.csv")
+    assert result.exit_code == 0, result.output
+    assert set(pd.read_csv(tmp_path / "next.csv")["customer"]) <= set(frame["customer"])
+
+
+def test_a_table_that_is_written_differently_is_an_error_that_names_both(frame: pd.DataFrame, tmp_path: Path) -> None:
+    titled, plain, book = tmp_path / "titled.csv", tmp_path / "plain.csv", tmp_path / "people.xlsx"
+    titled.write_text("Customers of May\n" + frame.to_csv(index=False))
+    frame.to_csv(plain, index=False)
+    model = deepsep.fit(titled, label="segment", id="customer", skip_rows=1, **FAST)
+    model.save(tmp_path / "model", report=False)
+    with pytest.raises(
+        DataError, match=r"no column of the training table.*as the training table was, with skip_rows=1"
+    ):
+        model.score_file(plain, tmp_path / "s.csv")
+    for command in ("score", "next"):
+        result = run(command, tmp_path / "model", plain, "-o", tmp_path / "s.csv")
+        assert result.exit_code == 2
+        assert f"{plain} has no column of the training table" in result.stderr
+        assert "with --skip-rows 1" in result.stderr
+    frame.to_excel(book, sheet_name="Answers", index=False)
+    model = deepsep.fit(book, label="segment", id="customer", sheet="Answers", **FAST)
+    frame.to_excel(book, sheet_name="June", index=False)
+    with pytest.raises(DataError, match=r"\['June'\].*as the training table was, with sheet='Answers'"):
+        model.score_file(book, tmp_path / "s.csv")
+
+
+def test_explain_reads_the_table_as_the_fit_did(frame: pd.DataFrame, tmp_path: Path) -> None:
+    table, model = tmp_path / "people.csv", tmp_path / "model"
+    frame["plan"] = frame["plan"].map({"free": 1, "basic": 2, "pro": 3})
+    table.write_text("Customers of May\n" + frame.to_csv(index=False, sep="|"))
+    options = ("--label", "segment", "--id", "customer", "--skip-rows", "1", "--text", "plan", "--method", "tsvm")
+    assert run("fit", table, *options, "--no-report", "-o", model).exit_code == 0
+    result = run("explain", model, table)
+    assert result.exit_code == 0, result.output
+    assert "Shuffling each of 2 columns" in result.stderr
+
+
 def test_next_rows_and_reasons_and_other_names(frame: pd.DataFrame) -> None:
     model = deepsep.fit(frame, label="segment", id="customer", method="logistic-regression", report=False)
     chosen = model.next_rows(10)
@@ -231,11 +310,37 @@ def test_a_report_from_python(frame: pd.DataFrame, tmp_path: Path) -> None:
         ({"label": "segment", "method": object()}, "object is not an estimator of deepsep"),
         ({"label": "segment", "method": "tsvm", "keep": "age"}, "pass a list of columns"),
         ({"label": "segment", "drop": ["plann"]}, "did you mean 'plan'"),
+        ({"label": "segment", "drop": "plan"}, "drop='plan'; pass a list of columns"),
+        ({"labels": people()["segment"], "id": "customer"}, "but this is Series"),
     ],
 )
 def test_bad_input_is_named(frame: pd.DataFrame, settings: dict[str, Any], message: str) -> None:
     with pytest.raises((DataError, ParameterError), match=message):
         deepsep.fit(frame, **settings)
+
+
+@pytest.mark.parametrize(
+    ("table", "what"),
+    [
+        ([people(), "people.csv"], "list of DataFrame and str"),
+        ([people(), pl.from_pandas(people())], "list of DataFrame"),
+        (["people.csv", Query("people.db", "select 1")], "list of str and Query"),
+        ({"age": [1, 2]}, "dict"),
+        (pl.from_pandas(people()).lazy(), "LazyFrame"),
+        (None, "NoneType"),
+    ],
+)
+def test_what_is_no_table_is_named(table: Any, what: str) -> None:
+    with pytest.raises(DataError, match=f"a list of paths, a DataFrame or a Query, but this is {what}\\. Pass one"):
+        deepsep.fit(table, label="segment")
+
+
+def test_one_table_of_labels_needs_no_list(frame: pd.DataFrame) -> None:
+    rows, labels = frame.drop(columns="segment"), frame.loc[:59, ["customer", "segment"]]
+    model = deepsep.fit(rows, labels=labels, id="customer", **FAST)
+    pd.testing.assert_frame_equal(
+        model.predictions, deepsep.fit(rows, labels=[labels], id="customer", **FAST).predictions
+    )
 
 
 def test_an_unknown_setting_is_an_error(frame: pd.DataFrame) -> None:

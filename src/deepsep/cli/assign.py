@@ -10,6 +10,7 @@ import typer
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import Id, ReadingOptions, SegmentsFolder
+from deepsep.cli.printed_lines import aligned
 
 
 @command()
@@ -62,9 +63,9 @@ def assign(
     about = provenance_of(fitted)
     write_frame(done.table, output, {"segment": pa.string()}, about)
     counts = done.table["segment"].value_counts().reindex(fitted.segment_names_, fill_value=0)
-    n, placed, width = len(done.table), int(counts.sum()), max(map(len, counts.index))
+    n, placed = len(done.table), int(counts.sum())
     lines = [f"Gave {placed:,} of {n:,} respondents a segment: {output}"]
-    lines += [f"  {name:<{width}}  {count / max(n, 1):6.1%}  {count:,}" for name, count in counts.items()]
+    lines += aligned({name: f"{count / max(n, 1):6.1%}  {count:,}" for name, count in counts.items()})
     out.result(
         "\n".join(lines),
         {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import typer
 from deepsep.cli.command import command
 from deepsep.cli.console import EXIT_MISUSE, Console
 from deepsep.cli.options import TrainingOptions
+from deepsep.cli.printed_lines import aligned, finding_lines, wrapped
 
 if TYPE_CHECKING:
     from deepsep.model.training_table import Training
@@ -78,12 +78,11 @@ def _text(checked: dict[str, Any]) -> str:
         "",
         f"Labels in {labels['column']!r}:",
     ]
-    width = max((len(name) for name in labels["classes"]), default=0)
-    lines += [f"  {name:<{width}}  {count:,}" for name, count in list(labels["classes"].items())[:shown]]
+    lines += aligned({name: f"{count:,}" for name, count in labels["classes"].items()})[:shown]
     if len(labels["classes"]) > shown:
         lines.append(f"  and {len(labels['classes']) - shown} more")
     if labels.get("drawn", {}).get("sentence"):
-        lines += ["", _wrap(labels["drawn"]["sentence"], "")]
+        lines += ["", wrapped(labels["drawn"]["sentence"])]
     gaps = sorted((column for column in used if column["missing"]), key=lambda column: -column["missing"])
     if gaps:
         some = ", ".join(f"{column['name']} {max(column['missing'], 0.01):.0%}" for column in gaps[:5])
@@ -92,14 +91,3 @@ def _text(checked: dict[str, Any]) -> str:
         lines += ["", *finding_lines(finding)]
     verdict = "A fit would work." if checked["fit_would_work"] else "A fit would not work; see the errors above."
     return "\n".join([*lines, "", verdict])
-
-
-def finding_lines(finding: dict[str, Any]) -> list[str]:
-    """Return a finding as lines of text: what is wrong, and what to do."""
-    lines = [_wrap(f"{finding['severity']}: {finding['message']}")]
-    return lines if finding["next"] == "Nothing." else [*lines, _wrap(f"  -> {finding['next']}")]
-
-
-def _wrap(text: str, indent: str = "     ") -> str:
-    width = 100
-    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

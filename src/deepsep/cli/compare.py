@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,9 +65,9 @@ def compare(
 
     from deepsep.classifiers.catalogue import find_method
     from deepsep.classifiers.catalogue import methods as available
-    from deepsep.cli.check import finding_lines
     from deepsep.cli.estimator import read_priors, settings_by_method
-    from deepsep.cli.progress import duration
+    from deepsep.cli.printed_lines import finding_lines
+    from deepsep.cli.watched_fit import duration
     from deepsep.model.training_table import read_training
     from deepsep.study import compare as compare_methods
     from deepsep.study.comparison import COMPARED_METHODS
@@ -112,7 +110,7 @@ def compare(
     lines = [line for finding in comparison.findings for line in (*finding_lines(finding), "")]
     lines += [comparison.text, ""]
     if output is not None:
-        _write(comparison, output)
+        _write(comparison, output, out.command)
         lines.append(f"Written: {output}")
     same = {"--priors": priors, "--keep": keep, "--seed": seed or None}
     lines += _next(training, comparison, chosen, same, output)
@@ -146,7 +144,7 @@ def _next(
     return [*lines, f"Next: {fit_command(training.table, given, training.reading.settings)}"]
 
 
-def _write(comparison: Comparison, output: Path) -> None:
+def _write(comparison: Comparison, output: Path, command: str) -> None:
     """Write the comparison in the format of the file's suffix, completely or not at all."""
     import json
 
@@ -158,7 +156,7 @@ def _write(comparison: Comparison, output: Path) -> None:
     elif kind == ".json":
         content = json.dumps(comparison, indent=1, ensure_ascii=False) + "\n"
     else:
-        content = render_comparison(comparison, command=shlex.join(["deepsep", *sys.argv[1:]]))
+        content = render_comparison(comparison, command=command)
     part = output.with_name(f".{output.name}.part")
     part.write_text(content, encoding="utf-8", newline="\n")
     part.replace(output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import traceback
 import warnings
@@ -44,6 +45,11 @@ class Console:
     def shows_progress(self) -> bool:
         """Whether to show progress bars: on a terminal, unless quiet or JSON."""
         return not (self.quiet or self.as_json) and sys.stderr.isatty()
+
+    @property
+    def command(self) -> str:
+        """The command, as it was typed."""
+        return shlex.join(["deepsep", *sys.argv[1:]])
 
     def note(self, message: object) -> None:
         """Print a message about what is going on; a progress bar makes room for it."""

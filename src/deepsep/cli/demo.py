@@ -15,6 +15,7 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
+from deepsep.cli.printed_lines import aligned
 from deepsep.errors import DataError
 
 RESULT_FILE = "demo.json"
@@ -53,9 +54,9 @@ def demo(
 def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]:
     """Run the example in a folder and return its figures, and the text to print at the end."""
     from deepsep import demo_example as example
-    from deepsep.cli.fit_pipeline import fit_and_measure
+    from deepsep.cli.watched_fit import fit_and_measure
     from deepsep.model.fitting import build
-    from deepsep.model.model_folder import install_folder
+    from deepsep.model.model_folder import write_folder
     from deepsep.model.training_table import TrainingTable, read_training
     from deepsep.scoring import score_file
 
@@ -80,11 +81,10 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
         folder,
         method="committee",
         keep=[],
-        seed=0,
         report=True,
         command=replay,
     )
-    install_folder(fitted.model, fitted.files, folder / example.MODEL_FOLDER)
+    write_folder(fitted.model, folder / example.MODEL_FOLDER, fitted.predictions, summary=fitted.summary)
     hidden = ~data.labeled
     truth = story.aisle.loc[data.ids].to_numpy()
     accuracy = {"committee": float((fitted.predictions.frame.iloc[:, 1].to_numpy() == truth[hidden]).mean())}
@@ -113,9 +113,9 @@ def _run(out: Console, folder: Path, output: Path) -> tuple[dict[str, Any], str]
 
 def _lines(result: dict[str, Any], output: Path, replay: str) -> list[str]:
     accuracy = result["accuracy"]
-    width = max(map(len, accuracy))
     lines = [f"\nAccuracy on the {result['hidden']:,} foods whose aisle was hidden, from {result['labelled']} labels:"]
-    lines += [f"  {name:<{width}}  {share:6.1%}" for name, share in sorted(accuracy.items(), key=lambda item: -item[1])]
+    ranked = sorted(accuracy.items(), key=lambda item: -item[1])
+    lines += aligned({name: f"{share:6.1%}" for name, share in ranked})
     best = max(accuracy, key=lambda name: accuracy[name])
     if best != "committee":
         gap = 100 * (accuracy[best] - accuracy["committee"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,8 +112,7 @@ def experiment(
     results = gather(what)
     if results is None:
         raise failure or DataError("no fit is finished. Run the same command again.")
-    command = shlex.join(["deepsep", *sys.argv[1:]])
-    files = write(results, what, output, about=about, command=command, published=published)
+    files = write(results, what, output, about=about, command=out.command, published=published)
     if failure is not None:
         out.note(f"{output} holds the finished fits. Run the same command to try the others again.")
         raise failure

@@ -10,6 +10,7 @@ import typer
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import ModelFolder
+from deepsep.cli.printed_lines import aligned
 from deepsep.errors import ParameterError
 
 
@@ -42,8 +43,7 @@ def export(
             f" It is the student: on rows held out it agrees with the committee in {student.agreement_:.1%}, and "
             f"the rest costs about {100 * max(student.accuracy_loss_, 0):.1f} points of accuracy."
         )
-    width = max(map(len, written["inputs"]))
     lines += ["", "Inputs, each of shape (rows, 1) unless it says otherwise:"]
-    lines += [f"  {name:<{width}}  {what}" for name, what in written["inputs"].items()]
+    lines += aligned(written["inputs"])
     lines.append(f"Outputs: {', '.join(written['outputs'])}")
     out.result("\n".join(lines), {"file": output, **written})

@@ -6,7 +6,7 @@ import shlex
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -88,11 +88,11 @@ def fit(
     """
     from deepsep.cli.estimator import parse_settings, read_priors, with_effort
     from deepsep.cli.fit_checks import check_decision, check_scores_table, check_workbook, read_comparison
-    from deepsep.cli.fit_pipeline import fit_and_measure
     from deepsep.cli.fit_result import print_result
+    from deepsep.cli.watched_fit import fit_and_measure
     from deepsep.files.manifest import check_model_folder, describe_earlier
     from deepsep.model.fitting import build, check_takes_priors
-    from deepsep.model.model_folder import install_folder
+    from deepsep.model.model_folder import write_folder
     from deepsep.model.training_table import read_training
     from deepsep.scoring.to_label import GUESS_COLUMNS
     from deepsep.table.queries import Query
@@ -116,7 +116,7 @@ def fit(
     data = read_training(training.asked, seed, note=out.note)
     if priors is not None:
         estimator.set_params(priors=read_priors(priors, data.labels.classes))
-    asked = check_decision(estimator, data, deciding)
+    decision = check_decision(estimator, data, deciding)
     if workbook is not None and data.label in GUESS_COLUMNS:
         raise DataError(f"the label column is named {data.label!r}, like a column of the workbook. Rename it.")
     if predictions is Format.xlsx:
@@ -133,10 +133,8 @@ def fit(
             Path(scratch),
             method=method,
             keep=split_names(keep),
-            seed=seed,
             report=report,
-            format=predictions.value,
-            asked=asked,
+            decision=decision,
             comparison=None if comparison is None else read_comparison(comparison, data),
         )
         book = None
@@ -154,7 +152,7 @@ def fit(
                 seed=seed,
                 sample_weight=data.weight,
             )
-        install_folder(fitted.model, fitted.files, target)
+        files = write_folder(fitted.model, target, fitted.predictions, predictions.value, summary=fitted.summary)
         if to is not None and isinstance(source, Query) and training.id is not None:
             from deepsep.model.loading import load
             from deepsep.scoring.query_scores import write_scores
@@ -164,11 +162,11 @@ def fit(
                 source,
                 to,
                 fitted.predictions.frames(),
-                fitted.asked,
+                fitted.decision,
                 id=training.id,
                 fast=fitted.predictions.by_student,
                 replace=replace,
-                go_on=_go_on(output, source, training.id, to, fitted.asked, deciding.costs),
+                go_on=_go_on(output, source, training.id, to, fitted.decision, deciding.costs),
             )
             out.note(f"Wrote {written:,} rows to the table {to}.")
     if workbook is not None and book is not None:
@@ -176,17 +174,32 @@ def fit(
 
         save_workbook(book, workbook)
     seconds = time.perf_counter() - began
-    print_result(out, fitted, data, output, method, earlier, deciding.costs, workbook, seconds)
+    print_result(
+        out,
+        fitted,
+        output,
+        files,
+        method=method,
+        earlier=earlier,
+        costs=deciding.costs,
+        workbook=workbook,
+        total_seconds=seconds,
+    )
 
 
-def _go_on(output: Path, source: Query, id: str, to: str, asked: Decision, costs: Path | None) -> str:
+def _go_on(output: Path, source: Query, id: str, to: str, decision: Decision, costs: Path | None) -> str:
     """Return how the table of predictions can be completed if its writing fails."""
-    command: list[object] = ["deepsep", "score", output, "--from", source.database, "--query", source.sql, "--id", id]
-    command += ["--to", to, *(["--sets", asked.sets] if asked.sets is not None else [])]
-    command += ["--per-class"] if asked.per_class else []
-    command += ["--abstain", asked.abstain] if asked.abstain is not None else []
-    command += ["--costs", costs] if costs is not None else []
+    from deepsep.cli.printed_commands import option_words
+
+    options: dict[str, Any] = {
+        "--from": source.database,
+        "--query": source.sql,
+        "--id": id,
+        "--to": to,
+        "--sets": decision.sets,
+    }
+    options |= {"--per-class": decision.per_class, "--abstain": decision.abstain, "--costs": costs}
     return (
         f"The model is in {output}. To write the rest, score the query, or the rows of it without a label:\n"
-        f"{shlex.join(map(str, command))}"
+        f"{shlex.join(['deepsep', 'score', str(output), *option_words(options)])}"
     )

@@ -6,35 +6,36 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepsep.cli.check import finding_lines
-from deepsep.cli.decision_text import decision_lines
-from deepsep.model.model_folder import PREDICTIONS_FORMATS, REPORT_FILE, SUSPICIOUS_FILE, predictions_file
+from deepsep.cli.printed_lines import aligned, decision_lines, finding_lines
+from deepsep.model.model_folder import PREDICTIONS_NAME, REPORT_FILE, SUSPICIOUS_FILE
 from deepsep.report.label_gain import more_labels
 from deepsep.report.provenance import rows_in_model
 from deepsep.report.wording import percent, span
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
-    from deepsep.cli.fit_pipeline import Fitted
-    from deepsep.model.training_table import Training
+    from deepsep.cli.watched_fit import Fitted
 
 
 def print_result(
     out: Console,
     fitted: Fitted,
-    data: Training,
     output: Path,
+    written: list[str],
+    *,
     method: str,
     earlier: str | None,
     costs: Path | None,
     workbook: Path | None,
     total_seconds: float,
 ) -> None:
-    """Print the result of a fit; ``earlier`` is the model that was replaced, if there was one."""
-    (predictions,) = (file for file in map(predictions_file, PREDICTIONS_FORMATS) if file in fitted.files)
-    summary, n, n_labeled = fitted.summary, len(data.X), int(data.labeled.sum())
-    predicted = fitted.predictions
-    n_predicted = predicted.n_rows
+    """Print the result of a fit.
+
+    ``written`` are the names of the files next to the model; ``earlier`` is the model that was replaced, if any.
+    """
+    (predictions,) = (name for name in written if name.startswith(PREDICTIONS_NAME))
+    summary, data, predicted = fitted.summary, fitted.model.training, fitted.predictions
+    n, n_labeled, n_predicted = len(data.X), int(data.labeled.sum()), predicted.n_rows
     shares = {name: predicted.labels.get(name, 0) / max(n_predicted, 1) for name in fitted.model.classes_.tolist()}
     lines = [line for finding in fitted.model.findings for line in (*finding_lines(finding), "")]
     lines.append(f"Fitted {method} to {n:,} rows, {n_labeled:,} of them labelled, in {fitted.seconds:.1f} s.")
@@ -48,8 +49,7 @@ def print_result(
         lines += [] if more is None else [more["sentence"]]
     if n_predicted:
         lines += ["", f"Predicted for the {n_predicted:,} unlabelled rows{_by_whom(predicted.scored)}:"]
-        width = max(len(str(name)) for name in shares)
-        lines += [f"  {name!s:<{width}}  {share:6.1%}" for name, share in shares.items()]
+        lines += aligned({name: f"{share:6.1%}" for name, share in shares.items()})
         lines += decision_lines(predicted.decisions, n_predicted, costs)
     kept = rows_in_model(fitted.model)
     files = {
@@ -58,14 +58,13 @@ def print_result(
         + (f"; it contains {kept:,} rows of this table, with their labels" if kept else ""),
         f"{output / predictions}": f"label, probabilities and confidence of {n_predicted:,} rows",
     }
-    if SUSPICIOUS_FILE in fitted.files:
+    if SUSPICIOUS_FILE in written:
         files[f"{output / SUSPICIOUS_FILE}"] = "labels to check: predictions of held-out rows contradict them"
     if summary is not None:
         files[f"{output / REPORT_FILE}"] = "the report: open it in a browser"
     if workbook is not None:
         files[f"{workbook}"] = "the workbook: sizes and profiles of the segments, and rows to label, for Excel"
-    width = max(map(len, files))
-    lines += ["", *(f"{file:<{width}}  {what}" for file, what in files.items())]
+    lines += ["", *aligned(files, indent="")]
     lines += ["", f"Next: deepsep score {shlex.quote(str(output))} MORE_ROWS.csv -o scored{Path(predictions).suffix}"]
     out.result(
         "\n".join(lines),

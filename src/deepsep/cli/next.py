@@ -10,6 +10,7 @@ import typer
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import Id, Label, ModelFolder, ReadingOptions, Seed, TableFiles
+from deepsep.cli.printed_lines import aligned
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,10 +77,9 @@ def next_(
     if len(frame) - len(known_ids) > MAX_CONSIDERED_ROWS:
         out.note(f"{MAX_CONSIDERED_ROWS:,} of the unlabelled rows, drawn at random, were considered.")
     guesses = chosen["model_guess"].value_counts().reindex(fitted.classes_, fill_value=0)
-    width = max(len(str(name)) for name in guesses.index)
     n_random = int((chosen[DRAWN_COLUMN] == "random").sum())
     lines = [f"{len(chosen)} rows to label: {output}. The model's guesses:"]
-    lines += [f"  {name!s:<{width}}  {count}" for name, count in guesses.items()]
+    lines += aligned({name: str(count) for name, count in guesses.items()})
     if n_random:
         lines += [
             "",

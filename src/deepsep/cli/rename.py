@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +10,7 @@ import typer
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
 from deepsep.cli.options import ReadingOptions
+from deepsep.cli.printed_lines import aligned
 from deepsep.table.reading_settings import Reading
 
 OLD_COLUMN, NEW_COLUMN = "old", "new"
@@ -59,13 +58,12 @@ def rename(
     files = model_files(fitted)
     others = {} if segments else classifier_files(around, as_text)
     if root != around:
-        others = segment_files(around, as_text, shlex.join(["deepsep", *sys.argv[1:]]))
+        others = segment_files(around, as_text, out.command)
         files = {f"{MODEL_FOLDER}/{name}": content for name, content in (read_folder(root) | files).items()}
     install(files | others, around, own={*others, *((MODEL_FOLDER,) if root != around else MODEL_FILES)})
     pairs = {old: name for old, name in as_text.items() if old != name}
-    width = max(map(len, pairs), default=0)
     lines = [f"Renamed {len(pairs)} of {len(as_text)} {'segments' if segments else 'classes'} in {around}:"]
-    lines += [f"  {old:<{width}}  ->  {name}" for old, name in pairs.items()]
+    lines += aligned({old: f"->  {name}" for old, name in pairs.items()})
     lines += [f"Also in {', '.join(sorted(others))}."] if others else []
     lines.append("Files elsewhere, such as tables of labels and scored files, keep the old names.")
     out.result(

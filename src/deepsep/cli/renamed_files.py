@@ -10,12 +10,11 @@ from typing import Any
 
 from deepsep.model.model_folder import (
     LABELS_FILE,
-    PREDICTIONS_FORMATS,
+    PREDICTIONS_FILES,
     REPORT_FILE,
     SUMMARY_FILE,
     SUSPICIOUS_FILE,
     as_file,
-    predictions_file,
 )
 
 Names = Mapping[str, str]  # old to new, as text
@@ -34,7 +33,7 @@ def classifier_files(folder: Path, names: Names) -> dict[str, bytes]:
     """Return the files next to a classifier that name its classes, with the new names."""
     files = {}
     for name, label_columns in {
-        **dict.fromkeys(map(predictions_file, PREDICTIONS_FORMATS), 1),
+        **dict.fromkeys(PREDICTIONS_FILES, 1),
         LABELS_FILE: 1,
         SUSPICIOUS_FILE: 2,
     }.items():

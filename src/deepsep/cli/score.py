@@ -115,8 +115,8 @@ def score(
     """
     import time
 
-    from deepsep.cli.decision_text import decision_lines
     from deepsep.cli.opening import open_classifier
+    from deepsep.cli.printed_lines import aligned, decision_lines
     from deepsep.errors import ParameterError
     from deepsep.model.reading_again import as_remembered
     from deepsep.scoring import Resources, score_file, score_query, score_to_table
@@ -189,11 +189,9 @@ def score(
             f"{done['student']['agreement']:.1%}; the rest costs the student about "
             f"{100 * done['student']['accuracy_loss']:.1f} points of accuracy. {choice}"
         )
-    width = max(len(str(name)) for name in done["labels"])
     lines = [f"Scored {done['rows']:,} rows in {seconds:.1f} s: {done['target']}"]
     if done["rows"]:
-        shares = {name: count / done["rows"] for name, count in done["labels"].items()}
-        lines += [f"  {name!s:<{width}}  {shares[name]:6.1%}  {count:,}" for name, count in done["labels"].items()]
+        lines += aligned({name: f"{n / done['rows']:6.1%}  {n:,}" for name, n in done["labels"].items()})
     lines += decision_lines(done["decisions"], done["rows"], deciding.costs, by_student=done["scored_by"] == "student")
     if done["reasons"]:
         lines.append(

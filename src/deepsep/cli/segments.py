@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -72,9 +71,8 @@ def segments(
     model = SurveySegments(n_segments=n_segments, separator=separator or "auto", names=given, random_state=seed)
     with out.steps("Comparing") as on_step:
         model.fit(X, sample_weight=counts, on_step=on_step)
-    command = shlex.join(["deepsep", *sys.argv[1:]])
     summary = write_segments(
-        model, X, output, ids=ids, id_name=id or "row", render=partial(render_segments, command=command)
+        model, X, output, ids=ids, id_name=id or "row", render=partial(render_segments, command=out.command)
     )
     out.result(_text(summary, output, id), {**summary, "folder": output})
 

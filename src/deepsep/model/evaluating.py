@@ -22,6 +22,7 @@ def evaluate_training(model: Any, data: Training, **settings: Any) -> dict[str, 
         "findings": model.findings,
         "sample_weight": data.weight,
         "labels_drawn": data.labels_drawn,
+        "seed": data.seed,
         "n_jobs": min(FOLDS, cpu_count()),
     }
     with silent_workers():

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pyarrow as pa
 
-from deepsep.errors import ParameterError, Setting
 from deepsep.evaluation.suspicious import SUSPICIOUS_COLUMNS, doubtful_labels, suspicious_labels
 from deepsep.files.folder import install
 from deepsep.files.saving import MODEL_FILES, model_files
-from deepsep.model.predictions import predict_unlabeled
+from deepsep.model.predictions import Predictions
 from deepsep.model.training_table import Training
 from deepsep.report.page import render
 from deepsep.scoring.writing import Writer
@@ -26,46 +25,33 @@ if TYPE_CHECKING:
 
 REPORT_FILE, SUMMARY_FILE = "report.html", "report.json"
 SUSPICIOUS_FILE, LABELS_FILE = "suspicious.csv", "labels_used.csv"
-PREDICTIONS_FORMATS = ("parquet", "csv", "xlsx")
+PREDICTIONS_NAME, PREDICTIONS_FORMATS = "predictions.", ("parquet", "csv", "xlsx")
+PREDICTIONS_FILES = tuple(f"{PREDICTIONS_NAME}{format}" for format in PREDICTIONS_FORMATS)
+FILES_WITH_MODEL = (*PREDICTIONS_FILES, REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
 
 
-def write_folder(model: TableModel, target: Path, *, report: bool, predictions: str) -> None:
-    """Write all files of a model that has its training rows."""
-    if predictions not in PREDICTIONS_FORMATS:
-        raise ParameterError(
-            f"{{format}}; pass one of {', '.join(PREDICTIONS_FORMATS)}.", format=Setting("predictions", predictions)
-        )
-    with TemporaryDirectory() as scratch:
-        predicted = predict_unlabeled(model, model.training, folder=Path(scratch))
-        files: dict[str, bytes | Path] = {
-            predictions_file(predictions): predicted.write(Path(scratch, predictions_file(predictions)))
-        }
-        summary = model.summary() if report else None
-        install_folder(model, files | other_files(model, model.training, summary), target)
-
-
-def predictions_file(format: str) -> str:
-    """Return the name of the file of predictions."""
-    return f"predictions.{format}"
-
-
-def install_folder(model: Any, extra: Mapping[str, bytes | Path], target: Path) -> None:
-    """Write a model and the files that go with it to a folder; if anything fails, the folder is unchanged.
+def write_folder(
+    model: TableModel,
+    target: Path,
+    predictions: Predictions,
+    format: str = "parquet",
+    *,
+    summary: Mapping[str, Any] | None,
+) -> list[str]:
+    """Write a model and the files that go with it, and return their names; if anything fails, nothing changes.
 
     The folder is new or was returned by ``check_model_folder``. Predictions, reports and labels of an earlier model in
     it are removed; other files stay.
     """
-    other = (*map(predictions_file, PREDICTIONS_FORMATS), REPORT_FILE, SUMMARY_FILE, SUSPICIOUS_FILE, LABELS_FILE)
-    install({**model_files(model), **extra}, target, own=(*MODEL_FILES, *other))
-
-
-def other_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -> dict[str, bytes | Path]:
-    """Return the files of a folder besides the model and its predictions."""
-    files: dict[str, bytes | Path] = {}
-    if summary is not None:
-        files[REPORT_FILE] = render(dict(summary), data_file=SUMMARY_FILE).encode()
-        files[SUMMARY_FILE] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
-    return files | label_files(model, data, summary)
+    name = f"{PREDICTIONS_NAME}{format}"
+    with TemporaryDirectory() as scratch:
+        files: dict[str, bytes | Path] = {name: predictions.write(Path(scratch, name))}
+        if summary is not None:
+            files[REPORT_FILE] = render(dict(summary), data_file=SUMMARY_FILE).encode()
+            files[SUMMARY_FILE] = json.dumps(summary, ensure_ascii=False, indent=1).encode()
+        files |= label_files(model, model.training, summary)
+        install({**model_files(model), **files}, target, own=(*MODEL_FILES, *FILES_WITH_MODEL))
+    return list(files)
 
 
 def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -> dict[str, bytes]:

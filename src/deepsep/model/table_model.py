@@ -284,6 +284,7 @@ class TableModel(Pipeline):
         *,
         report: bool = True,
         predictions: Literal["parquet", "csv", "xlsx"] = "parquet",
+        **decision: Any,
     ) -> Path:
         """Write the model to a folder, and next to it what ``deepsep fit`` writes.
 
@@ -298,16 +299,30 @@ class TableModel(Pipeline):
             Whether to write the report.
         predictions : {"parquet", "csv", "xlsx"}, default="parquet"
             Format of the predictions.
+        **decision
+            How labels follow from probabilities: ``sets``, ``per_class``, ``abstain`` and ``costs`` of
+            :class:`deepsep.scoring.Decision`.
         """
+        from tempfile import TemporaryDirectory
+
+        from deepsep.core.fields import with_fields
         from deepsep.files.manifest import check_model_folder
         from deepsep.files.saving import save
-        from deepsep.model.model_folder import write_folder
+        from deepsep.model.model_folder import PREDICTIONS_FORMATS, write_folder
+        from deepsep.model.predictions import predict_unlabeled
+        from deepsep.scoring.settings import MOST_PROBABLE_CLASS
 
+        if predictions not in PREDICTIONS_FORMATS:
+            formats, given = ", ".join(PREDICTIONS_FORMATS), Setting("predictions", predictions)
+            raise ParameterError(f"{{format}}; pass one of {formats}.", format=given)
+        (labels,) = with_fields("save", decision, MOST_PROBABLE_CLASS)
         target = check_model_folder(path)
         if self._training is None:
             save(self, target)
         else:
-            write_folder(self, target, report=report, predictions=predictions)
+            with TemporaryDirectory() as scratch:
+                predicted = predict_unlabeled(self, self.training, labels, folder=Path(scratch))
+                write_folder(self, target, predicted, predictions, summary=self.summary() if report else None)
         return target
 
     def _id_in(self, names: Sequence[Any]) -> str | None:

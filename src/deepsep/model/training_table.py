@@ -261,6 +261,8 @@ class Training:
         The origin of each label as a word, None where it is unknown; None: nothing is known.
     origin : TableOrigin or None
         Settings with which later tables are read as well.
+    seed : int
+        Seed of the choice of rows, and of the evaluation.
     """
 
     X: pd.DataFrame
@@ -271,6 +273,7 @@ class Training:
     large: LargeTable | None = None
     labels_drawn: Any = None
     origin: TableOrigin | None = None
+    seed: int = 0
 
     @cached_property
     def labels(self) -> Labels:
@@ -369,6 +372,7 @@ def read_training(
         large=None if chosen is None else LargeTable(source, id, order, chosen),
         labels_drawn=_origins(frame, word),
         origin=TableOrigin.of(source, id, asked),
+        seed=seed,
     )
 
 

@@ -1,10 +1,8 @@
-"""Fit a model with progress bars, predict and evaluate it: what ``deepsep fit`` and the demo share."""
+"""A fit with progress bars: what ``deepsep fit`` and the demo share."""
 
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,29 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 from deepsep.classifiers.catalogue import find_method
 from deepsep.classifiers.committee.committee import Committee
-from deepsep.cli.progress import duration, watching, watching_committee
+from deepsep.cli.printed_lines import aligned
+from deepsep.core.context import Context
 from deepsep.errors import InterruptWarning
 from deepsep.model.fitting import fit_training
-from deepsep.model.model_folder import other_files, predictions_file
 from deepsep.model.predictions import Predictions, check_predicted_names, predict_unlabeled
 from deepsep.scoring.settings import MOST_PROBABLE_CLASS, Decision
 
 if TYPE_CHECKING:
     from deepsep.cli.console import Console
-    from deepsep.core.context import Context
     from deepsep.model.table_model import TableModel
     from deepsep.model.training_table import Training
+
+OnStep = Callable[[float, float, str], None]
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model, its predictions, and the other files of its folder."""
+    """A fitted model, its predictions, and its evaluation."""
 
     model: TableModel
-    asked: Decision  # of the labels, as far as it is possible
+    decision: Decision  # as far as it is possible
     predictions: Predictions
     summary: dict[str, Any] | None
-    files: dict[str, bytes | Path]
     seconds: float
 
 
@@ -49,48 +47,40 @@ def fit_and_measure(
     *,
     method: str,
     keep: list[str],
-    seed: int,
     report: bool,
-    command: str | None = None,
-    format: str = "parquet",
-    asked: Decision = MOST_PROBABLE_CLASS,
-    comparison: dict[str, Any] | None = None,
+    decision: Decision = MOST_PROBABLE_CLASS,
+    **of_report: Any,
 ) -> Fitted:
     """Fit a model, predict the unlabelled rows, and evaluate the model by cross-validation.
 
-    ``folder`` is a temporary one, for the predictions.
+    ``folder`` is a temporary one, for the predictions; ``of_report`` are settings of the report.
     """
-    check_predicted_names(data, asked)
+    check_predicted_names(data, decision)
     out.note(_announcement(estimator, method, data))
     wide = 1_000  # columns from which a report takes minutes
     if data.X.shape[1] > wide and report:
         out.note(f"All {data.X.shape[1]:,} columns are used, which makes the report slow; --no-report leaves it out.")
     began = time.perf_counter()
-    with _progress(out, estimator, method, report) as (context, on_step):
+    with _watching(out, estimator, method, report) as (context, on_step):
         with warnings.catch_warnings():
             warnings.simplefilter("always", InterruptWarning)  # Ctrl-C ends the folds of a committee, not its fit
             model = fit_training(estimator, data, keep=keep, report=report, context=context)
         if any(text.startswith("interrupted") for text in out.warnings):
             out.note("The model is written with what is known; Ctrl-C again ends without one.")
         seconds = time.perf_counter() - began
-        asked = _possible(out, model, asked)
+        if decision.sets is not None and model.evidence_ is None:
+            out.warn("no sets: no predictions out of fold are known, from which they are made.")
+            decision = replace(decision, sets=None, per_class=False)
         with out.share("Predicting") as progress:
-            predictions = predict_unlabeled(model, data, asked, folder=folder, progress=progress)
-        summary = None
-        if report:
-            if not isinstance(estimator, Committee):
-                out.note("Evaluating it by cross-validation, next to other methods ...")
-            settings = {"command": command or shlex.join(["deepsep", *sys.argv[1:]]), "comparison": comparison}
-            summary = model.summary(**settings, seed=seed, on_step=on_step)
-    file = predictions_file(format)
-    files: dict[str, bytes | Path] = {file: predictions.write(folder / file), **other_files(model, data, summary)}
-    return Fitted(model, asked, predictions, summary, files, seconds)
+            predictions = predict_unlabeled(model, data, decision, folder=folder, progress=progress)
+        if report and not isinstance(estimator, Committee):
+            out.note("Evaluating it by cross-validation, next to other methods ...")
+        summary = model.summary(**{"command": out.command, **of_report}, on_step=on_step) if report else None
+    return Fitted(model, decision, predictions, summary, seconds)
 
 
 @contextmanager
-def _progress(
-    out: Console, estimator: Any, method: str, report: bool
-) -> Iterator[tuple[Context, Callable[[int, int, str], None]]]:
+def _watching(out: Console, estimator: Any, method: str, report: bool) -> Iterator[tuple[Context, Any]]:
     """Yield the context of a fit, and what the report calls at each step: one bar of a committee, two of others."""
     if isinstance(estimator, Committee):
         with watching_committee(out, report=report) as both:
@@ -100,26 +90,61 @@ def _progress(
             yield context, on_step
 
 
-def _possible(out: Console, model: TableModel, asked: Decision) -> Decision:
-    """Return what is asked without what cannot be: a fit without predictions out of fold keeps its other results."""
-    if asked.sets is not None and model.evidence_ is None:
-        out.warn("no sets: no predictions out of fold are known, from which they are made.")
-        return replace(asked, sets=None, per_class=False)
-    return asked
-
-
 def _announcement(estimator: Any, method: str, data: Training) -> str:
     """Return what is going to be fitted, and about how long it takes."""
     what = f"Fitting {method} to {len(data.X):,} rows, {int(data.labeled.sum()):,} of them labelled"
     if not isinstance(estimator, Committee):
         return f"{what} ({find_method(method).cost}) ..."
     plan = estimator.plan(len(data.X), data.labels)
-    width = max(map(len, plan.members))
     in_folds = f", and to the other rows in each of {plan.n_folds} folds" if plan.n_folds else ""
     lines = [f"{what}. It has {len(plan.members)} members, each fitted to all rows{in_folds}:"]
-    lines += [f"  {name:<{width}}  {why}" for name, why in plan.members.items()]
+    lines += aligned(plan.members)
     if plan.left_out:
         lines.append(f"Not in it: {'; '.join(f'{name} ({why})' for name, why in plan.left_out.items())}.")
     cores = estimator.n_jobs or os.cpu_count() or 1
     lines.append(f"In all {plan.n_fits} fits: {duration(plan.seconds, cores)} ...")
     return "\n".join(lines)
+
+
+def duration(seconds: float, cores: int) -> str:
+    """Return roughly how long some seconds of work take on several cores."""
+    minutes = seconds / cores / 60
+    time = "less than a minute" if minutes < 0.75 else f"about {round(minutes)} minute{'s' * (minutes >= 1.5)}"
+    return f"{time} on {cores} core{'s' * (cores > 1)}"
+
+
+@contextmanager
+def watching(out: Console, estimator: Any, name: str) -> Iterator[Context]:
+    """Show a progress bar while an estimator is fitted, if it trains a network; yields the context of the fit."""
+    if out.shows_progress and estimator._all_steps is not None:
+        with out.bar(name, total=estimator._all_steps) as bar:
+
+            def on_step(steps: int, loss: float) -> None:
+                bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+                bar.update(steps)
+
+            yield Context(on_step=on_step)
+    else:
+        yield Context()
+
+
+@contextmanager
+def watching_committee(out: Console, *, report: bool) -> Iterator[tuple[Context, OnStep]]:
+    """Show one progress bar for all fits of a committee and its report.
+
+    Yields the context of the fit, and what the report calls at each step.
+    """
+    report_seconds = 20.0  # seconds of work on one core, about, that a report adds to the fits of a committee
+    fits, after = 0.0, report_seconds if report else 0.0
+    with out.share_bar("committee") as bar:
+
+        def move(seconds: float, what: str) -> None:
+            bar.set_postfix_str(what, refresh=False)
+            bar.update(seconds / (fits + after) - bar.n)
+
+        def on_work(done: float, total: float, what: str) -> None:
+            nonlocal fits
+            fits = total
+            move(done, what)
+
+        yield Context(on_work=on_work), lambda done, total, what: move(fits + after * done / total, what)

@@ -1,11 +1,28 @@
-"""Sentences on what --sets, --abstain and --costs changed."""
+"""Lines that several commands print: aligned names, findings, and what sets, abstentions and costs did."""
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deepsep.report.wording import percent, span
+
+def aligned(texts: Mapping[Any, str], indent: str = "  ") -> list[str]:
+    """Return a line for each name and its text, one below the other."""
+    width = max((len(str(name)) for name in texts), default=0)
+    return [f"{indent}{name!s:<{width}}  {text}" for name, text in texts.items()]
+
+
+def finding_lines(finding: dict[str, Any]) -> list[str]:
+    """Return a finding as lines of text: what is wrong, and what to do."""
+    lines = [wrapped(f"{finding['severity']}: {finding['message']}", "     ")]
+    return lines if finding["next"] == "Nothing." else [*lines, wrapped(f"  -> {finding['next']}", "     ")]
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Return a text in lines of at most 100 characters."""
+    return textwrap.fill(text, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def decision_lines(decisions: dict[str, Any], rows: int, costs: Path | None, *, by_student: bool = False) -> list[str]:
@@ -22,6 +39,8 @@ def decision_lines(decisions: dict[str, Any], rows: int, costs: Path | None, *, 
     by_student : bool, default=False
         Whether the student of a committee scored.
     """
+    from deepsep.report.wording import percent
+
     lines = []
     if (sets := decisions["sets"]) is not None:
         where = " of each class" if sets["per_class"] else ""
@@ -43,6 +62,8 @@ def decision_lines(decisions: dict[str, Any], rows: int, costs: Path | None, *, 
 
 
 def _expectation(abstain: dict[str, Any], rows: int, by_student: bool) -> str:
+    from deepsep.report.wording import percent, span
+
     accuracy = abstain["accuracy"]
     if accuracy is not None:
         return f"Expect {percent(accuracy['value'])} ({span(accuracy['interval'])}) of the others to be right."
