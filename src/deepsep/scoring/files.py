@@ -17,7 +17,7 @@ from typing import Any
 from deepsep.core.fields import with_fields
 from deepsep.core.notices import warn
 from deepsep.errors import DataError
-from deepsep.files.leftovers import hidden_name, remove_leftovers
+from deepsep.files.atomic import replace_file, replace_folder
 from deepsep.scoring import local
 from deepsep.scoring.journal import Journal
 from deepsep.scoring.local import is_result
@@ -139,7 +139,6 @@ def score_file(
     drift_file = goal.with_name(f"{goal.name if to_folder else goal.stem}.drift.json")
     _check_drift_file(drift_file)
     goal.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(drift_file)
     with ExitStack() as stack:
         failed: dict[str, str] = {}
         if isinstance(place, ExternalRows):
@@ -174,7 +173,10 @@ def score_file(
             shutil.rmtree(journal.folder / "out", ignore_errors=True)
             local.assemble_parts(scoring.scorer, parts, scoring.options)
             drift_file.unlink(missing_ok=True)  # it is about the earlier target
-            _move(journal.folder / "out" / ("" if to_folder else goal.name), goal, hidden_name(goal, "old"))
+            if to_folder:
+                replace_folder(journal.folder / "out", goal)
+            else:
+                os.replace(journal.folder / "out" / goal.name, goal)
             if failed:
                 journal.keep()
         except BaseException:
@@ -219,12 +221,7 @@ def _check_drift_file(place: Path) -> None:
 
 def _write_beside(place: Path, content: dict[str, Any]) -> None:
     content["labels"] = {str(name): rows for name, rows in content["labels"].items()}
-    scratch = hidden_name(place, "new.json")
-    try:
-        scratch.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(scratch, place)
-    finally:
-        scratch.unlink(missing_ok=True)
+    replace_file(place, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
 def _name(file: Path, first_row: int | None) -> str:
@@ -322,19 +319,3 @@ def _check_target(source: Place | ExternalRows, goal: Path, to_folder: bool) -> 
             f"the target {goal} holds files that are not parts of an earlier scoring, such as "
             f"{others[0].relative_to(goal)}. Name another folder, or empty it."
         )
-
-
-def _move(scratch: Path, goal: Path, old: Path) -> None:
-    """Move the result into place, replacing the folder of an earlier run."""
-    if not scratch.is_dir():
-        os.replace(scratch, goal)
-        return
-    if goal.exists():
-        os.rename(goal, old)
-    try:
-        os.rename(scratch, goal)
-    except BaseException:
-        if old.exists():
-            os.rename(old, goal)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

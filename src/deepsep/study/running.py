@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -16,6 +14,7 @@ import numpy as np
 
 from deepsep.core.worker_processes import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepError, missing_package
+from deepsep.files.atomic import writing
 from deepsep.study.cells import Cell, is_done, run_cell
 from deepsep.study.splits import LABELED_SIZES, RowPlan, plan
 from deepsep.study.study_models import DEFAULT_METHODS, changed_defaults, parameters
@@ -163,7 +162,6 @@ def run(
     DeepSepError
         If cells failed; all others are finished all the same.
     """
-    _remove_stale(experiment.cells_folder)
     pending = experiment.pending
     fit = _on_ray(address) if engine == "ray" else _on_this_machine(jobs)
     failures = []
@@ -242,10 +240,8 @@ def _write_table(name: str, frame: pd.DataFrame, folder: Path) -> tuple[Path, st
     digest = table_digest(frame)
     path = folder / "tables" / f"{name}-{digest[:12]}.parquet"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        frame.to_parquet(part, index=False)
-        part.replace(path)
+        with writing(path) as place:
+            frame.to_parquet(place, index=False)
     return path.resolve(), digest
 
 
@@ -271,10 +267,3 @@ def _kind(column: pd.Series[Any]) -> str:
     tests = {"boolean": pd.api.types.is_bool_dtype, "number": pd.api.types.is_numeric_dtype}
     tests["date"] = pd.api.types.is_datetime64_any_dtype
     return next((kind for kind, test in tests.items() if test(column.dtype)), "text")
-
-
-def _remove_stale(folder: Path, seconds: float = 24 * 3600) -> None:
-    """Remove the unfinished folders of runs that were killed more than a day ago."""
-    for left in folder.glob(".unfinished-*"):
-        if time.time() - left.stat().st_mtime > seconds:
-            shutil.rmtree(left, ignore_errors=True)
