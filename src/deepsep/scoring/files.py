@@ -23,7 +23,7 @@ from deepsep.scoring.journal import Journal
 from deepsep.scoring.local import is_result
 from deepsep.scoring.parts import Part
 from deepsep.scoring.run import Progress, Scoring, warn_of_drift
-from deepsep.scoring.settings import ENGINES, MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
+from deepsep.scoring.settings import ENGINE_APPS, MOST_PROBABLE_CLASS, THIS_MACHINE, Decision, Resources
 from deepsep.scoring.who_scores import describe
 from deepsep.scoring.writing import OTHER_FORMAT
 from deepsep.table.batches import TableFile
@@ -164,7 +164,7 @@ def score_file(
             engine: Any = local.score_parts
             if resources.engine == "ray":
                 scoring.options["workers"] = 1
-                app = import_module(ENGINES[resources.engine])
+                app = import_module(ENGINE_APPS[resources.engine])
                 engine = partial(app.score_parts, address=resources.address, workers=resources.workers)
             tallies = scoring.score(engine, parts, progress)
             failed |= {part.relative: tally.error for part, tally in zip(parts, tallies, strict=True) if tally.error}
