@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from deepsep.cluster.connection import address_of
 from deepsep.core.column_kinds import kind_of
 from deepsep.core.worker_processes import end_with, without_interrupts
 from deepsep.errors import DataError, DeepSepError, missing_package
@@ -222,7 +221,8 @@ def _on_ray(address: str | None) -> Callable[[Iterable[Task]], Iterator[str | No
         started_here = not ray.is_initialized()
         if started_here:
             one_thread = {"env_vars": {"OMP_NUM_THREADS": "1"}}
-            ray.init(address=address_of(address), runtime_env=one_thread, log_to_driver=False)
+            place = address or os.environ.get("RAY_ADDRESS") or "local"
+            ray.init(address=place, runtime_env=one_thread, log_to_driver=False)
         try:
             remote = ray.remote(num_cpus=1)(attempt)
             waiting = [remote.remote(*task) for task in tasks]
