@@ -38,24 +38,12 @@ SAMPLE_BATCH_ROWS = 20_000
 
 @dataclass(frozen=True)
 class ChosenRows:
-    """The rows of a table that a fit learns from, by their numbers, ascending.
+    """The rows of a table that a fit learns from, by their numbers, ascending."""
 
-    Attributes
-    ----------
-    read : array of int
-        All with a label, and a part of the others.
-    labelled : array of int
-        Those with a label.
-    n_rows : int
-        All rows of the table.
-    keys : array of uint64, optional
-        Hashes of the keys of all rows, where they come from a query.
-    """
-
-    read: Array
-    labeled: Array
-    n_rows: int
-    keys: Array | None = None
+    read: Array  # all with a label, and a part of the others
+    labeled: Array  # those with a label
+    n_rows: int  # all rows of the table
+    keys: Array | None = None  # hashes of the keys of all rows, where they come from a query
 
     @property
     def n_unlabeled(self) -> int:
@@ -222,7 +210,7 @@ def read_sample(
         :class:`deepsep.apps.sql.Query` to a database. It is read twice: first the column of labels, then all columns.
     label : str
         The column of labels.
-    unlabelled : int, default=20_000
+    unlabeled : int, default=20_000
         Most unlabelled rows to read. Each is as likely to be among them as any other.
     id : str, optional
         The column of identifiers; a query needs one, by which its rows are sorted.
