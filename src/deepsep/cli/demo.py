@@ -35,7 +35,8 @@ def demo(
     From 100 foods that were sorted by hand to the aisles of 2,000, with a model, scores and a report. Takes a few
     minutes, needs no network, and keeps the files so that you can repeat every step by hand.
     """
-    from deepsep.files.folder import install, read_folder
+    from deepsep.files.atomic import install
+    from deepsep.files.folder import read_folder
 
     began = time.perf_counter()
     target = _check_folder(output)

@@ -16,8 +16,8 @@ from deepsep.cli.options import DecisionOptions, Effort, FitOptions, Format, Kee
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
+    from deepsep.apps.sql import Query
     from deepsep.scoring.settings import Decision
-    from deepsep.table.queries import Query
 
 
 def _method_names(start: str) -> list[str]:
@@ -95,7 +95,7 @@ def fit(
     from deepsep.model.model_folder import write_folder
     from deepsep.model.training_table import read_training
     from deepsep.scoring.to_label import GUESS_COLUMNS
-    from deepsep.table.queries import Query
+    from deepsep.table.external import ExternalRows
 
     began = time.perf_counter()
     target = check_model_folder(output)
@@ -153,9 +153,9 @@ def fit(
                 sample_weight=data.weight,
             )
         files = write_folder(fitted.model, target, fitted.predictions, predictions.value, summary=fitted.summary)
-        if to is not None and isinstance(source, Query) and training.id is not None:
+        if to is not None and isinstance(source, ExternalRows) and training.id is not None:
+            from deepsep.apps.sql.query_scores import write_scores
             from deepsep.model.loading import load
-            from deepsep.scoring.query_scores import write_scores
 
             written = write_scores(
                 load(target),

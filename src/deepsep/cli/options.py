@@ -15,10 +15,10 @@ from deepsep.errors import ParameterError
 from deepsep.table.reading_settings import Reading
 
 if TYPE_CHECKING:
+    from deepsep.apps.sql import Query
     from deepsep.model.training_table import TrainingTable
     from deepsep.scoring.settings import Decision
     from deepsep.table.locations import Place
-    from deepsep.table.queries import Query
 
 LISTED_COLUMNS = "separated by commas"
 TABLE_FILES = "CSV, TSV, Parquet, Feather, Excel or SPSS file; several files, a pattern, or a folder of Parquet parts"
@@ -328,7 +328,7 @@ def source_of(table: Sequence[Path] | None, database: str | None, query: str | N
         raise ParameterError(
             '--from needs the rows: name them with --query, such as --query "select * from customers".'
         )
-    from deepsep.table.queries import Query
+    from deepsep.apps.sql import Query
 
     return Query(database, query)
 

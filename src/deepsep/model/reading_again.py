@@ -9,9 +9,9 @@ from typing import Any
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
 from deepsep.scoring.frame import schema_of
+from deepsep.table.external import ExternalRows
 from deepsep.table.locations import file_types, files_of, table_at
 from deepsep.table.opened import OpenFiles, open_files
-from deepsep.table.queries import Query
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 
@@ -23,7 +23,7 @@ def as_remembered(
     Parameters
     ----------
     model : fitted model
-    source : path, sequence of paths, Query or OpenFiles
+    source : path, sequence of paths, ExternalRows or OpenFiles
         The table.
     id : str, optional
         Its column of identifiers. None: as in the fit, if it has such a column.
@@ -32,7 +32,7 @@ def as_remembered(
     """
     origin = getattr(model, "origin_", None)
     source, reading = open_again(model, source, given)
-    if id is None and origin is not None and origin.id is not None and not isinstance(source, Query):
+    if id is None and origin is not None and origin.id is not None and not isinstance(source, ExternalRows):
         if origin.id in source.names:
             return origin.id, reading
         warn(
@@ -40,17 +40,19 @@ def as_remembered(
             "numbered from 0. If another column tells them apart, name it with {id}.",
             id=Setting("id"),
         )
-    return id or (origin and origin.id if isinstance(source, Query) else None), reading
+    return id or (origin and origin.id if isinstance(source, ExternalRows) else None), reading
 
 
-def open_again(model: Any, source: Any, given: Mapping[str, Any] | None = None) -> tuple[OpenFiles | Query, Reading]:
+def open_again(
+    model: Any, source: Any, given: Mapping[str, Any] | None = None
+) -> tuple[OpenFiles | ExternalRows, Reading]:
     """Open a table as the training table was, and return it with its settings; those that are given win.
 
     Settings of a file of another format do not count.
     """
     origin, given = getattr(model, "origin_", None), dict(given or {})
     reading = replace(AS_DETECTED, **given)
-    if isinstance(source, Query | OpenFiles):
+    if isinstance(source, ExternalRows | OpenFiles):
         return source, reading
     place = table_at(source)
     if origin is None or file_types(files_of(place))[0].kind != origin.kind:
