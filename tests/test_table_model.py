@@ -287,6 +287,17 @@ def test_next_rows_and_reasons_and_other_names(frame: pd.DataFrame) -> None:
     np.testing.assert_array_equal(renamed.predict_proba(frame), model.predict_proba(frame))
 
 
+def test_a_notebook_shows_a_model_without_its_table(frame: pd.DataFrame, tmp_path: Path) -> None:
+    deepsep.fit(frame, label="segment", id="customer", **FAST).save(tmp_path / "model", report=False)
+    model = deepsep.load(tmp_path / "model")
+    assert "predict_proba" in dir(model)
+    assert "TableModel" in model._repr_html_()
+    assert not hasattr(model, "predictions")
+    chosen = model.next_rows(3, frame)
+    assert chosen.columns[0] == "customer"
+    assert set(chosen["customer"]) <= set(frame["customer"][60:])
+
+
 def test_a_report_from_python(frame: pd.DataFrame, tmp_path: Path) -> None:
     model = deepsep.fit(frame, label="segment", id="customer", method="tsvm")
     page = model.report(tmp_path / "report.html", explained=False)

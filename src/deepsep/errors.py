@@ -90,6 +90,10 @@ class DataError(DeepSepError, ValueError):
     """The rows cannot be used: not finite, all equal, or of the wrong shape."""
 
 
+class TrainingTableError(DataError, AttributeError):
+    """A model does not have its training table; an :class:`AttributeError`, so that ``dir`` and notebooks work."""
+
+
 class DatabaseError(DeepSepError):
     """A database cannot be reached, read or written, for reasons outside the user's control, such as a full disk."""
 

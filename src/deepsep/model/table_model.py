@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from sklearn.pipeline import Pipeline
 
-from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.errors import DataError, ParameterError, Setting, TrainingTableError
 from deepsep.table.pipeline import table_steps
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class TableModel(Pipeline):
     def training(self) -> Training:
         """Rows that it was fitted to."""
         if self._training is None:
-            raise DataError(
+            raise TrainingTableError(
                 "the model does not have its training table: only deepsep.fit keeps it, and a saved model never does. "
                 "Pass a table and its labels, or fit again."
             )
@@ -261,12 +261,14 @@ class TableModel(Pipeline):
     def next_rows(self, n: int = 25, table: Any = None, **settings: Any) -> pd.DataFrame:
         """Return the rows whose labels should help most: :func:`deepsep.scoring.rows_to_label`.
 
-        ``table`` is by default the one that it was fitted to.
+        ``table`` is by default the one that it was fitted to, and its ``id`` and ``label`` are those of the fit.
         """
         from deepsep.scoring.to_label import rows_to_label
+        from deepsep.table.columns import as_frame
 
         if table is not None:
-            return rows_to_label(self, table, n, **settings)
+            rows = as_frame(table)
+            return rows_to_label(self, rows, n, **{"id": self._id_in(rows.columns), **settings})
         data = self.training
         frame = data.X.assign(**{str(data.ids.name): data.ids.to_numpy(), data.label: data.y.to_numpy()})
         return rows_to_label(self, frame, n, id=str(data.ids.name), label=data.label, **settings)
