@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import Id, ReadingOptions, SegmentsFolder
+from deepsep.cli.options import Id, ReadingOptions, SegmentsFolder, argument, option
 from deepsep.cli.printed_lines import aligned
 
 
@@ -17,12 +15,9 @@ from deepsep.cli.printed_lines import aligned
 def assign(
     model: SegmentsFolder,
     answers: Annotated[
-        Path,
-        typer.Argument(metavar="ANSWERS", help="Table with one row per respondent; its columns are matched by name."),
+        Path, argument("ANSWERS", "Table with one row per respondent; its columns are matched by name.")
     ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="A .parquet, .csv, .tsv or .xlsx file.")
-    ],
+    output: Annotated[Path, option("--output, -o", "FILE", "A .parquet, .csv, .tsv or .xlsx file.")],
     id: Id = None,
     *,
     reading: ReadingOptions,

@@ -9,7 +9,7 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import Keep, Priors, Seed, TrainingOptions, split_names
+from deepsep.cli.options import Keep, Priors, Seed, TrainingOptions, option, split_names
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -25,19 +25,17 @@ def compare(
     all_: Annotated[bool, typer.Option("--all", help="All methods: takes minutes to hours.")] = False,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--set",
-            metavar="METHOD.NAME=VALUE",
-            help="A setting of a method, such as committee.effort=fast; may be repeated. "
+            "METHOD.NAME=VALUE",
+            "A setting of a method, such as committee.effort=fast; may be repeated. "
             "NAME=VALUE where only one method has it.",
         ),
     ] = None,
     priors: Priors = None,
     folds: Annotated[int, typer.Option(help="Parts of the labelled rows, held out in turn.", min=2)] = 5,
     repeats: Annotated[int, typer.Option(help="Number of times the rows are split.", min=1)] = 1,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv, .json or .html file.")
-    ] = None,
+    output: Annotated[Path | None, option("--output, -o", "FILE", "A .csv, .json or .html file.")] = None,
     keep: Keep = "",
     seed: Seed = 0,
     jobs: Annotated[int | None, typer.Option(help="Fits at the same time; by default one per core.", min=1)] = None,

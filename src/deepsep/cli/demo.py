@@ -15,6 +15,7 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
+from deepsep.cli.options import option
 from deepsep.cli.printed_lines import aligned
 from deepsep.errors import DataError
 
@@ -23,9 +24,7 @@ RESULT_FILE = "demo.json"
 
 @command()
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the files.")] = Path(
-        "deepsep-demo"
-    ),
+    output: Annotated[Path, option("--output, -o", "FOLDER", "Folder for the files.")] = Path("deepsep-demo"),
     open: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
     *,
     out: Console,

@@ -10,7 +10,7 @@ import typer
 from deepsep.classifiers.catalogue import CATALOGUE
 from deepsep.cli.command import command
 from deepsep.cli.console import EXIT_INTERRUPTED, Console
-from deepsep.cli.options import LISTED_COLUMNS, Engine, split_names
+from deepsep.cli.options import Drop, Engine, option, split_names
 from deepsep.errors import DataError, DeepSepError, ParameterError, missing_package
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ DEFAULT_METHODS = ",".join([*(name for name, record in CATALOGUE.items() if reco
 
 @command()
 def experiment(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")],
+    output: Annotated[Path, option("--output, -o", "FOLDER", "Folder for the results.")],
     table: Annotated[
         str,
         typer.Option(
@@ -61,12 +61,9 @@ def experiment(
         typer.Option("--ablation", help="Also run DeepSep without each of its parts, at 35, 50, 125 and 500 labels."),
     ] = False,
     published: Annotated[bool, typer.Option("--published", help="Show the paper's averages next to ours.")] = False,
-    drop: Annotated[
-        str, typer.Option("--drop", metavar="COLUMNS", help=f"Columns to leave out, {LISTED_COLUMNS}.")
-    ] = "",
+    drop: Drop = "",
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="METHOD.NAME=VALUE", help="A setting, such as deepsep.rounds=3."),
+        list[str] | None, option("--set", "METHOD.NAME=VALUE", "A setting, such as deepsep.rounds=3.")
     ] = None,
     jobs: Annotated[int | None, typer.Option(help="Fits to run in parallel; by default one per core.", min=1)] = None,
     engine: Annotated[Engine, typer.Option(help="ray: on a Ray cluster that can reach the folder.")] = Engine.local,

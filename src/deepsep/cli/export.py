@@ -5,20 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import ModelFolder
+from deepsep.cli.options import ModelFolder, option
 from deepsep.cli.printed_lines import aligned
 from deepsep.errors import ParameterError
 
 
 @command()
 def export(
-    model: ModelFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="An .onnx file.")],
-    out: Console,
+    model: ModelFolder, output: Annotated[Path, option("--output, -o", "FILE", "An .onnx file.")], out: Console
 ) -> None:
     """Write a model as an ONNX file, which runs without Python.
 

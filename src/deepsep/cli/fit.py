@@ -12,7 +12,18 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import DecisionOptions, Effort, FitOptions, Format, Keep, Priors, Replace, Seed, split_names
+from deepsep.cli.options import (
+    DecisionOptions,
+    Effort,
+    FitOptions,
+    Format,
+    Keep,
+    Priors,
+    Replace,
+    Seed,
+    option,
+    split_names,
+)
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -28,14 +39,12 @@ def _method_names(start: str) -> list[str]:
 
 @command()
 def fit(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where the model goes.")],
+    output: Annotated[Path, option("--output, -o", "FOLDER", "Where the model goes.")],
     training: FitOptions,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to",
-            metavar="TABLE",
-            help="With --from: also write the predictions to a table of the same database, or schema.table.",
+        option(
+            "--to", "TABLE", "With --from: also write the predictions to a table of the same database, or schema.table."
         ),
     ] = None,
     replace: Replace = False,
@@ -47,7 +56,7 @@ def fit(
         typer.Option(help="How much the committee computes: fast, normal or best.", show_default="normal"),
     ] = None,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
+        list[str] | None, option("--set", "NAME=VALUE", "A setting of the method; may be repeated.")
     ] = None,
     priors: Priors = None,
     keep: Keep = "",

@@ -14,7 +14,7 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import Seed, TrainingOptions, split_names
+from deepsep.cli.options import Seed, TrainingOptions, option, split_names
 from deepsep.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 @command(without=("on", "prefer", "weight", "label_weight", "json", "quiet"))
 def label(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="A .csv file of labels; continued if it exists.")
-    ],
+    output: Annotated[Path, option("--output, -o", "FILE", "A .csv file of labels; continued if it exists.")],
     training: TrainingOptions,
     classes: Annotated[
         str,

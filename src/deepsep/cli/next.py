@@ -9,7 +9,7 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import Id, Label, ModelFolder, ReadingOptions, Seed, TableFiles
+from deepsep.cli.options import Id, Label, ModelFolder, ReadingOptions, Seed, TableFiles, option
 from deepsep.cli.printed_lines import aligned
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def next_(
     model: ModelFolder,
     table: TableFiles,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="A .csv, .tsv or .xlsx file.")],
-    n: Annotated[int, typer.Option("--number", "-n", metavar="ROWS", help="How many rows to label.", min=1)] = 25,
+    output: Annotated[Path, option("--output, -o", "FILE", "A .csv, .tsv or .xlsx file.")],
+    n: Annotated[int, option("--number, -n", "ROWS", "How many rows to label.", min=1)] = 25,
     per_class: Annotated[
         bool, typer.Option("--per-class", help="Equally many rows of each class that the model predicts.")
     ] = False,

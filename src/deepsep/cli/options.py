@@ -24,9 +24,9 @@ LISTED_COLUMNS = "separated by commas"
 TABLE_FILES = "CSV, TSV, Parquet, Feather, Excel or SPSS file; several files, a pattern, or a folder of Parquet parts"
 
 
-def option(name: str, metavar: str, help: str, **settings: Any) -> Any:
-    """Return an option with a value."""
-    return typer.Option(name, metavar=metavar, help=help, **settings)
+def option(names: str, metavar: str, help: str, **settings: Any) -> Any:
+    """Return an option with a value; it may have two names, such as "--output, -o"."""
+    return typer.Option(*names.split(", "), metavar=metavar, help=help, **settings)
 
 
 def argument(metavar: str, help: str) -> Any:

@@ -22,6 +22,7 @@ from deepsep.cli.options import (
     Sql,
     Workers,
     check_engine,
+    option,
     source_of,
 )
 
@@ -32,30 +33,25 @@ def score(
     table: MaybeTableFiles = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is several files.",
-        ),
+        option("--output, -o", "FILE", "A .parquet, .csv, .tsv or .xlsx file; or a folder, if TABLE is several files."),
     ] = None,
     database: Database = None,
     query: Sql = None,
     to: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--to",
-            metavar="TABLE",
-            help="A table of the database of --from or --database, or schema.table, in place of --output. Rows whose "
+            "TABLE",
+            "A table of the database of --from or --database, or schema.table, in place of --output. Rows whose "
             "--id is in it already are skipped.",
         ),
     ] = None,
     target_database: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--database",
-            metavar="DATABASE",
-            help="With TABLE and --to: the database that gets the predictions, named as in --from; it must exist.",
+            "DATABASE",
+            "With TABLE and --to: the database that gets the predictions, named as in --from; it must exist.",
         ),
     ] = None,
     replace: Replace = False,
@@ -71,10 +67,10 @@ def score(
     deciding: DecisionOptions,
     reasons: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--reasons",
-            metavar="NUMBER",
-            help="Add the columns that contributed most to the label of each row: this many, such as 3.",
+            "NUMBER",
+            "Add the columns that contributed most to the label of each row: this many, such as 3.",
             min=1,
             max=20,
         ),

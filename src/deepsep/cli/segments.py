@@ -11,17 +11,15 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import Drop, Id, ReadingOptions, Seed, Weight, split_names
+from deepsep.cli.options import Drop, Id, ReadingOptions, Seed, Weight, argument, option, split_names
 from deepsep.errors import DataError, ParameterError
 
 
 @command()
 def segments(
-    answers: Annotated[
-        Path, typer.Argument(metavar="ANSWERS", help="Table with one row per respondent and one column per question.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the segments.")],
-    k: Annotated[str, typer.Option("-k", metavar="NUMBER", help="Number of segments, or 'auto'.")] = "5",
+    answers: Annotated[Path, argument("ANSWERS", "Table with one row per respondent and one column per question.")],
+    output: Annotated[Path, option("--output, -o", "FOLDER", "Folder for the segments.")],
+    k: Annotated[str, option("-k", "NUMBER", "Number of segments, or 'auto'.")] = "5",
     id: Id = None,
     separator: Annotated[
         str | None, typer.Option(help="Text between several answers in a cell; detected by default.")

@@ -9,7 +9,7 @@ import typer
 
 from deepsep.cli.command import command
 from deepsep.cli.console import Console
-from deepsep.cli.options import Seed, SegmentsFolder
+from deepsep.cli.options import Seed, SegmentsFolder, option
 
 if TYPE_CHECKING:
     from deepsep.apps.typing import TypingTool
@@ -20,21 +20,12 @@ def typing(
     model: SegmentsFolder,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The workbook, an .xlsx file; the query goes next to it, with the ending .sql.",
-        ),
+        option("--output, -o", "FILE", "The workbook, an .xlsx file; the query goes next to it, with the ending .sql."),
     ],
     n: Annotated[
         int | None,
-        typer.Option(
-            "--number",
-            "-n",
-            metavar="QUESTIONS",
-            help="How many questions; by default as few as --within allows, at most 15.",
-            min=1,
+        option(
+            "--number, -n", "QUESTIONS", "How many questions; by default as few as --within allows, at most 15.", min=1
         ),
     ] = None,
     within: Annotated[
