@@ -134,8 +134,7 @@ def _difference_estimate(
     variance = np.maximum(of_y - 2 * factor * of_both + factor**2 * of_q, 0)
     # A few rows that are predicted perfectly do not prove that all others are: one more row is as wrong as by chance.
     n = max(effective(own[in_group], int(in_group.sum())) / repeats, 1)
-    exact = known is not None and not known.covariance.any() and in_group.all()
-    return value, variance if exact else variance + np.clip(value * (1 - value), 0, None) / (n * (n + 1))
+    return value, variance + np.clip(value * (1 - value), 0, None) / (n * (n + 1))
 
 
 def _variance_terms(
@@ -172,4 +171,5 @@ def _effective_rows(value: Array, variance: Array, *, pooled: bool) -> Array:
     binomial = value * (1 - value)
     if pooled:
         binomial, variance = (np.full(len(value), each.sum()) for each in (binomial, variance))
-    return np.divide(binomial, variance, out=np.full(len(value), np.inf), where=variance > 0)
+    rows: Array = np.divide(binomial, variance, out=np.full(len(value), np.inf), where=variance > 0)
+    return rows

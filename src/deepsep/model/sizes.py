@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from deepsep.classifiers.committee.committee import COMMITTEE
 from deepsep.core.checks import is_integer
 from deepsep.core.labels import codes_of
-from deepsep.errors import DataError, ParameterError, Setting
+from deepsep.errors import DataError, ParameterError, Setting, Worded
 from deepsep.evaluation.evidence import Evidence
+from deepsep.evaluation.frames import in_batches
 from deepsep.evaluation.sizes import KnownShares, Size, class_sizes, screened_shares
+from deepsep.model.training_table import ROW_COLUMN, weights_in
+from deepsep.table.columns import key_text
+from deepsep.table.locations import find_column
 
 Array = NDArray[Any]
 
@@ -31,12 +35,17 @@ class Sizes:
     table : DataFrame
         A line for each segment, in each group: its ``share`` of all rows, the ends ``low`` and ``high`` of the 90 %
         interval (NaN if there is none), and the number of ``labels``.
-    condition : str
+    basis : Worded
         What the shares rest on.
     """
 
     table: pd.DataFrame
-    condition: str
+    basis: Worded
+
+    @property
+    def condition(self) -> str:
+        """What the shares rest on, as a sentence."""
+        return str(self.basis)
 
     def __repr__(self) -> str:
         return f"{self.table.to_string(index=False)}\n{self.condition}"
@@ -50,15 +59,20 @@ class Basis:
     ----------
     known : KnownShares or None
         By which labels are weighted; None if they are a random sample.
-    condition : str
+    condition : Worded
         The same in a sentence.
     has_intervals : bool
         False if the labels tell nothing about the shares.
     """
 
     known: KnownShares | None
-    condition: str
+    condition: Worded
     has_intervals: bool = True
+
+    @property
+    def exact(self) -> bool:
+        """Whether the shares of all rows are known."""
+        return self.known is not None and not self.known.covariance.any()
 
 
 def segment_sizes(
@@ -107,7 +121,10 @@ def segment_sizes(
         codes = labels[at]
         counted = np.bincount(codes, minlength=len(committee.classes_))
         in_table = counted * float(count_labels)
-        sizes = _sizes_in_group(p[free], w[free], in_table, evidence, at, basis, n_unlabeled)
+        if basis.exact and groups is None:
+            sizes = [Size(share, share, share) for share in committee.shares_.tolist()]
+        else:
+            sizes = _sizes_in_group(p[free], w[free], in_table, evidence, at, basis, n_unlabeled)
         first = [] if group is None else [group]
         lines += [[*first, name, *size, n] for name, size, n in zip(committee.classes_, sizes, counted, strict=True)]
     table = pd.DataFrame(lines, columns=names).astype({"low": float, "high": float})
@@ -136,21 +153,24 @@ def _basis(committee: Any, screened: Mapping[Any, int] | None) -> Basis:
                 screened=Setting("screened"),
             )
         looked_at, labels = _looked_at(screened, committee), _fair_counts(committee)
-        return Basis(screened_shares(labels, looked_at), "The labels fill quotas; shares rest on the screening counts.")
+        condition = Worded("The labels fill quotas; the shares rest on the screening counts.")
+        return Basis(screened_shares(labels, looked_at), condition)
     if committee.priors is not None and origins.basis is not None:
         c = len(classes)
         known = KnownShares(committee.shares_, np.zeros((c, c)))
-        return Basis(known, "The shares of all rows are those that were given, and those of groups rest on them.")
+        return Basis(known, Worded("The shares of all rows are those that were given; those of groups rest on them."))
     if origins.basis == "random":
-        return Basis(None, f"The labels are a random sample of all rows{guess}.")
+        return Basis(None, Worded(f"The labels are a random sample of all rows{guess}."))
     why = (
-        f"The labels fill quotas{guess}, so that their numbers do not tell the shares. These are the model's estimates, "
-        "without an interval. Give the shares of the population in the fit, or the screening counts."
+        f"The labels fill quotas{guess}, so that their numbers do not tell the shares. These are the model's "
+        "estimates, without an interval. Fit with {priors}, the shares of the population, or give the screening "
+        "counts: {screened}."
         if origins.basis == "quota"
-        else "The labels were chosen, so that they do not tell the shares. These are the model's estimates, without an "
-        "interval. Label some rows that are drawn at random."
+        else "The labels were chosen, so that they do not tell the shares. These are the model's estimates, without "
+        "an interval. Label some rows that are drawn at random."
     )
-    return Basis(None, why, has_intervals=False)
+    settings = {name: Setting(name) for name in ("priors", "screened")}
+    return Basis(None, Worded(why, **settings), has_intervals=False)
 
 
 def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
@@ -170,8 +190,8 @@ def _looked_at(screened: Mapping[Any, int], committee: Any) -> Array:
     for name, labels in zip(committee.classes_, counts, strict=True):
         if not is_integer(given[name], 1) or given[name] < labels:
             raise ParameterError(
-                f"{{screened}}: for the class {name!r}, {given[name]!r} people were looked at, and {labels} labels found. "
-                "Give a whole number of at least the labels.",
+                f"{{screened}}: for the class {name!r}, {given[name]!r} people were looked at, and {labels} labels "
+                "found. Give a whole number of at least the labels.",
                 screened=Setting("screened"),
             )
     return np.array([int(given[name]) for name in committee.classes_])
@@ -222,7 +242,70 @@ def as_groups(column: pd.Series[Any], *, max_groups: int = 100) -> Array:
     n = values.nunique()
     if n > max_groups:
         raise DataError(
-            f"the column {column.name!r} has {n:,} different values, too many for groups (at most {max_groups}). Name a "
-            "column with few values, or group them first."
+            f"the column {column.name!r} has {n:,} different values, too many for groups (at most {max_groups}). Name "
+            "a column with few values, or group them first."
         )
-    return values.map(str).to_numpy(object)
+    names: Array = values.map(str).to_numpy(object)
+    return names
+
+
+def sizes_in_table(
+    model: Any,
+    frame: pd.DataFrame,
+    used: pd.DataFrame | None = None,
+    *,
+    id: str | None = None,
+    by: str | None = None,
+    weight: str | None = None,
+    screened: Mapping[Any, int] | None = None,
+) -> Sizes:
+    """Return the shares of the classes among the rows of a table.
+
+    Parameters
+    ----------
+    model : TableModel
+        With a committee.
+    frame : DataFrame
+        The rows, labelled and unlabelled, or unlabelled ones alone.
+    used : DataFrame, optional
+        The labels of the fit: identifiers come first.
+    id : str, optional
+        Column of identifiers. None: they are row numbers.
+    by, weight : str, optional
+        Columns of groups, and of weights.
+    screened : dict, optional
+        As in :func:`segment_sizes`.
+    """
+    labeled = _labeled_rows(model, frame, used, id)
+    at_hand = len(labeled) > 0 and bool((labeled >= 0).all())
+    free = np.ones(len(frame), bool)
+    free[labeled[labeled >= 0]] = False
+    if not free.any():
+        raise DataError("every row of the table had a label in the fit. Name a table with unlabelled rows.")
+    names = None if by is None else as_groups(frame[find_column(frame.columns, by, "column of groups")])
+    if names is not None and not at_hand:
+        missing = f"{int((labeled < 0).sum()):,} of {len(labeled):,} are not" if len(labeled) else "none is known"
+        raise DataError(
+            f"the groups of {by!r} need the labelled rows of the fit, and in this table {missing}. Name the table that "
+            "the model was fitted to, with its column of identifiers."
+        )
+    return segment_sizes(
+        model,
+        in_batches(model.predict_proba, frame[free]),
+        None if weight is None else weights_in(frame, weight)[free],
+        groups=None if names is None else (names[free], names[labeled]),
+        group_name=by,
+        screened=screened,
+        count_labels=at_hand,
+    )
+
+
+def _labeled_rows(model: Any, frame: pd.DataFrame, used: pd.DataFrame | None, id: str | None) -> Array:
+    """Return the row of each label of the fit, in its order, -1 where it is not in the table."""
+    if used is None or used.columns[0] != (id or ROW_COLUMN):
+        return np.empty(0, int)
+    if id is None and len(model[-1].transduction_) != len(frame):  # another table, whose rows have the same numbers
+        return np.empty(0, int)
+    keys = pd.Series(frame.index) if id is None else frame[find_column(frame.columns, id, "id column")]
+    place = {key_text(key): i for i, key in enumerate(keys)}
+    return np.array([place.get(key_text(key), -1) for key in used.iloc[:, 0]], int)

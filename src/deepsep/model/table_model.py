@@ -296,7 +296,8 @@ class TableModel(Pipeline):
         if table is not None:
             if by is not None:
                 raise ParameterError(
-                    "{by} needs the labelled rows, too. Leave out table, on a model of deepsep.fit.", by=Setting("by", by)
+                    "{by} needs the labelled rows, too. Leave out table, on a model of deepsep.fit.",
+                    by=Setting("by", by),
                 )
             rows = self.predict_proba(table)
             return segment_sizes(self, rows, weight, screened=screened, count_labels=False)
