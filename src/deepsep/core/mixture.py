@@ -15,17 +15,10 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Mixture:
-    """Mixture of several models' probabilities: the product of p^(w / T), normalised.
+    """Mixture of several models' probabilities: the product of p^(w / T), normalised."""
 
-    Attributes
-    ----------
-    weights : array (k,)
-        Of the models; they sum to one.
-    temperature : float
-        T: above one the mixture is less sure than the geometric mean of the models, below one surer.
-    """
-
-    weights: Array
+    weights: Array  # (k,): of the models; they sum to one
+    # T: above one the mixture is less sure than the geometric mean of the models, below one surer
     temperature: float = 1.0
 
     def __call__(self, p: Array) -> Array:

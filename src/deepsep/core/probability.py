@@ -154,21 +154,12 @@ def hard_votes(scores: Array) -> Array:
 
 @dataclass(frozen=True)
 class ScoreProbabilities:
-    """Maps scores, one per class, to class probabilities.
+    """Maps scores, one per class, to class probabilities."""
 
-    Attributes
-    ----------
-    kind : {"platt", "softmax", "hard"}
-        A sigmoid of each score, normalised; the softmax of the scores; or 1 for the highest score.
-    platt : (slope, offset) or None
-        Slope and offset of the sigmoid.
-    shift : array (c,) or None
-        Added to the log probabilities, so that they match known class shares.
-    """
-
+    # A sigmoid of each score, normalised; the softmax of the scores; or 1 for the highest score
     kind: Literal["platt", "softmax", "hard"]
-    platt: tuple[float, float] | None = None
-    shift: Array | None = None
+    platt: tuple[float, float] | None = None  # slope and offset of the sigmoid
+    shift: Array | None = None  # (c,): added to the log probabilities, so that they match known class shares
 
     def log_probabilities(self, scores: Array) -> Array:
         """Return the log probabilities, up to a constant per row."""

@@ -25,36 +25,17 @@ MAX_DENSE_BYTES = 2_000_000_000  # of sparse rows once they are dense
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The training rows, in the user's order.
+    """The training rows, in the user's order."""
 
-    Attributes
-    ----------
-    X : array or CSR matrix (n, ...)
-        Finite numbers of ordinary size; sparse, or of more dimensions, only where the method accepts that.
-    codes : array (n,)
-        Indices into the classes, -1 for an unlabelled row.
-    weight : array (n,)
-        A row of weight 0 counts as absent.
-    classes : array (c,)
-        The labels.
-    weighted : bool
-        Whether weights were given.
-    labels_drawn : LabelOrigins or None
-        The origin of every label; None for a subset of other training rows.
-    columns : array of str or None
-        Names of the columns; None without names, and for a subset of other training rows.
-    context : Context
-        Of the fit to these rows.
-    """
-
+    # (n, ...): finite numbers of ordinary size; sparse, or of more dimensions, only where the method accepts that
     X: Any
-    codes: Array
-    weight: Array
-    classes: Array
-    weighted: bool = False
-    labels_drawn: LabelOrigins | None = None
-    columns: Array | None = None
-    context: Context = field(default_factory=Context)
+    codes: Array  # (n,): indices into the classes, -1 for an unlabelled row
+    weight: Array  # (n,): a row of weight 0 counts as absent
+    classes: Array  # (c,): the labels
+    weighted: bool = False  # whether weights were given
+    labels_drawn: LabelOrigins | None = None  # the origin of every label; None for a subset of other training rows
+    columns: Array | None = None  # names of the columns; None without names, and for a subset of other training rows
+    context: Context = field(default_factory=Context)  # of the fit to these rows
 
     @property
     def n_classes(self) -> int:

@@ -29,8 +29,8 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.profile import dump_profile
 from deepsep.errors import ModelFileError
-from deepsep.files.array_layout import lay_out
-from deepsep.files.folder import install, sha256
+from deepsep.files.atomic import install
+from deepsep.files.folder import sha256
 from deepsep.files.foreign import describe_classifier, is_classifier
 from deepsep.files.manifest import (
     ARRAYS_FILE,
@@ -44,6 +44,7 @@ from deepsep.files.manifest import (
     check_model_folder,
     versions,
 )
+from deepsep.files.packed import lay_out
 from deepsep.files.plain import pack
 from deepsep.files.steps import dump_step
 

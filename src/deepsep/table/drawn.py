@@ -13,8 +13,6 @@ from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.locations import closest
 
 DRAWN_COLUMN = "labels_drawn"  # the column in files of labels that deepsep writes
-EARLIER_COLUMN = "chosen"  # the column in earlier files of the labelling page, with two words of its own
-EARLIER_WORDS = {"random": "random", "model": "chosen", "search": "chosen"}
 
 
 def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | None, str | None]:
@@ -66,8 +64,6 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
     ['random', None, 'chosen']
     """
     columns = {name: table[name].map(_word).astype(object) for name in (named, DRAWN_COLUMN) if name in table.columns}
-    if not columns and _is_of_earlier_page(table):
-        columns[EARLIER_COLUMN] = table[EARLIER_COLUMN].map(_word).map(EARLIER_WORDS)
     if not columns:
         return None
     words = pd.Series([None] * len(table), table.index, dtype=object)
@@ -81,14 +77,6 @@ def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | No
             )
         words = words.where(words.notna(), own)
     return words.where(words.isin(LABEL_ORIGINS), None)
-
-
-def _is_of_earlier_page(table: pd.DataFrame) -> bool:
-    """Return whether a table is a file of the labelling page with the words of earlier versions."""
-    if not {"answer", EARLIER_COLUMN} <= set(table.columns):
-        return False
-    kinds, words = ({*table[name].map(_word).dropna()} for name in ("answer", EARLIER_COLUMN))
-    return kinds <= {"label", "not sure"} and words <= set(EARLIER_WORDS)
 
 
 def _word(cell: Any) -> str | None:
