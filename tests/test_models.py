@@ -23,6 +23,7 @@ from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+import deepsep.files.atomic
 import deepsep.files.folder
 import deepsep.files.manifest
 import deepsep.models
@@ -402,7 +403,7 @@ def test_failure_leaves_everything_as_it_was(
         return {name: (tmp_path / name).is_dir() or (tmp_path / name).read_bytes() for name in files_below(tmp_path)}
 
     before = content()
-    owner = deepsep.files.folder if action == "open" else os
+    owner = deepsep.files.atomic if action == "open" else os
     real = open if action == "open" else getattr(os, action)
     left = nth
 

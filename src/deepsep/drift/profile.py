@@ -18,6 +18,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from deepsep.core.column_kinds import kind_of, seconds_of
+from deepsep.drift.two_samples import effective_rows
 from deepsep.errors import ModelFileError
 
 Array = NDArray[Any]
@@ -161,11 +163,6 @@ def _profile_answers(proba: Array, weight: Array, unlabeled: Array | None) -> An
     return AnswerProfile(rows, shares, profile_column(pd.Series(best), weight), float(np.average(best, weights=weight)))
 
 
-def effective_rows(weight: Array) -> float:
-    """Return the number of equally weighted rows whose mean would be as certain (Kish)."""
-    return float(weight.sum() ** 2 / (weight**2).sum())
-
-
 def profile_column(column: pd.Series[Any], weight: Array) -> ColumnProfile:
     """Return the profile of one column: numbers, dates, or anything else as text."""
     counted = weight > 0
@@ -173,9 +170,9 @@ def profile_column(column: pd.Series[Any], weight: Array) -> ColumnProfile:
     gaps = float(f"{1 - weight[given].sum() / weight.sum():.6g}")
     values, weight = column[given], weight[given]
     kind: Kind
-    if pd.api.types.is_datetime64_any_dtype(column):
+    if kind_of(column) == "date":
         kind = "date"
-    elif pd.api.types.is_numeric_dtype(column):
+    elif kind_of(column) != "text":
         kind = "number"
     else:
         levels, named = _levels(values)
@@ -196,7 +193,7 @@ def as_numbers(values: pd.Series[Any], kind: Kind) -> Array:
     if kind == "number":
         return np.asarray(values.to_numpy(np.float64))
     if kind == "date":
-        return np.asarray(values.to_numpy("datetime64[us]").astype(np.int64) / 1e6)
+        return seconds_of(values)
     return np.asarray(values.str.len().to_numpy(np.float64))
 
 

@@ -30,7 +30,8 @@ from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.profile import dump_profile
 from deepsep.errors import ModelFileError
 from deepsep.files.array_layout import lay_out
-from deepsep.files.folder import install, sha256
+from deepsep.files.atomic import install
+from deepsep.files.folder import sha256
 from deepsep.files.foreign import describe_classifier, is_classifier
 from deepsep.files.manifest import (
     ARRAYS_FILE,

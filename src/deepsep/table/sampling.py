@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 from deepsep.core.checks import is_integer
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import given_labels
-from deepsep.databases.open_database import open_reader
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType, labels_of
+from deepsep.table.external import RepeatedRows
 from deepsep.table.locations import Named, check_memory, find_column
 from deepsep.table.opened import Opened, OpenFiles, open_table
-from deepsep.table.queries import QueryTable
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
-from deepsep.table.repeated_queries import RepeatedQuery
 from deepsep.table.source import SomeRows, Source
 from deepsep.table.typed_cells import tidied
 
 Array = NDArray[Any]
-Table = TableFile | QueryTable
+Table = TableFile | RepeatedRows
 IsKnown = Callable[[Any, int, int], Array]  # cells of a column, the number of the first row, and how many they are
 
 MAX_USEFUL_UNLABELED = 20_000  # unlabelled rows beyond which more did not help: docs/results/unlabelled-rows.md
@@ -72,23 +70,23 @@ class ChosenRows:
 
 @contextmanager
 def open_tables(source: Named | Opened, id: str | None = None, keys: Array | None = None) -> Iterator[Sequence[Table]]:
-    """Open the files of a table in their order, or a query; rows are read on request.
+    """Open the files of a table in their order, or external rows; they are read on request.
 
-    The rows of a query are read several times, and must come in the same order each time: it needs an ``id`` by which
-    they are sorted. If ``keys`` are given, as ``ChosenRows`` has them, others are an error.
+    External rows are read several times, and must come in the same order each time: they need an ``id`` by which they
+    are sorted. If ``keys`` are given, as ``ChosenRows`` has them, others are an error.
     """
     opened = open_table(source)
     if isinstance(opened, OpenFiles):
         yield opened.tables
         return
-    with open_reader(opened.database) as connection:
-        if id is None:
-            raise DataError(
-                f"{source} has too many rows to be read at once, and they must come in the same order each time. "
-                "Name the column that tells them apart with {id}.",
-                id=Setting("id"),
-            )
-        yield [RepeatedQuery(connection, opened.sql, id=id, keys=keys)]
+    if id is None:
+        raise DataError(
+            f"{source} has too many rows to be read at once, and they must come in the same order each time. Name the "
+            "column that tells them apart with {id}.",
+            id=Setting("id"),
+        )
+    with opened.open(id, unique=True) as table:
+        yield [RepeatedRows(table, opened.place, id, keys)]
 
 
 def has_more_rows(source: Named | Opened, rows: int) -> bool:
@@ -96,8 +94,8 @@ def has_more_rows(source: Named | Opened, rows: int) -> bool:
     opened = open_table(source)
     if isinstance(opened, OpenFiles):
         return opened.in_parts and sum(table.rows_at_most for table in opened.tables) > rows
-    with open_reader(opened.database) as connection:
-        return QueryTable(connection, opened.sql).n_rows > rows
+    with opened.open() as table:
+        return table.n_rows > rows
 
 
 def choose_rows(
@@ -112,7 +110,7 @@ def choose_rows(
 
     Parameters
     ----------
-    tables : sequence of TableFile or QueryTable
+    tables : sequence of TableFile or RepeatedRows
         The rows, in order.
     label : str or None
         The column of labels, read as ``read_table`` does.
@@ -130,7 +128,7 @@ def choose_rows(
         None: there are no more unlabelled rows than these.
     """
     labeled = _labeled(tables, label, is_known)
-    keys = tables[0].keys if isinstance(tables[0], RepeatedQuery) else None  # known once it was read
+    keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
     return sample_rows(labeled, n, seed, keys)
 
 
@@ -221,7 +219,7 @@ def read_sample(
     ----------
     source : str, path, sequence of them, or Query
         A CSV, TSV, Parquet or Feather file, several of them as in :func:`read_table`, or a
-        :class:`deepsep.table.Query` to a database. It is read twice: first the column of labels, then all columns.
+        :class:`deepsep.apps.sql.Query` to a database. It is read twice: first the column of labels, then all columns.
     label : str
         The column of labels.
     unlabelled : int, default=20_000

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from deepsep.errors import DataError, Setting
-from deepsep.files.folder import replace_file
-from deepsep.files.leftovers import remove_leftovers
+from deepsep.files.atomic import remove_leftovers, replace_file
 from deepsep.table.columns import key_text
 from deepsep.table.drawn import DRAWN_COLUMN, EARLIER_COLUMN, read_drawn
 from deepsep.table.locations import find_column
