@@ -117,7 +117,7 @@ def read_all(path: Path, model, *, whole: bool = True) -> None:
 
 @pytest.mark.parametrize("file", sorted(DAMAGED.iterdir()), ids=lambda file: file.name)
 def test_files_that_once_ended_the_process_or_looked_like_a_bug(tmp_path: Path, model, file: Path) -> None:
-    """Found at random: bytes of text beyond their buffers, codes beyond the categories, notes of pandas that are none."""
+    """Found at random: text beyond its buffer, codes beyond the categories, notes of pandas that are none."""
     if file.suffix == ".sav":
         pytest.importorskip("pyreadstat")
     path = tmp_path / file.name
