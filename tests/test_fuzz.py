@@ -23,8 +23,9 @@ import pytest
 from fuzzing import damaged, problems
 
 from deepsep import for_table, method
+from deepsep.apps.sql import Query
 from deepsep.scoring import score_file
-from deepsep.table import Query, read_sample, read_table
+from deepsep.table import read_sample, read_table
 
 DAMAGED = Path(__file__).parent / "data" / "damaged"
 SEEDS = int(os.environ.get("DEEPSEP_FUZZ_SEEDS", "300"))
@@ -196,10 +197,26 @@ def test_damaged_sqlite_files(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         people().astype({"kind": str, "when": str}).to_sql("people", connection, index=False)
     connection.close()
-    data, query = path.read_bytes(), Query("select * from people", path)
+    data, query = path.read_bytes(), Query(str(path), "select * from people")
 
     def trial(seed: int) -> None:
         path.write_bytes(damaged(data, f"sqlite {seed}"))
+        repr(read_table(query, label="seg", id="id"))
+
+    assert problems(trial, range(SEEDS)) == []
+
+
+@pytest.mark.slow
+def test_damaged_duckdb_files(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path, frame = tmp_path / "people.duckdb", people().astype({"kind": str})
+    with duckdb.connect(str(path)) as connection:
+        connection.register("frame", pa.Table.from_pandas(frame))
+        connection.execute("create table people as select * from frame")
+    data, query = path.read_bytes(), Query(str(path), "select * from people")
+
+    def trial(seed: int) -> None:
+        path.write_bytes(damaged(data, f"duckdb {seed}"))
         repr(read_table(query, label="seg", id="id"))
 
     assert problems(trial, range(SEEDS)) == []
