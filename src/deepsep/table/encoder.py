@@ -80,7 +80,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = [
             *self.numbers_,
             *np.repeat(self.dates_, [len(parts) for parts in self.date_parts_]),
-            *np.repeat(self.categories_, _n_levels(self.category_encoder_) if len(self.categories_) else 0),
+            *np.repeat(self.categories_, n_levels(self.category_encoder_) if len(self.categories_) else 0),
             *(j for j, encoder in zip(self.texts_, self.text_encoders_, strict=True) for _ in encoder.all_outputs_),
         ]
         order = np.argsort(columns, kind="stable")
@@ -195,7 +195,7 @@ def _category_encoder(scale: bool) -> Any:
     )
 
 
-def _n_levels(encoder: Any) -> list[int]:
+def n_levels(encoder: Any) -> list[int]:
     """Return how many features each category becomes."""
     if isinstance(encoder, OrdinalEncoder):
         return [1] * len(encoder.categories_)
