@@ -36,7 +36,7 @@ from deepsep.table.sampling import (
     read_rows,
     sample_rows,
 )
-from deepsep.table.table_in_memory import TableInMemory
+from deepsep.table.source import TableInMemory
 from deepsep.table.typed_cells import tidied
 
 if TYPE_CHECKING:

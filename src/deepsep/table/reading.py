@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from deepsep.core.fields import with_fields
 from deepsep.errors import DataError, Setting
-from deepsep.table.arrow_frames import to_frame
+from deepsep.table.arrow_frames import checked, to_frame
 from deepsep.table.batches import TableFile
 from deepsep.table.column_types import ColumnType
 from deepsep.table.external import read_external
@@ -173,7 +173,7 @@ def _read_arrow_file(file: TableFile) -> Any:
     try:
         if file.kind == "feather":
             with pa.memory_map(str(file.path)) as source:
-                return pa.ipc.open_file(source).read_all()
-        return pq.read_table(file.path, partitioning=None)
+                return checked(pa.ipc.open_file(source).read_all())
+        return checked(pq.read_table(file.path, partitioning=None))
     except pa.ArrowException as error:
         raise damaged(file.path, error) from error

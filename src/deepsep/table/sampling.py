@@ -94,26 +94,11 @@ def choose_rows(
     n: int,
     seed: int,
 ) -> ChosenRows | None:
-    """Choose the rows to learn from: all with a label, and ``n`` of the others, each as likely as any other.
+    """Choose the rows to learn from: all with a label, and ``n`` of the others; None if there are no more than these.
 
-    Parameters
-    ----------
-    tables : sequence of TableFile or RepeatedRows
-        The rows, in order.
-    label : str or None
-        The column of labels, read as ``read_table`` does.
-    is_known : (column, callable), optional
-        Where other tables have labels: ``callable(cells, first_row, n)`` tells which of n rows may be in them, from
-        the cells of this column or, without one, from the number of the first row.
-    n : int
-        Unlabelled rows to learn from.
-    seed : int
-        Of the choice.
-
-    Returns
-    -------
-    ChosenRows or None
-        None: there are no more unlabelled rows than these.
+    Other tables may have labels, too: ``is_known`` is the column of identifiers (None: row numbers count), and a
+    function of its cells, the number of their first row and how many they are, which tells the rows that those tables
+    may have.
     """
     labeled = _labeled(tables, label, is_known)
     keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
