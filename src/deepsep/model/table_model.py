@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from deepsep.core.column_kinds import ColumnType
     from deepsep.core.context import Context
     from deepsep.drift.profile import TrainingProfile
     from deepsep.evaluation.evidence import Evidence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from deepsep.model.predictions import Predictions
     from deepsep.model.training_table import TableOrigin, Training
     from deepsep.scoring.run import Progress
-    from deepsep.table.column_types import ColumnType
     from deepsep.table.reading_settings import Reading
 
 
