@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import DataError
-from deepsep.table.arrow_frames import without_dictionary
+from deepsep.table.arrow_frames import checked
 from deepsep.table.column_types import WHOLE_NUMBER, trimmed
 from deepsep.table.dates import DateColumn
 from deepsep.table.excel import read_cells
@@ -150,7 +150,8 @@ class TableFile:
             return pa.int64() if self.plain_integers(name) else pa.string()
         if self.kind in ("excel", "spss"):
             return pa.Schema.from_pandas(self._frame(name)[[name]]).field(name).type
-        return without_dictionary(self._schema.empty_table()[name]).type
+        kind = self._schema.field(name).type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     def keep_text(self, name: str) -> None:
         """Read the identifiers of a text file as text."""
@@ -220,11 +221,11 @@ class TableFile:
             # Buffers read ahead would stay until the end of the file.
             with pq.ParquetFile(self.path, memory_map=False, pre_buffer=False, read_dictionary=texts) as file:
                 for batch in file.iter_batches(rows, columns=columns):
-                    yield pa.Table.from_batches([batch]).select(columns)
+                    yield pa.Table.from_batches([checked(batch)]).select(columns)
         else:
             with pa.memory_map(str(self.path)) as source, pa.ipc.open_file(source) as file:
                 for i in range(file.num_record_batches):
-                    table = pa.Table.from_batches([file.get_batch(i)]).select(columns)
+                    table = checked(pa.Table.from_batches([file.get_batch(i)]).select(columns))
                     for start in range(0, len(table), rows):
                         yield table.slice(start, rows)
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from deepsep.core.column_kinds import ColumnType
 from deepsep.core.fields import with_fields
 from deepsep.errors import DataError, Setting
-from deepsep.table.arrow_frames import to_frame
+from deepsep.table.arrow_frames import checked, to_frame
 from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
 from deepsep.table.external import read_external
 from deepsep.table.locations import MEMORY_GROWTH, Named, Place, check_memory, find_column, readable
@@ -172,5 +172,5 @@ def _read_arrow_file(file: TableFile) -> Any:
     with readable(file.path):
         if file.kind == "feather":
             with pa.memory_map(str(file.path)) as source:
-                return pa.ipc.open_file(source).read_all()
-        return pq.read_table(file.path, partitioning=None)
+                return checked(pa.ipc.open_file(source).read_all())
+        return checked(pq.read_table(file.path, partitioning=None))
