@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from deepsep.core.column_kinds import ColumnType
     from deepsep.core.context import Context
     from deepsep.drift.profile import TrainingProfile
     from deepsep.evaluation.evidence import Evidence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from deepsep.model.sizes import Sizes
     from deepsep.model.training_table import TableOrigin, Training
     from deepsep.scoring.run import Progress
-    from deepsep.table.column_types import ColumnType
     from deepsep.table.reading_settings import Reading
 
 
