@@ -35,7 +35,7 @@ def demo(
     minutes, needs no network, and keeps the files so that you can repeat every step by hand.
     """
     from deepsep.files.atomic import install
-    from deepsep.files.folder import read_folder
+    from deepsep.files.manifest import read_folder
 
     began = time.perf_counter()
     target = _check_folder(output)

@@ -45,28 +45,18 @@ def next_(
     """
     from deepsep.cli.opening import open_classifier
     from deepsep.cli.printed_commands import fit_command, fit_options
-    from deepsep.model.model_folder import LABELS_FILE
-    from deepsep.model.reading_again import as_remembered
+    from deepsep.model.model_folder import LABELS_FILE, read_labels
+    from deepsep.model.reading_again import read_again
     from deepsep.report.label_gain import more_labels
-    from deepsep.scoring.frame import label_of, schema_of
+    from deepsep.scoring.frame import label_of
     from deepsep.scoring.to_label import MAX_CONSIDERED_ROWS, rows_to_label, write_rows_to_label
-    from deepsep.table import read_table
     from deepsep.table.drawn import DRAWN_COLUMN
-    from deepsep.table.locations import find_column
-    from deepsep.table.opened import open_files
 
     fitted = open_classifier(model, "next")
     label = label or label_of(fitted) or "label"
     _check_target(output, label)
-    known = _known_labels(model)
-    id, how = as_remembered(fitted, list(table), id, reading.given)
-    rows = open_files(list(table), how)
-    names = rows.names
-    if id is not None:
-        find_column(names, id, "id column")
-    out.note(f"Reading {rows} ...")
-    types = {name: kind for name, kind in schema_of(fitted).items() if name in names}
-    frame = read_table(rows, label=label if label in names else None, id=id, types=types)
+    known = read_labels(model)
+    frame, id, how = read_again(fitted, table, id=id, label=label, given=reading.given, note=out.note)
     known_ids = _known_ids(known, id, fitted, len(frame))
     chosen = rows_to_label(
         fitted, frame, n, id=id, label=label, known=known_ids, per_class=per_class, random_state=seed
@@ -118,8 +108,8 @@ def _check_target(output: Path, label: str) -> None:
     from deepsep.errors import DataError
     from deepsep.scoring.to_label import LABEL_FILE_FORMATS
     from deepsep.table import read_table
+    from deepsep.table.batches import open_files
     from deepsep.table.join import is_label
-    from deepsep.table.opened import open_files
 
     if output.suffix.lower() not in LABEL_FILE_FORMATS:
         raise DataError(
@@ -134,20 +124,6 @@ def _check_target(output: Path, label: str) -> None:
     filled = int(is_label(read_table(rows, label=label)[label]).sum())
     if filled:
         raise DataError(f"{output} has {filled} labels that someone filled in. Name another output.")
-
-
-def _known_labels(model: Path) -> pd.DataFrame | None:
-    """Return the labels that the model was fitted to, if its folder has them."""
-    from deepsep.model.model_folder import LABELS_FILE
-    from deepsep.table import read_table
-    from deepsep.table.opened import open_files
-
-    file = model / LABELS_FILE
-    if not file.exists():
-        return None
-    labels = open_files(file)
-    id, label, *_ = labels.names
-    return read_table(labels, label=label, id=id)
 
 
 def _known_ids(known: pd.DataFrame | None, id: str | None, fitted: Any, n_rows: int) -> Any:

@@ -72,12 +72,7 @@ def mixtures_without_folds(
 ) -> list[tuple[Array, Mixture]]:
     """Return for every fold the rows that it holds out, and the mixture that was fitted without their labels.
 
-    Parameters
-    ----------
-    p, codes, weight
-        As for :func:`fit_mixture`.
-    rows, fold : array (m,)
-        Index of each row, since a row can occur several times, and the fold that held it out.
+    ``rows`` are the indices of the rows, which can occur several times, and ``fold`` is the one that held each out.
     """
     mixtures = []
     for number in np.unique(fold):

@@ -268,17 +268,7 @@ def dump_profile(profile: TrainingProfile) -> bytes:
 
 
 def read_profile(data: bytes, kinds: Mapping[str, str], n_classes: int) -> TrainingProfile:
-    """Return the profile in a file, or raise if it does not belong to a model with these columns and classes.
-
-    Parameters
-    ----------
-    data : bytes
-        Result of ``dump_profile``.
-    kinds : dict {column: "number", "boolean", "date" or "text"}
-        The columns that the model uses.
-    n_classes : int
-        Number of the model's classes.
-    """
+    """Return the profile in a file, or raise if it does not belong to a model with these columns and classes."""
     try:
         _need(len(data) <= 1 << 25, "it is too large")
         content = json.loads(data)

@@ -30,7 +30,6 @@ from deepsep.core.model_parts import is_pipeline
 from deepsep.drift.profile import dump_profile
 from deepsep.errors import ModelFileError
 from deepsep.files.atomic import install
-from deepsep.files.folder import sha256
 from deepsep.files.foreign import describe_classifier, is_classifier
 from deepsep.files.manifest import (
     ARRAYS_FILE,
@@ -42,6 +41,7 @@ from deepsep.files.manifest import (
     STEPS_FOLDER,
     canonical,
     check_model_folder,
+    sha256,
     versions,
 )
 from deepsep.files.packed import lay_out

@@ -18,7 +18,9 @@ from deepsep.model.predictions import Predictions
 from deepsep.model.training_table import Training
 from deepsep.report.page import render
 from deepsep.scoring.writing import Writer
+from deepsep.table.batches import open_files
 from deepsep.table.drawn import DRAWN_COLUMN
+from deepsep.table.reading import read_table
 
 if TYPE_CHECKING:
     from deepsep.model.table_model import TableModel
@@ -52,6 +54,15 @@ def write_folder(
         files |= label_files(model, model.training, summary)
         install({**model_files(model), **files}, target, own=(*MODEL_FILES, *FILES_WITH_MODEL))
     return list(files)
+
+
+def read_labels(folder: Path) -> pd.DataFrame | None:
+    """Return the identifiers, labels and origins of labels that a saved model was fitted to; None if they are gone."""
+    if not (folder / LABELS_FILE).exists():
+        return None
+    table = open_files(folder / LABELS_FILE)
+    id, label, *_ = table.names
+    return read_table(table, label=label, id=id)
 
 
 def label_files(model: Any, data: Training, summary: Mapping[str, Any] | None) -> dict[str, bytes]:

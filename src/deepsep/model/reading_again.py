@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import pandas as pd
+
 from deepsep.core.notices import warn
 from deepsep.errors import DataError, Setting
-from deepsep.scoring.frame import schema_of
+from deepsep.scoring.frame import label_of, schema_of
+from deepsep.table.batches import OpenFiles, open_files
 from deepsep.table.external import ExternalRows
-from deepsep.table.locations import file_types, files_of, table_at
-from deepsep.table.opened import OpenFiles, open_files
+from deepsep.table.locations import file_types, files_of, find_column, table_at
+from deepsep.table.reading import read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 
 
@@ -41,6 +44,29 @@ def as_remembered(
             id=Setting("id"),
         )
     return id or (origin and origin.id if isinstance(source, ExternalRows) else None), reading
+
+
+def read_again(
+    model: Any,
+    files: Sequence[Any],
+    *,
+    id: str | None,
+    label: str | None,
+    given: Mapping[str, Any],
+    note: Callable[[str], object],
+) -> tuple[pd.DataFrame, str | None, Reading]:
+    """Return the rows of files with the types of the training table, its column of identifiers, and the settings.
+
+    ``label`` need not be in it. None: that of the fit.
+    """
+    id, reading = as_remembered(model, list(files), id, given)
+    table = open_files(list(files), reading)
+    if id is not None:
+        find_column(table.names, id, "id column")
+    note(f"Reading {table} ...")
+    types = {name: kind for name, kind in schema_of(model).items() if name in table.names}
+    label = label or label_of(model) or "label"
+    return read_table(table, label=label if label in table.names else None, id=id, types=types), id, reading
 
 
 def open_again(

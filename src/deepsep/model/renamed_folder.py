@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from deepsep.classifiers.renaming import new_names
 from deepsep.files.atomic import install
-from deepsep.files.folder import read_folder
+from deepsep.files.manifest import read_folder
 from deepsep.files.saving import MODEL_FILES, model_files
 from deepsep.model.model_folder import (
     LABELS_FILE,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deepsep.core.column_kinds import ColumnType
 from deepsep.errors import LabelError
 from deepsep.table.dates import DATE_PATTERN, DateColumn
 from deepsep.table.numbers import NumberStyle, plain_numbers
-
-ColumnType = Literal["number", "boolean", "date", "text"]
 
 # Words that mean a missing value in a feature (those of pandas). In a column of labels only an empty cell does.
 MISSING_WORDS = (
@@ -33,17 +32,7 @@ def trimmed(cells: Any) -> Any:
 def typed(cells: Any, name: str, *, wanted: ColumnType | None, delimiter: str, dayfirst: bool | None = None) -> Any:
     """Return a column of text converted to the type it holds, or to the one that is wanted.
 
-    Parameters
-    ----------
-    cells : ChunkedArray of string
-    name : str
-        Name of the column, for messages.
-    wanted : "number", "boolean", "date", "text" or None
-        None: the type that the cells look like.
-    delimiter : str
-        The file's delimiter, which tells a decimal comma from a thousands separator.
-    dayfirst : bool, optional
-        Whether the day comes first in dates such as 05/03/2025. None: as the column shows.
+    The delimiter of the file tells a decimal comma from a thousands separator; ``dayfirst`` is that of ``Reading``.
     """
     cells = trimmed(cells)
     given = pc.drop_null(cells)

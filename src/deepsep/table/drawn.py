@@ -16,16 +16,7 @@ DRAWN_COLUMN = "labels_drawn"  # the column in files of labels that deepsep writ
 
 
 def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | None, str | None]:
-    """Return an origin for all labels, or the column that has that of each, or raise if it is neither.
-
-    Parameters
-    ----------
-    given : str
-        One of "random", "quota" and "chosen", which then means all labels, or the name of a column.
-    names : sequence of str
-        The columns there are.
-    where : str
-        The tables that have them, for the message.
+    """Return an origin for all labels, or the column of these tables that has that of each, or raise if it is neither.
 
     Examples
     --------
@@ -47,16 +38,8 @@ def word_or_column(given: str, names: Sequence[str], where: str) -> tuple[str | 
 def read_drawn(table: pd.DataFrame, labeled: Any, where: str, *, named: str | None = None) -> pd.Series[Any] | None:
     """Return the origin of each label as a word, None where it is unknown; None without a column for it.
 
-    Parameters
-    ----------
-    table : DataFrame
-        All its columns.
-    labeled : array (n,) of bool
-        The rows with a label; the words of the others are not checked.
-    where : str
-        Name of the table, for messages.
-    named : str, optional
-        The column. Where it is empty, ``labels_drawn`` counts.
+    The origins are in the column ``named``; where it is empty, ``labels_drawn`` counts. Those of unlabelled rows are
+    not checked.
 
     Examples
     --------

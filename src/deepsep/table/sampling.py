@@ -14,15 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from deepsep.core.checks import is_integer
+from deepsep.core.column_kinds import ColumnType
 from deepsep.core.fields import with_fields
 from deepsep.core.labels import given_labels
 from deepsep.errors import DataError, ParameterError, Setting
 from deepsep.table.arrow_frames import to_frame, without_dictionary
-from deepsep.table.batches import TableFile
-from deepsep.table.column_types import ColumnType, labels_of
+from deepsep.table.batches import Opened, OpenFiles, TableFile, open_table
+from deepsep.table.column_types import labels_of
 from deepsep.table.external import RepeatedRows
 from deepsep.table.locations import Named, check_memory, find_column
-from deepsep.table.opened import Opened, OpenFiles, open_table
 from deepsep.table.reading import check_types, read_table
 from deepsep.table.reading_settings import AS_DETECTED, Reading
 from deepsep.table.source import SomeRows, Source
@@ -94,26 +94,11 @@ def choose_rows(
     n: int,
     seed: int,
 ) -> ChosenRows | None:
-    """Choose the rows to learn from: all with a label, and ``n`` of the others, each as likely as any other.
+    """Choose the rows to learn from: all with a label, and ``n`` of the others; None if there are no more than these.
 
-    Parameters
-    ----------
-    tables : sequence of TableFile or RepeatedRows
-        The rows, in order.
-    label : str or None
-        The column of labels, read as ``read_table`` does.
-    is_known : (column, callable), optional
-        Where other tables have labels: ``callable(cells, first_row, n)`` tells which of n rows may be in them, from
-        the cells of this column or, without one, from the number of the first row.
-    n : int
-        Unlabelled rows to learn from.
-    seed : int
-        Of the choice.
-
-    Returns
-    -------
-    ChosenRows or None
-        None: there are no more unlabelled rows than these.
+    Other tables may have labels, too: ``is_known`` is the column of identifiers (None: row numbers count), and a
+    function of its cells, the number of their first row and how many they are, which tells the rows that those tables
+    may have.
     """
     labeled = _labeled(tables, label, is_known)
     keys = tables[0].keys if isinstance(tables[0], RepeatedRows) else None  # known once it was read
