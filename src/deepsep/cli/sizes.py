@@ -25,7 +25,6 @@ def sizes(
             "FILE",
             "For labels that fill quotas: a table with the columns class and looked_at, the number of people "
             "looked at until the labels of the class were found.",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[Path | None, option("--output, -o", "FILE", "A .csv or .xlsx file as well.")] = None,
