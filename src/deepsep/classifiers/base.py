@@ -20,6 +20,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabeled
+from deepsep.classifiers.inherited_docs import full_docstring
 from deepsep.core.arrays import checked_array, checked_codes
 from deepsep.core.checks import check_not_constant, private_generator, require, row_weights
 from deepsep.core.context import Context
@@ -40,8 +41,10 @@ Kind = TypeVar("Kind")
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def settings(cls: type[Kind]) -> type[Kind]:
-    """Add a constructor that stores the annotated attributes of a class and its bases, as scikit-learn requires."""
-    return dataclass(kw_only=True, eq=False, repr=False)(cls)
+    """Add a constructor that stores the annotated attributes of a class and its bases, and complete its docstring."""
+    made = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    made.__doc__ = full_docstring(made, signature(made).parameters)
+    return made
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
@@ -56,7 +59,17 @@ class Classifier(ClassifierMixin, BaseEstimator):
     - ``_parts()`` returns what a saved model holds, as (plain values, arrays), and ``_restore(state, arrays)`` reads
       it.
 
-    A method for which weights make no sense is an :class:`UnweightedClassifier`.
+    A method for which weights make no sense is an :class:`UnweightedClassifier`. A subclass documents the settings and
+    attributes that it adds; :func:`settings` adds the entries of its bases to its docstring.
+
+    Attributes
+    ----------
+    classes_ : array (c,)
+        The labels, sorted.
+    transduction_ : array (n,)
+        Labels of the training rows: those given, and predictions for the others.
+    label_distributions_ : array (n, c)
+        Class probabilities of the training rows.
     """
 
     method_name: str  # in the catalogue

@@ -29,17 +29,35 @@ Array = NDArray[Any]
 class NetworkMethod(Classifier):
     """A method that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
 
-    Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``. They share these
-    settings:
+    Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``.
 
-    hidden, dropout, l2
-        Settings of the network, as in :class:`deepsep.DeepSep`.
-    steps, learning_rate, batch_size, unlabeled_batch
-        Steps of Adam, and the number of labelled and unlabelled rows in each.
-    standardize, device, random_state
-        As in :class:`deepsep.DeepSep`.
+    Parameters
+    ----------
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`.
+    dropout : float, default=0.5
+        Dropout rate.
+    l2 : float, default=1e-3
+        Penalty on the squared weights.
+    steps : int, default=2000
+        Steps of Adam.
+    learning_rate : float, default=1e-3
+        Learning rate of Adam.
+    batch_size : int, default=32
+        Labelled rows in a step.
+    unlabeled_batch : int, default=128
+        Unlabelled rows in a step.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        Device for training.
+    random_state : int, RandomState or None, default=None
+        The same seed on the same machine gives the same bits.
 
-    After a fit, ``network_weights_`` holds the weights that predict, by torch's names.
+    Attributes
+    ----------
+    network_weights_ : dict
+        The weights that predict, by torch's names.
     """
 
     hidden: Sequence[int] = (128, 32)

@@ -38,7 +38,17 @@ class LowDensitySVM(Classifier):
     """A boundary for each class against the rest, found with the help of unlabelled rows.
 
     Subclasses define in ``_path`` the objective and its solver. Kernels, costs, probabilities, priors and saving are
-    here; :class:`deepsep.TSVM` describes the settings.
+    here.
+
+    Parameters
+    ----------
+    C, C_star, kernel, gamma, priors, n_unlabeled, probability, max_iter, tol, random_state
+        As in :class:`deepsep.TSVM`.
+
+    Attributes
+    ----------
+    coef_, intercept_, objective_path_, duality_gap_, n_iter_, termination_condition_, space_
+        As in :class:`deepsep.TSVM`.
     """
 
     _proportions_matter = True  # features are not standardised

@@ -24,17 +24,27 @@ if TYPE_CHECKING:
 
 @settings
 class GenerativeAdversarial(NetworkMethod):
-    """A network that learns to classify while another one makes up rows.
+    r"""A network that learns to classify while another one makes up rows.
 
-    Subclasses make both in ``_learn`` and train them with ``_play``. In addition to those of :class:`NetworkMethod`
-    they have these settings:
+    Subclasses make both in ``_learn`` and train them with ``_play``.
 
-    latent
+    Parameters
+    ----------
+    latent : int, default=16
         Number of random numbers from which a row is generated.
-    noise
-        Standard deviation of the noise on the features of real and made-up rows in the classifier's steps.
-    decay
-        Share that the moving average of the classifier's weights, which predicts, keeps in each step.
+    noise : float, default=0.5
+        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
+    decay : float, default=0.98
+        Predictions use a moving average of the classifier's weights, which keeps a share of
+        :math:`\min(1 - 1 / s, \text{decay})` in step s.
+    hidden : sequence of int, default=(128, 32)
+        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
+    l2 : float, default=1e-2
+        Penalty on the squared weights of the classifier.
+    steps : int, default=1000
+        Steps of Adam, of each network.
+    unlabeled_batch : int, default=128
+        Unlabelled rows in a step; there are as many made-up rows.
     """
 
     latent: int = 16

@@ -43,31 +43,6 @@ class TripleGAN(GenerativeAdversarial):
         γ.
     warm_up : float, default=0.25
         Share of the steps without made-up rows in the classifier's loss.
-    latent : int, default=16
-        Number of random numbers from which a row is generated.
-    noise : float, default=0.5
-        Standard deviation of the noise on the features of real and made-up rows that the classifier sees.
-    decay : float, default=0.98
-        Predictions use a moving average of the classifier's weights, which keeps a share of
-        :math:`\min(1 - 1 / s, \text{decay})` in step s.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`; the generator has them in reverse.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-2
-        Penalty on the squared weights of the classifier.
-    steps : int, default=1000
-        Steps of Adam, of each network.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step; there are as many made-up rows as unlabelled ones.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -77,18 +52,6 @@ class TripleGAN(GenerativeAdversarial):
     References
     ----------
     C. Li, K. Xu, J. Zhu, B. Zhang. Triple generative adversarial nets. NIPS 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import TripleGAN
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = TripleGAN(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "triple-gan"

@@ -35,24 +35,6 @@ class PiModel(NetworkMethod):
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.25
         Share of the steps over which the weight grows; 0: it is at its maximum from the start.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -61,18 +43,6 @@ class PiModel(NetworkMethod):
     References
     ----------
     S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import PiModel
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = PiModel(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "pi-model"
@@ -133,24 +103,6 @@ class TemporalEnsembling(PiModel):
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.5
         Share of the steps over which the weight grows; 0: it is at its maximum from the start.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -159,18 +111,6 @@ class TemporalEnsembling(PiModel):
     References
     ----------
     S. Laine, T. Aila. Temporal ensembling for semi-supervised learning. ICLR 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import TemporalEnsembling
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = TemporalEnsembling(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "temporal-ensembling"
@@ -227,24 +167,8 @@ class MeanTeacher(PiModel):
         Standard deviation of the noise on the features, which themselves have deviation 1.
     ramp_up : float, default=0.5
         Share of the steps over which the weight grows; 0: it is at its maximum from the start.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
     learning_rate : float, default=2e-3
         Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Notes
     -----
@@ -255,18 +179,6 @@ class MeanTeacher(PiModel):
     ----------
     A. Tarvainen, H. Valpola. Mean teachers are better role models: weight-averaged consistency targets improve
     semi-supervised deep learning results. NIPS 2017.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import MeanTeacher
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = MeanTeacher(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "mean-teacher"

@@ -62,17 +62,6 @@ class EntropyLogistic(Classifier):
     References
     ----------
     Y. Grandvalet, Y. Bengio. Semi-supervised learning by entropy minimization. NIPS 2004.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import EntropyLogistic
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> bool((EntropyLogistic().fit(X, y).predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "entropy-logistic"

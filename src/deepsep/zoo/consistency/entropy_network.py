@@ -29,40 +29,10 @@ class EntropyNetwork(NetworkMethod):
     ----------
     entropy : float, default=0.3
         λ. 0: the labelled rows alone (batch norm still sees both).
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     Y. Grandvalet, Y. Bengio. Semi-supervised learning by entropy minimization. NIPS 2004.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import EntropyNetwork
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = EntropyNetwork(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "entropy-network"

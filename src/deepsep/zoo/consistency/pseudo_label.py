@@ -32,41 +32,11 @@ class PseudoLabel(NetworkMethod):
         Maximum of α. 0: the labelled rows alone (batch norm still sees both).
     ramp : pair of float, default=(0.1, 0.6)
         Shares of the steps after which α starts to grow, and reaches ``weight``.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     D.-H. Lee. Pseudo-label: the simple and efficient semi-supervised learning method for deep neural networks. ICML
     workshop on challenges in representation learning, 2013.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import PseudoLabel
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = PseudoLabel(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "pseudo-label"

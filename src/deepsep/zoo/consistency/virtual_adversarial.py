@@ -42,41 +42,11 @@ class VirtualAdversarial(NetworkMethod):
         Iterations for the direction of r.
     entropy : bool, default=False
         Whether the mean entropy of all rows is added to the loss, as in the best variant of the paper.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     T. Miyato, S. Maeda, M. Koyama, S. Ishii. Virtual adversarial training: a regularization method for supervised and
     semi-supervised learning. IEEE PAMI 2018.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import VirtualAdversarial
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = VirtualAdversarial(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "virtual-adversarial"

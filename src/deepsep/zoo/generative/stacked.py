@@ -46,35 +46,13 @@ class VariationalM1M2(VariationalM2):
         Widths of the layers of either network, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.5
         Dropout rate of q(y | z₁); M1 has none.
-    l2 : float, default=1e-5
-        Penalty on the squared weights.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 128
         Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     D. P. Kingma, D. J. Rezende, S. Mohamed, M. Welling. Semi-supervised learning with deep generative models.
     NIPS 2014.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import VariationalM1M2
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = VariationalM1M2(code_steps=100, steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "vae-m1m2"

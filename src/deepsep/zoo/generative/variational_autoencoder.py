@@ -36,41 +36,17 @@ class VariationalM1(NetworkMethod):
         Dimension of z.
     C : float, default=1.0
         Inverse strength of the logistic regression's penalty, as in scikit-learn.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
     dropout : float, default=0.0
         Dropout rate.
     l2 : float, default=1e-5
         Penalty on the squared weights.
     steps : int, default=1000
         Steps of Adam. Three times as many lowered the mean accuracy.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     D. P. Kingma, D. J. Rezende, S. Mohamed, M. Welling. Semi-supervised learning with deep generative models.
     NIPS 2014.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import VariationalM1
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = VariationalM1(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "vae-m1"
@@ -131,41 +107,15 @@ class VariationalM2(NetworkMethod):
         as well as possible. The paper has 0.1.
     latent : int, default=16
         Dimension of z.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
     l2 : float, default=1e-5
         Penalty on the squared weights.
-    steps : int, default=2000
-        Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=32 and 64
         Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     References
     ----------
     D. P. Kingma, D. J. Rezende, S. Mohamed, M. Welling. Semi-supervised learning with deep generative models.
     NIPS 2014.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import VariationalM2
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = VariationalM2(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "vae-m2"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.classifiers.base import UnweightedClassifier
+from deepsep.classifiers.base import UnweightedClassifier, settings
 from deepsep.core.arrays import checked_array
 from deepsep.core.checks import is_integer, require
 from deepsep.core.scaling import Scaling
@@ -18,6 +18,7 @@ from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
 Array = NDArray[Any]
 
 
+@settings
 class GraphMethod(UnweightedClassifier):
     """A method that labels the nodes of a graph.
 
@@ -28,18 +29,21 @@ class GraphMethod(UnweightedClassifier):
     Subclasses label the nodes of ``_graph(rows)`` in ``_learn`` and return their class distributions. A new row gets
     the average distribution of its neighbours among the training rows, weighted by a_ij.
 
-    They share these settings:
-
-    n_neighbors
+    Parameters
+    ----------
+    n_neighbors : int, default=25
         Number of neighbours of a row.
-    standardize, random_state
-        As in :class:`deepsep.DeepSep`.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Not used, since nothing is random; accepted because every method has it.
     """
 
     labels_its_rows_apart = True  # training rows by their own node, new rows by their neighbours
 
-    n_neighbors: int
-    standardize: bool
+    n_neighbors: int = 25
+    standardize: bool = True
+    random_state: Any = None
     _saved_values: ClassVar[dict[str, type]] = {}  # learned attributes of a saved model, in addition to the graph
     _chunk: ClassVar[int] = 16_384  # new rows at a time
 

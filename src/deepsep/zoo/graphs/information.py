@@ -50,10 +50,6 @@ class InformationRegularization(GraphMethod):
         Relative decrease of the objective below which iterations stop.
     n_neighbors : int, default=10
         Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Not used, since nothing is random; accepted because every method has it.
 
     Attributes
     ----------
@@ -67,18 +63,6 @@ class InformationRegularization(GraphMethod):
     M. Szummer, T. Jaakkola. Information regularization with partially labeled data. NIPS 2002.
 
     A. Corduneanu, T. Jaakkola. On information regularization. UAI 2003.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import InformationRegularization
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = InformationRegularization().fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "information-regularization"
@@ -89,8 +73,6 @@ class InformationRegularization(GraphMethod):
     max_iter: int = 1000
     tol: float = 1e-6
     n_neighbors: int = 10
-    standardize: bool = True
-    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -54,8 +54,6 @@ class LaplacianSVM(GraphMethod):
         Maximum number of centres.
     n_neighbors : int, default=10
         Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws centres, and the folds in which probabilities are fitted.
 
@@ -76,18 +74,6 @@ class LaplacianSVM(GraphMethod):
     ----------
     M. Belkin, P. Niyogi, V. Sindhwani. Manifold regularization: a geometric framework for learning from labeled and
     unlabeled examples. JMLR 7, 2006.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import LaplacianSVM
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LaplacianSVM(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "laplacian-svm"
@@ -97,8 +83,6 @@ class LaplacianSVM(GraphMethod):
     gamma: float | None = None
     n_centers: int = 1000
     n_neighbors: int = 10
-    standardize: bool = True
-    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

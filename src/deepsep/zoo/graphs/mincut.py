@@ -49,10 +49,6 @@ class GraphMinCut(GraphMethod):
         Number of cuts, each with other random weights.
     noise : float, default=1.0
         Maximum relative change of a weight, from 0 to 1.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws the weights.
 
@@ -68,18 +64,6 @@ class GraphMinCut(GraphMethod):
     A. Blum, J. Lafferty, M. R. Rwebangira, R. Reddy. Semi-supervised learning using randomized mincuts. ICML 2004.
 
     E. Dahlhaus et al. The complexity of multiterminal cuts. SIAM Journal on Computing, 1994 (isolating cuts).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import GraphMinCut
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = GraphMinCut(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "graph-mincut"
@@ -88,9 +72,6 @@ class GraphMinCut(GraphMethod):
     pull: float = 1.0
     n_cuts: int = 10
     noise: float = 1.0
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

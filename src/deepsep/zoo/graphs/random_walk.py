@@ -42,12 +42,6 @@ class MarkovRandomWalk(GraphMethod):
         Rounds of EM.
     tol : float, default=1e-4
         Increase of the mean log-likelihood of a label below which EM stops.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Not used, since nothing is random; accepted because every method has it.
 
     Attributes
     ----------
@@ -59,18 +53,6 @@ class MarkovRandomWalk(GraphMethod):
     References
     ----------
     M. Szummer, T. Jaakkola. Partially labeled classification with Markov random walks. NIPS 2001.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import MarkovRandomWalk
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = MarkovRandomWalk().fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "markov-random-walk"
@@ -79,9 +61,6 @@ class MarkovRandomWalk(GraphMethod):
     t: int = 3
     max_iter: int = 50
     tol: float = 1e-4
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

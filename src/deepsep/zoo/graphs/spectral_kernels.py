@@ -23,22 +23,26 @@ Array = NDArray[Any]
 class SpectralKernel(GraphMethod):
     r"""A support vector machine with the kernel :math:`\sum_i \mu_i v_i v_i^\top`, v the eigenvectors of a graph.
 
-    Subclasses return the kernel's features of all rows in ``_features``: a matrix Z with the kernel Z Zᵀ. They
-    share these settings:
+    Subclasses return the kernel's features of all rows in ``_features``: a matrix Z with the kernel Z Zᵀ.
 
-    C
-        Weight of the labels in the support vector machine.
-    n_components
+    Parameters
+    ----------
+    n_components : int, default=100
         Number of eigenvectors, those of the largest eigenvalues.
-    n_neighbors, standardize, random_state
-        As in :class:`GraphMethod`.
+    C : float, default=10.0
+        Weight of the labels in the support vector machine. With a very large C, a machine may end short of its
+        minimum, with a ``ConvergenceWarning``.
+    random_state : int, RandomState or None, default=None
+        Draws the folds in which probabilities are fitted, and the start of the search for eigenvectors.
+
+    Attributes
+    ----------
+    eigenvalues_ : array (n_components,)
+        Eigenvalues of the normalised affinities, largest first.
     """
 
     n_components: int = 100
     C: float = 10.0
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -78,38 +82,10 @@ class ClusterKernel(SpectralKernel):
         φ.
     power : int, default=5
         Exponent t of the polynomial.
-    n_components : int, default=100
-        Number of eigenvectors.
-    C : float, default=10.0
-        Weight of the labels in the support vector machine. With a very large C, a machine may end short of its
-        minimum, with a ``ConvergenceWarning``.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Draws the folds in which probabilities are fitted, and the start of the search for eigenvectors.
-
-    Attributes
-    ----------
-    eigenvalues_ : array (n_components,)
-        λ, largest first.
 
     References
     ----------
     O. Chapelle, J. Weston, B. Schölkopf. Cluster kernels for semi-supervised learning. NIPS 2002.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import ClusterKernel
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = ClusterKernel(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "cluster-kernel"
@@ -144,22 +120,12 @@ class SpectralTransform(SpectralKernel):
 
     Parameters
     ----------
-    n_components : int, default=100
-        Number of eigenvectors.
     C : float, default=10.0
         Weight of the labels in the support vector machine, for a kernel whose mean diagonal is 1. With a very large C,
         a machine may end short of its minimum, with a ``ConvergenceWarning``.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Draws the folds in which probabilities are fitted, and the start of the search for eigenvectors.
 
     Attributes
     ----------
-    eigenvalues_ : array (n_components,)
-        Eigenvalues of S, largest first.
     spectrum_ : array (n_components,)
         μ, scaled so that the mean diagonal of the kernel is 1.
     alignment_ : float
@@ -169,18 +135,6 @@ class SpectralTransform(SpectralKernel):
     ----------
     X. Zhu, J. Kandola, Z. Ghahramani, J. Lafferty. Nonparametric transforms of graph kernels for semi-supervised
     learning. NIPS 2004.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import SpectralTransform
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = SpectralTransform(random_state=0).fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "spectral-transform"

@@ -33,38 +33,15 @@ class LabelSpreading(GraphMethod):
     ----------
     alpha : float, default=0.8
         Share of a score that comes from the neighbours, from 0 to below 1.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Not used, since nothing is random; accepted because every method has it.
 
     References
     ----------
     D. Zhou, O. Bousquet, T. N. Lal, J. Weston, B. Schölkopf. Learning with local and global consistency. NIPS 2003.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import LabelSpreading
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LabelSpreading().fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
-    >>> model.predict([[0.0, 0.0], [5.0, 5.0]]).tolist()
-    ['near', 'far']
     """
 
     method_name = "label-spreading"
 
     alpha: float = 0.8
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -97,12 +74,6 @@ class LabelPropagation(GraphMethod):
     ----------
     class_mass : bool, default=True
         Whether classes are scaled to the shares of the labels.
-    n_neighbors : int, default=25
-        Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Not used, since nothing is random; accepted because every method has it.
 
     References
     ----------
@@ -110,28 +81,11 @@ class LabelPropagation(GraphMethod):
 
     X. Zhu, Z. Ghahramani, J. Lafferty. Semi-supervised learning using Gaussian fields and harmonic functions. ICML
     2003.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import LabelPropagation
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = LabelPropagation().fit(X, y)
-    >>> bool((model.transduction_[200:] == "far").mean() > 0.95)
-    True
-    >>> model.predict([[0.0, 0.0], [5.0, 5.0]]).tolist()
-    ['near', 'far']
     """
 
     method_name = "label-propagation"
 
     class_mass: bool = True
-    n_neighbors: int = 25
-    standardize: bool = True
-    random_state: Any = None
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         W = self._graph(rows)

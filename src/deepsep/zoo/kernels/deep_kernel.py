@@ -57,24 +57,10 @@ class DeepKernel(NetworkMethod):
         Number of parts of the labelled rows, each held out once to fit β. 0: no further networks. Each labelled row is
         then predicted by the Gaussian process without it, in closed form, but on an embedding that has seen its label.
         This is cheap, and much too confident. It is also used if no class has two labelled rows.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
-    l2 : float, default=1e-3
-        Penalty on the squared weights.
     steps : int, default=500
         Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
     batch_size, unlabeled_batch : int, default=128 and 128
         Labelled and unlabelled rows in a step. With more labelled rows, a step uses the likelihood of some.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Attributes
     ----------
@@ -87,18 +73,6 @@ class DeepKernel(NetworkMethod):
     ----------
     N. Jean, S. M. Xie, S. Ermon. Semi-supervised deep kernel learning: regression with unlabeled data by minimizing
     predictive variance. NeurIPS 2018.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import DeepKernel
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = DeepKernel(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "deep-kernel"

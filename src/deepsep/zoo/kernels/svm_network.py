@@ -39,24 +39,10 @@ class SVMNetwork(NetworkMethod):
     ----------
     folds : int, default=3
         Number of parts of the labelled rows, each held out once to fit the slope.
-    hidden : sequence of int, default=(128, 32)
-        Widths of the layers, as in :class:`deepsep.DeepSep`.
-    dropout : float, default=0.5
-        Dropout rate.
     l2 : float, default=1e-4
         Penalty on the squared weights.
     steps : int, default=1000
         Steps of Adam.
-    learning_rate : float, default=1e-3
-        Learning rate of Adam.
-    batch_size, unlabeled_batch : int, default=32 and 128
-        Labelled and unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    device : {"auto", "cpu", "cuda"}, default="auto"
-        Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Attributes
     ----------
@@ -67,18 +53,6 @@ class SVMNetwork(NetworkMethod):
     ----------
     Y. Tang. Deep learning using linear support vector machines. ICML workshop on challenges in representation
     learning, 2013.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import SVMNetwork
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:5], y[-5:] = "near", "far"
-    >>> model = SVMNetwork(steps=200, random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "svm-network"

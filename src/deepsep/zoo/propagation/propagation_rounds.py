@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from deepsep.classifiers.base import settings
 from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
@@ -27,14 +28,22 @@ class Spread(NamedTuple):
     weight: Array  # (n,): weight of the row in the loss
 
 
+@settings
 class PropagationMethod(NetworkMethod):
     """A network that is trained on the labelled rows, then in rounds on labels that spread in its embedding.
 
     Subclasses define ``_spread``, and may add a term to the loss of a row with ``_metric``.
+
+    Parameters
+    ----------
+    rounds : int, default=10
+        Number of times that labels are spread.
+    warm_up : float, default=0.25
+        Share of the steps on labelled rows alone, before the first round. The rounds share the other steps equally.
     """
 
-    rounds: int
-    warm_up: float
+    rounds: int = 10
+    warm_up: float = 0.25
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

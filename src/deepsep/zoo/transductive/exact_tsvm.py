@@ -36,8 +36,6 @@ class ExactTSVM(LowDensitySVM):
         can be.
     n_unlabeled : int, optional
         Train on this many unlabelled rows, drawn at random. None: all of them, at most 50.
-    C, C_star, kernel, gamma, priors, probability, max_iter, tol, random_state
-        As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
@@ -47,8 +45,6 @@ class ExactTSVM(LowDensitySVM):
         Relative distance of the lower bound from the objective: about ``tol`` if the minimum was found.
     n_iter_ : int
         Number of nodes over all classes.
-    coef_, intercept_, transduction_, label_distributions_ and others
-        As in :class:`deepsep.TSVM`.
 
     References
     ----------

@@ -42,8 +42,6 @@ class GradientTSVM(LowDensitySVM):
         Maximum number of iterations of L-BFGS for each class and step.
     tol : float, default=1e-6
         L-BFGS stops when an iteration lowers the objective by a smaller share than a tenth of this.
-    C, C_star, kernel, gamma, priors, n_unlabeled, probability, random_state
-        As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
@@ -53,8 +51,6 @@ class GradientTSVM(LowDensitySVM):
         Half the squared norm of the gradient, divided by the objective: 0 at a stationary point.
     n_iter_ : int
         Iterations of L-BFGS over all steps and classes.
-    coef_, intercept_, transduction_, label_distributions_ and others
-        As in :class:`deepsep.TSVM`.
 
     Notes
     -----
@@ -64,19 +60,6 @@ class GradientTSVM(LowDensitySVM):
     References
     ----------
     O. Chapelle, A. Zien. Semi-supervised classification by low density separation. AISTATS 2005.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import make_moons
-    >>> from deepsep.classifiers import GradientTSVM
-    >>> X, truth = make_moons(400, noise=0.08, random_state=0)
-    >>> y = np.full(400, -1)
-    >>> for moon in (0, 1):
-    ...     y[np.flatnonzero(truth == moon)[:5]] = moon
-    >>> model = GradientTSVM(C=10, kernel="rbf", gamma=2.0).fit(X, y)
-    >>> bool((model.transduction_ == truth).mean() > 0.98)
-    True
     """
 
     method_name = "gradient-tsvm"

@@ -40,15 +40,11 @@ class S4VM(LowDensitySVM):
         Whether the boundaries fix the mean score over the unlabelled rows, as in :class:`deepsep.TSVM`.
     random_state : int, RandomState or None, default=None
         Draws the starts, and everything that :class:`deepsep.TSVM` draws.
-    C, C_star, kernel, gamma, priors, n_unlabeled, probability, max_iter, tol
-        As in :class:`deepsep.TSVM`.
 
     Attributes
     ----------
     objective_path_ : list of c arrays
         Objective of the last SVM.
-    coef_, intercept_, transduction_, label_distributions_ and others
-        As in :class:`deepsep.TSVM`.
 
     Notes
     -----
@@ -60,17 +56,6 @@ class S4VM(LowDensitySVM):
     ----------
     Y.-F. Li, Z.-H. Zhou. Towards making unlabeled data never hurt. IEEE Transactions on Pattern Analysis and Machine
     Intelligence 37, 2015; first in ICML 2011.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import S4VM
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(4, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> bool((S4VM(random_state=0).fit(X, y).transduction_[200:] == "far").mean() > 0.95)
-    True
     """
 
     method_name = "s4vm"

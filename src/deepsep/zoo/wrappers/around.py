@@ -20,12 +20,17 @@ from deepsep.core.training_rows import TrainingRows
 class AroundClassifier(UnweightedClassifier):
     """A method that fits copies of a classifier, also to predicted labels of unlabelled rows.
 
-    Subclasses get scaled rows from ``_scale`` and fitted copies from ``_fit_copy``. They share these settings:
+    Subclasses get scaled rows from ``_scale`` and fitted copies from ``_fit_copy``.
 
-    estimator
-        A classifier with ``predict_proba``, or the name of a supervised method; None: a random forest of 100 trees.
-    standardize, random_state
-        As in :class:`deepsep.DeepSep`.
+    Parameters
+    ----------
+    estimator : classifier or str, optional
+        A classifier with ``predict_proba``, or the name of a supervised method, such as
+        ``"lightgbm-few-labels"``. By default a random forest of 100 trees.
+    standardize : bool, default=True
+        Whether features are first scaled to mean 0 and variance 1 over all rows.
+    random_state : int, RandomState or None, default=None
+        Draws rows, and seeds the classifiers.
     """
 
     estimator: Any = None

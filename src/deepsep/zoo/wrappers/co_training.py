@@ -32,9 +32,6 @@ class CoTraining(AroundClassifier):
 
     Parameters
     ----------
-    estimator : classifier or str, optional
-        A classifier with ``predict_proba``, or the name of a supervised method, such as
-        ``"logistic-regression"``. By default a random forest of 100 trees.
     views : pair of lists, optional
         Columns of each view, by number or, for rows in a frame, by name; views may overlap. By default each column is
         in one of them, at random.
@@ -45,8 +42,6 @@ class CoTraining(AroundClassifier):
         the labels.
     pool : int, default=75
         Number of unlabelled rows among which they choose.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws views and rows, and seeds the classifiers.
 
@@ -62,18 +57,6 @@ class CoTraining(AroundClassifier):
     References
     ----------
     A. Blum, T. Mitchell. Combining labeled and unlabeled data with co-training. COLT 1998.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import CoTraining
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = CoTraining(estimator="logistic-regression", views=([0], [1]), random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "co-training"

@@ -68,18 +68,6 @@ class SemiBoost(UnweightedClassifier):
     References
     ----------
     P. K. Mallapragada, R. Jin, A. K. Jain, Y. Liu. SemiBoost: boosting for semi-supervised learning. IEEE PAMI 2009.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import SemiBoost
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = SemiBoost(random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "semiboost"

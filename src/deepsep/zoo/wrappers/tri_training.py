@@ -35,15 +35,8 @@ class TriTraining(AroundClassifier):
 
     Parameters
     ----------
-    estimator : classifier or str, optional
-        A classifier with ``predict_proba``, or the name of a supervised method, such as
-        ``"lightgbm-few-labels"``. By default a random forest of 100 trees.
     rounds : int, default=20
         Maximum number of rounds.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
-    random_state : int, RandomState or None, default=None
-        Draws rows, and seeds the classifiers.
 
     Attributes
     ----------
@@ -56,18 +49,6 @@ class TriTraining(AroundClassifier):
     ----------
     Z.-H. Zhou, M. Li. Tri-training: exploiting unlabeled data using three classifiers. IEEE Transactions on Knowledge
     and Data Engineering 17(11), 2005.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepsep.classifiers import TriTraining
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.concatenate([rng.normal(0, 1, (200, 2)), rng.normal(5, 1, (200, 2))])
-    >>> y = np.full(400, None)
-    >>> y[:3], y[-3:] = "near", "far"
-    >>> model = TriTraining(estimator="logistic-regression", random_state=0).fit(X, y)
-    >>> bool((model.predict(X[200:]) == "far").mean() > 0.9)
-    True
     """
 
     method_name = "tri-training"
