@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.catalogue import method, record_of, title_of
+from deepsep.classifiers.building import method
+from deepsep.classifiers.catalogue import record_of, title_of
 from deepsep.classifiers.committee.committee import COMMITTEE, Committee
 from deepsep.classifiers.committee.fits import twin_of
 from deepsep.core.labels import Labels

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.base import Array, Classifier, settings
-from deepsep.classifiers.catalogue import method, record_of
+from deepsep.classifiers.building import method
+from deepsep.classifiers.catalogue import record_of
 from deepsep.classifiers.committee.fits import fit_everything, list_tasks, twin_of
 from deepsep.classifiers.committee.plan import FOLDS_BY_EFFORT, USUAL_MEMBERS, CommitteePlan, why_absent
 from deepsep.classifiers.committee.student import Student

@@ -9,7 +9,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.ensemble import RandomForestClassifier
 
 from deepsep.classifiers.base import Array, UnweightedClassifier, settings
-from deepsep.classifiers.catalogue import classifier_named
+from deepsep.classifiers.building import classifier_named
 from deepsep.classifiers.supervised import fit_labeled, seeded
 from deepsep.core.checks import require
 from deepsep.core.scaling import Scaling
