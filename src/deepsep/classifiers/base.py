@@ -131,7 +131,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._check_settings()
         check_not_constant(rows.matrix, rows.columns)
         exponents = find_exponents(rows.matrix, rows.columns, together=self._proportions_matter)
-        self._forget("_exponents", "feature_names_in_")
+        self._forget("_exponents", "feature_names_in_", "prior_shift_")
         if exponents is not None:
             self._exponents = exponents
         if rows.columns is not None:

@@ -14,24 +14,23 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep import networks
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.deep_separation.algorithm import Schedule, deep_low_density_separation
 from deepsep.classifiers.deep_separation.propensities import LowDensity
 from deepsep.classifiers.deep_separation.trained_rounds import Architecture, TrainedRounds
 from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainingRun
+from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
 from deepsep.classifiers.tsvm.tsvm import check_tsvm_settings
 from deepsep.core.arrays import below, checked_array
-from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
 from deepsep.core.notices import warn
 from deepsep.core.probability import (
     check_probabilities,
     fit_temperature,
-    prior_shift,
     round_weights,
-    shifted,
     temper,
 )
 from deepsep.core.scaling import Scaling
@@ -51,7 +50,7 @@ CALIBRATION_FOLDS = 3
 
 
 @settings
-class DeepSep(TransformerMixin, Classifier):
+class DeepSep(TransformerMixin, KnownShares):
     r"""Deep low-density separation: classify all rows from a few labels.
 
     A network :math:`g \circ f` is trained on the labelled rows; transductive SVMs (:class:`TSVM`) find boundaries
@@ -319,7 +318,6 @@ class DeepSep(TransformerMixin, Classifier):
         return 3 if self.encoder is None else 1
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        self._forget("prior_shift_")
         architecture = self._architecture(rows)
         split = self._split(rows, architecture, rng)
         noise = self.noise if self.noise is not None else 0.2 if self.encoder is None else 0.0
@@ -398,7 +396,7 @@ class DeepSep(TransformerMixin, Classifier):
         )
 
     def _low_density(self, rows: TrainingRows, split: SplitRows) -> LowDensity:
-        shares = None if self.priors is None else check_priors(self.priors, self.classes_)
+        shares = self._shares()
         make_rows: Any = Rows
         if split.device == "cuda" and self.algorithm != "cccp":
             make_rows = networks.rows_by_size(Rows, device="cuda")
@@ -486,8 +484,8 @@ class DeepSep(TransformerMixin, Classifier):
             )
             return
         weight = rows.weight[held_out.rows]
-        if self.priors is not None:  # the labelled rows as a sample of the population
-            shares = check_priors(self.priors, self.classes_)
+        shares = self._shares()
+        if shares is not None:  # the labelled rows as a sample of the population
             weight = np.asarray(to_population(held_out.codes, weight, shares))
         self.temperature_ = fit_temperature(held_out.probabilities, held_out.codes, weight)
 
@@ -495,13 +493,7 @@ class DeepSep(TransformerMixin, Classifier):
         if rows.context.for_new_rows and self.priors is None:
             super()._describe_training_rows(rows, None)
             return
-        p = self._probabilities(rows.X)
-        if self.priors is not None:
-            shares, at, known = check_priors(self.priors, self.classes_), rows.unlabeled, rows.labeled
-            log_p = np.log(np.maximum(p[at], 1e-30))
-            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[at], rows.codes[known], rows.weight[known])
-            p = shifted(p, self.prior_shift_)
-        super()._describe_training_rows(rows, p)
+        super()._describe_training_rows(rows, self._shift_to_priors(self._probabilities(rows.X), rows))
 
     # -- predicting ------------------------------------------------------------------------------------------
 
@@ -520,8 +512,7 @@ class DeepSep(TransformerMixin, Classifier):
 
     def _probabilities(self, X: Any) -> Array:
         p = self._trained.predict_proba(X.reshape(len(X), -1))
-        p = p if self.temperature_ == 1.0 else temper(p, self.temperature_)
-        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
+        return self._shifted(p if self.temperature_ == 1.0 else temper(p, self.temperature_))
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class for every row: the moving average over the rounds' networks."""
@@ -616,5 +607,4 @@ class DeepSep(TransformerMixin, Classifier):
     def _check_with_classes(self) -> None:
         c = len(self.classes_)
         require(self, "smoothing", self.smoothing < 1 / c, f"less than 1/{c}, since there are {c} classes")
-        if self.priors is not None:
-            check_priors(self.priors, self.classes_)
+        super()._check_with_classes()

@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from deepsep import networks
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import settings
 from deepsep.classifiers.in_context.context_draw import draw_context
+from deepsep.classifiers.known_shares import KnownShares
 from deepsep.core.arrays import checked_array
-from deepsep.core.checks import check_priors, is_integer, require
+from deepsep.core.checks import is_integer, require
 from deepsep.core.notices import warn
-from deepsep.core.probability import mixture_weights, prior_shift, shifted
+from deepsep.core.probability import mixture_weights
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import DeepSepWarning, ModelFileError
 from deepsep.evaluation.folds import LabeledFold
@@ -49,7 +50,7 @@ class _Context(NamedTuple):
 
 
 @settings
-class InContext(Classifier):
+class InContext(KnownShares):
     r"""A network trained beforehand on millions of synthetic tables: it classifies a new table in one pass.
 
     Nothing is trained in a fit. The network reads a *context*, the labelled rows and a sample of the unlabelled ones,
@@ -151,13 +152,10 @@ class InContext(Classifier):
     def _check_with_classes(self) -> None:
         c = len(self.classes_)
         require(self, "context_size", self.context_size >= c, f"at least {c}: one labelled row for each class")
-        self._shares()
-
-    def _shares(self) -> Array | None:
-        return None if self.priors is None else check_priors(self.priors, self.classes_)
+        super()._check_with_classes()
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array | None:
-        self._forget("prior_shift_", "_have_read")
+        self._forget("_have_read")
         self._device = choose_device(self.device)
         self._draw(rows, rng)
         self._draw_members(rng)
@@ -166,13 +164,7 @@ class InContext(Classifier):
         if rows.context.for_new_rows and self.priors is None:
             return None
         self.view_distributions_ = {name: self._ask(view, rows.X) for name, view in self._views().items()}
-        p = self._mix(self.view_distributions_)
-        shares = self._shares()
-        if shares is not None:
-            pool, labeled = rows.unlabeled, rows.labeled
-            log_p = np.log(np.maximum(p[pool], 1e-30))
-            self.prior_shift_ = prior_shift(shares, log_p, rows.weight[pool], rows.codes[labeled], rows.weight[labeled])
-        return self._shifted(p)
+        return self._shift_to_priors(self._mix(self.view_distributions_), rows)
 
     def _draw(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self.context_, left_out = draw_context(rows, int(self.context_size), rng)
@@ -296,9 +288,6 @@ class InContext(Classifier):
         weights = np.array([self.view_weights_[name] for name in by_view])
         sharpness = 1 / 0.9  # two views together are more confident than their geometric mean
         return networks.pool(list(by_view.values()), sharpness * weights)
-
-    def _shifted(self, p: Array) -> Array:
-        return shifted(p, self.prior_shift_) if hasattr(self, "prior_shift_") else p
 
     # -- copying and saving ----------------------------------------------------------------------------------
 

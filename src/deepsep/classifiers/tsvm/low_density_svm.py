@@ -15,9 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import settings
+from deepsep.classifiers.known_shares import KnownShares
 from deepsep.core.arrays import checked_array, checked_pieces
-from deepsep.core.checks import check_priors, is_integer, is_number, require
+from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.label_origins import contradict_shares
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
@@ -34,7 +35,7 @@ Array = NDArray[Any]
 
 
 @settings
-class LowDensitySVM(Classifier):
+class LowDensitySVM(KnownShares):
     """A boundary for each class against the rest, found with the help of unlabelled rows.
 
     Subclasses define in ``_path`` the objective and its solver. Kernels, costs, probabilities, priors and saving are
@@ -97,7 +98,7 @@ class LowDensitySVM(Classifier):
         drawn = draw_rows(rows.unlabeled, self.n_unlabeled, rng)
         self.n_labeled_, self.n_unlabeled_ = len(rows.labeled), len(drawn)
         self.C_star_ = unlabeled_cost(self.C, self.C_star, rows.weight, rows.labeled, rows.unlabeled, drawn)
-        self._forget("gamma_", "platt_", "prior_shift_", "label_distributions_")
+        self._forget("gamma_", "platt_", "label_distributions_")
         X, weight = rows.X, rows.weight
         costs, effort = self._path(rng)
         boundaries = separate(
@@ -116,7 +117,7 @@ class LowDensitySVM(Classifier):
         self._warn_of_shares(boundaries.supervised_shares, rows)
         self._fit_probabilities(rows, rng)
         scores = class_scores(self._separator, X)
-        self._shift_to_priors(scores, rows)
+        self._shift_scores(scores, rows)
         return scores
 
     def _threads(self, rows: TrainingRows) -> AbstractContextManager[Any]:
@@ -129,9 +130,6 @@ class LowDensitySVM(Classifier):
         self._set_transduction(np.where(rows.codes >= 0, rows.codes, best))
         if self.probability is not None:
             self.label_distributions_ = self._to_probabilities(learned)
-
-    def _shares(self) -> Array | None:
-        return None if self.priors is None else check_priors(self.priors, self.classes_)
 
     def _make_kernel(self, rows: TrainingRows) -> Kernel | None:
         if callable(self.kernel):
@@ -228,7 +226,7 @@ class LowDensitySVM(Classifier):
             at, scores = rows.labeled, class_scores(self._separator, rows.X[rows.labeled])
         self.platt_ = fit_platt(scores, rows.codes[at], rows.weight[at])
 
-    def _shift_to_priors(self, scores: Array, rows: TrainingRows) -> None:
+    def _shift_scores(self, scores: Array, rows: TrainingRows) -> None:
         """Find factors for which the mean probabilities of the unlabelled rows are the given shares."""
         shares = self._shares()
         if shares is not None:

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import settings
+from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
 from deepsep.core.arrays import checked_array, checked_pieces
-from deepsep.core.checks import check_priors, is_integer, is_number, require
-from deepsep.core.probability import prior_shift, shifted
+from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.probability import prior_shift
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.solvers.spaces import Kernel, draw_landmarks
@@ -25,7 +26,7 @@ Array = NDArray[Any]
 
 
 @settings
-class NullCategoryGP(Classifier):
+class NullCategoryGP(KnownShares):
     r"""Gaussian process classifier with a null category: a gap between the classes in which no row lies.
 
     For each class against the rest, a latent function f with an RBF kernel, :math:`f \sim GP(0, \sigma^2 k)`, gives the
@@ -126,10 +127,6 @@ class NullCategoryGP(Classifier):
         ):
             require(self, name, holds, wanted)
 
-    def _check_with_classes(self) -> None:
-        if self.priors is not None:
-            check_priors(self.priors, self.classes_)
-
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         labeled, unlabeled = rows.labeled, rows.unlabeled
         used = np.concatenate([labeled, unlabeled])
@@ -164,9 +161,8 @@ class NullCategoryGP(Classifier):
         self.elbo_path_ = [np.array(solution.elbo_path) for solution in solutions]
         self.n_iter_ = max(map(len, self.elbo_path_))
         self.converged_ = np.array([solution.converged for solution in solutions])
-        self._forget("prior_shift_")
-        if self.priors is not None:
-            wanted = check_priors(self.priors, self.classes_)
+        wanted = self._shares()
+        if wanted is not None:
             log_p = np.log(np.maximum(_distributions(self._posteriors, Z[free], residual[free]), 1e-30))
             self.prior_shift_ = prior_shift(wanted, log_p, weight[free], codes[~free], weight[~free])
 
@@ -174,10 +170,8 @@ class NullCategoryGP(Classifier):
         return partial(rbf_kernel, gamma=self.gamma_)
 
     def _given_shares(self, rows: TrainingRows) -> Array | None:
-        if self.priors is not None:
-            return check_priors(self.priors, self.classes_)
-        if self.balance == "predicted":
-            return None
+        if self.priors is not None or self.balance == "predicted":
+            return self._shares()
         among = np.bincount(rows.codes[rows.labeled], rows.weight[rows.labeled])
         return np.asarray(among / among.sum())
 
@@ -186,7 +180,7 @@ class NullCategoryGP(Classifier):
         for start in range(0, len(X), chunk):
             part = slice(start, start + chunk)
             P[part] = _distributions(self._posteriors, *self._features(self._scaling.apply(X[part])))
-        return shifted(P, self.prior_shift_) if hasattr(self, "prior_shift_") else P
+        return self._shifted(P)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state = {"gamma_": self.gamma_, "width": self._posteriors[0].width, "variance": self._features.variance}
