@@ -1,16 +1,16 @@
 """The base of every method, which reads rows, learns, predicts and can be saved.
 
-A method is a class with ``_check_parameters``, ``_learn`` and ``_probabilities``, and, so that it can be saved,
-``_parts`` and ``_restore``. Everything else is here.
+A method is a class with ``_learn`` and ``_probabilities``, and, so that it can be saved, ``_parts`` and ``_restore``.
+Everything else is here.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from inspect import signature
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabeled
-from deepsep.classifiers.inherited_docs import full_docstring
+from deepsep.classifiers.settings import Domain, check_settings
 from deepsep.core.arrays import checked_array, checked_codes
-from deepsep.core.checks import check_not_constant, private_generator, require, row_weights
+from deepsep.core.checks import check_not_constant, private_generator, row_weights
 from deepsep.core.context import Context
 from deepsep.core.fingerprint import fingerprint
 from deepsep.core.labels import codes_of, given_labels
@@ -36,15 +36,6 @@ from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, 
 from deepsep.files.saving import COMMON_ATTRIBUTES, save
 
 Array = NDArray[Any]
-Kind = TypeVar("Kind")
-
-
-@dataclass_transform(kw_only_default=True, eq_default=False)
-def settings(cls: type[Kind]) -> type[Kind]:
-    """Add a constructor that stores the annotated attributes of a class and its bases, and complete its docstring."""
-    made = dataclass(kw_only=True, eq=False, repr=False)(cls)
-    made.__doc__ = full_docstring(made, signature(made).parameters)
-    return made
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
@@ -52,7 +43,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     Subclasses define:
 
-    - ``_check_parameters()`` raises a ParameterError for settings that make no sense;
+    - ``_check_parameters()``, if need be, raises a ParameterError for settings that make no sense together;
     - ``_learn(rows, rng)`` learns. Methods that are transductive by nature return the class distribution of every
       training row, since ``_probabilities`` would give them another one;
     - ``_probabilities(X)`` returns the class distributions of checked rows;
@@ -75,6 +66,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     method_name: str  # in the catalogue
     labels_its_rows_apart: ClassVar[bool] = False  # whether new rows are predicted differently from training rows
     _accept: ClassVar[dict[str, Any]] = {}  # for scikit-learn's validation, such as {"accept_sparse": "csr"}
+    _domains: ClassVar[Mapping[str, Domain]] = {}  # values that settings may have, by name
     _exponents: Array | None = None  # powers of two by which columns of extreme size are divided
     _proportions_matter: ClassVar[bool] = False  # whether all columns must share one power
 
@@ -156,9 +148,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return one_blas_thread()
 
     def _check_settings(self) -> None:
-        for name, parameter in signature(type(self)).parameters.items():
-            if isinstance(parameter.default, bool):
-                require(self, name, isinstance(getattr(self, name), bool | np.bool), "True or False")
+        check_settings(self)
         self._check_parameters()
 
     def _describe_training_rows(self, rows: TrainingRows, learned: Array | None) -> None:
@@ -185,7 +175,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     # -- what a method is ------------------------------------------------------------------------------------
 
     def _check_parameters(self) -> None:
-        raise NotImplementedError
+        """Check what no single setting tells."""
 
     def _check_with_classes(self) -> None:
         """Check the settings that depend on the classes."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep import networks
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.settings import integer, number, settings, widths
 from deepsep.core.arrays import below
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks import NetworkAverage, NumpyNetwork, choose_device
@@ -60,13 +60,13 @@ class NetworkMethod(Classifier):
         The weights that predict, by torch's names.
     """
 
-    hidden: Sequence[int] = (128, 32)
-    dropout: float = 0.5
-    l2: float = 1e-3
-    steps: int = 2000
-    learning_rate: float = 1e-3
-    batch_size: int = 32
-    unlabeled_batch: int = 128
+    hidden: Sequence[int] = widths((128, 32))
+    dropout: float = number(0.5, at_least=0, below=1)
+    l2: float = number(1e-3, at_least=0)
+    steps: int = integer(2000, 1)
+    learning_rate: float = number(1e-3, above=0)
+    batch_size: int = integer(32, 1)
+    unlabeled_batch: int = integer(128, 1)
     standardize: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
     random_state: Any = None
@@ -79,23 +79,6 @@ class NetworkMethod(Classifier):
     def _widths(self) -> tuple[int, ...]:
         """The widths of the hidden layers of the network that predicts."""
         return tuple(self.hidden)
-
-    def _check_parameters(self) -> None:
-        for name in ("steps", "batch_size", "unlabeled_batch"):
-            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
-        widths = self.hidden if isinstance(self.hidden, Sequence) else ()
-        for name, holds, wanted in (
-            ("dropout", is_number(self.dropout) and 0 <= self.dropout < 1, "a number from 0 to below 1"),
-            ("l2", is_number(self.l2) and self.l2 >= 0, "a number of at least 0"),
-            ("learning_rate", is_number(self.learning_rate) and self.learning_rate > 0, "a positive number"),
-            ("device", self.device in ("auto", "cpu", "cuda"), "'auto', 'cpu' or 'cuda'"),
-            (
-                "hidden",
-                bool(widths) and all(is_integer(width, 1) for width in widths),
-                "one or more positive integers, such as (128, 32)",
-            ),
-        ):
-            require(self, name, holds, wanted)
 
     # -- training --------------------------------------------------------------------------------------------
 

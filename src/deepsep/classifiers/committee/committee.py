@@ -9,16 +9,16 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepsep.classifiers.base import Array, settings
+from deepsep.classifiers.base import Array
 from deepsep.classifiers.building import method
 from deepsep.classifiers.committee.fits import fit_everything, twin_of
 from deepsep.classifiers.committee.label_evidence import classes_without_label, warn_of_origins
 from deepsep.classifiers.committee.members import COMMITTEE, USUAL_MEMBERS, adopt, unfitted_members
-from deepsep.classifiers.committee.plan import FOLDS_BY_EFFORT, CommitteePlan, deal
+from deepsep.classifiers.committee.plan import CommitteePlan, deal
 from deepsep.classifiers.committee.saved_committee import restore, saved_members, to_parts
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.known_shares import KnownShares, shift_to_shares
-from deepsep.core.checks import is_integer, require
+from deepsep.classifiers.settings import integer, settings
 from deepsep.core.label_origins import read_origins
 from deepsep.core.labels import Labels
 from deepsep.core.mixture import Mixture
@@ -140,7 +140,7 @@ class Committee(KnownShares):
     twins: bool = False
     student: bool = True
     learning_curve: bool = False
-    n_jobs: int | None = None
+    n_jobs: int | None = integer(None, 1, or_none=True)
     random_state: Any = None
 
     # -- fitting ---------------------------------------------------------------------------------------------
@@ -170,8 +170,6 @@ class Committee(KnownShares):
         return self.fit_rows(self.training_rows(X, y, sample_weight, labels_drawn))
 
     def _check_parameters(self) -> None:
-        require(self, "effort", self.effort in FOLDS_BY_EFFORT, '"fast", "normal" or "best"')
-        require(self, "n_jobs", self.n_jobs is None or is_integer(self.n_jobs, 1), "None or an integer of at least 1")
         unfitted_members(self)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
@@ -204,7 +202,7 @@ class Committee(KnownShares):
 
         ``folds`` are those of the fit's context, which replace the committee's own.
         """
-        self._check_parameters()
+        self._check_settings()
         folds = folds or deal(y, self.effort, seed=0)
         n_folds = 0 if folds is None else len(folds.tests)
         return CommitteePlan.of(unfitted_members(self), self.members is None, self.twins, n_rows, y, n_folds)

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from deepsep import networks
-from deepsep.classifiers.base import settings
 from deepsep.classifiers.in_context.context_draw import draw_context
 from deepsep.classifiers.known_shares import KnownShares
+from deepsep.classifiers.settings import integer, settings
 from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, require
+from deepsep.core.checks import require
 from deepsep.core.notices import warn
 from deepsep.core.probability import mixture_weights
 from deepsep.core.training_rows import TrainingRows
@@ -132,22 +132,13 @@ class InContext(KnownShares):
     method_name = "in-context"
 
     view: Literal["columns", "components", "both"] = "both"
-    n_members: int = 4
-    context_size: int = 1000
+    n_members: int = integer(4, 1)
+    context_size: int = integer(1000, 2)
     priors: Mapping[Any, float] | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     random_state: Any = None
 
     # -- fitting ---------------------------------------------------------------------------------------------
-
-    def _check_parameters(self) -> None:
-        for name, holds, wanted in (
-            ("view", self.view in ("columns", "components", "both"), '"columns", "components" or "both"'),
-            ("n_members", is_integer(self.n_members, 1), "an integer of at least 1"),
-            ("context_size", is_integer(self.context_size, 2), "an integer of at least 2"),
-            ("device", self.device in ("auto", "cpu", "cuda"), "'auto', 'cpu' or 'cuda'"),
-        ):
-            require(self, name, holds, wanted)
 
     def _check_with_classes(self) -> None:
         c = len(self.classes_)

@@ -15,10 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.metaestimators import available_if
 
-from deepsep.classifiers.base import settings
 from deepsep.classifiers.known_shares import KnownShares
+from deepsep.classifiers.settings import checked, integer, number, settings
 from deepsep.core.arrays import checked_array, checked_pieces
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.label_origins import contradict_shares
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
@@ -58,15 +57,17 @@ class LowDensitySVM(KnownShares):
     _gap: ClassVar[str] = "relative duality gap"
     _limit: ClassVar[str] = "max_iter"  # the setting that may end the search early
 
-    C: float = 0.1
-    C_star: float | Literal["pool"] | None = None
-    kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = "linear"
-    gamma: float | Literal["scale", "auto"] = "scale"
+    C: float = number(0.1, above=0)
+    C_star: float | Literal["pool"] | None = number(None, at_least=0, or_else=("pool", None))
+    kernel: Literal["linear", "rbf"] | Callable[[Any, Any], Array] = checked(
+        "linear", lambda kernel: callable(kernel) or kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'
+    )
+    gamma: float | Literal["scale", "auto"] = number("scale", above=0, or_else=("scale", "auto"))
     priors: Mapping[Any, float] | None = None
-    n_unlabeled: int | None = None
+    n_unlabeled: int | None = integer(None, 1, or_none=True)
     probability: Literal["platt", "cv", "softmax", "hard"] | None = "platt"
-    max_iter: int = 1000
-    tol: float = 1e-6
+    max_iter: int = integer(1000, 1)
+    tol: float = number(1e-6, above=0, below=1)
     random_state: Any = None
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
@@ -74,25 +75,6 @@ class LowDensitySVM(KnownShares):
         raise NotImplementedError
 
     # -- fitting ---------------------------------------------------------------------------------------------
-
-    def _check_parameters(self) -> None:
-        check_cost_settings(self)
-        for name, holds, wanted in (
-            ("kernel", callable(self.kernel) or self.kernel in ("linear", "rbf"), '"linear", "rbf" or a callable'),
-            (
-                "gamma",
-                self.gamma in ("scale", "auto") or (is_number(self.gamma) and float(self.gamma) > 0),
-                '"scale", "auto" or a positive number',
-            ),
-            (
-                "probability",
-                self.probability in ("platt", "cv", "softmax", "hard", None),
-                '"platt", "cv", "softmax", "hard" or None',
-            ),
-            ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
-            ("tol", is_number(self.tol) and 0 < self.tol < 1, "a number between 0 and 1"),
-        ):
-            require(self, name, holds, wanted)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         drawn = draw_rows(rows.unlabeled, self.n_unlabeled, rng)
@@ -308,21 +290,6 @@ class LowDensitySVM(KnownShares):
     def _check_restored(self) -> None:
         if self._fitted_probability is not None:
             super()._check_restored()
-
-
-def check_cost_settings(model: Any) -> None:
-    """Raise unless C, C_star and n_unlabeled are valid."""
-    C, C_star, n = model.C, model.C_star, model.n_unlabeled
-    for name, holds, wanted in (
-        ("C", is_number(C) and C > 0, "a positive number"),
-        (
-            "C_star",
-            C_star in (None, "pool") or (is_number(C_star) and float(C_star) >= 0),
-            'a number of at least 0, "pool" or None',
-        ),
-        ("n_unlabeled", n is None or is_integer(n, 1), "a positive integer or None"),
-    ):
-        require(model, name, holds, wanted)
 
 
 def draw_rows(pool: Array, n: int | None, rng: np.random.Generator) -> Array:

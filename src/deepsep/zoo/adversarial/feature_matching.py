@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.settings import number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.adversarial.generative_adversarial import (
     GenerativeAdversarial,
@@ -57,11 +56,7 @@ class FeatureMatchingGAN(GenerativeAdversarial):
 
     method_name = "feature-matching-gan"
 
-    weight: float = 1.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_weights("weight")
+    weight: float = number(1.0, at_least=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
@@ -138,15 +133,10 @@ class ComplementGAN(FeatureMatchingGAN):
 
     method_name = "complement-gan"
 
-    entropy: float = 0.1
-    spread: float = 1.0
-    low_density: float = 0.1
-    quantile: float = 0.1
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_weights("entropy", "spread", "low_density")
-        require(self, "quantile", is_number(self.quantile) and 0 <= self.quantile <= 1, "a number from 0 to 1")
+    entropy: float = number(0.1, at_least=0)
+    spread: float = number(1.0, at_least=0)
+    low_density: float = number(0.1, at_least=0)
+    quantile: float = number(0.1, at_least=0, at_most=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         super()._learn(rows, rng)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -47,21 +46,11 @@ class GenerativeAdversarial(NetworkMethod):
         Unlabelled rows in a step; there are as many made-up rows.
     """
 
-    latent: int = 16
+    latent: int = integer(16, 1)
     steps: int = 1000
     l2: float = 1e-2
-    noise: float = 0.5
-    decay: float = 0.98
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
-        require(self, "noise", is_number(self.noise) and self.noise >= 0, "a number of at least 0")
-        require(self, "decay", is_number(self.decay) and 0 <= self.decay < 1, "a number from 0 to below 1")
-
-    def _check_weights(self, *names: str) -> None:
-        for name in names:
-            require(self, name, is_number(getattr(self, name)) and getattr(self, name) >= 0, "a number of at least 0")
+    noise: float = number(0.5, at_least=0)
+    decay: float = number(0.98, at_least=0, below=1)
 
     def _make_generator(self, rows: TrainingRows, X: Tensor, rng: np.random.Generator, n_classes: int = 0) -> Generator:
         """Return a new generator that imitates the rows of positive weight."""

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.settings import number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.adversarial.generative_adversarial import GenerativeAdversarial, made_scores, real_rows, undisturbed
 
@@ -56,16 +55,10 @@ class TripleGAN(GenerativeAdversarial):
 
     method_name = "triple-gan"
 
-    alpha: float = 0.5
-    adversarial: float = 0.1
-    pseudo: float = 0.1
-    warm_up: float = 0.25
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._check_weights("adversarial", "pseudo")
-        require(self, "alpha", is_number(self.alpha) and 0 < self.alpha < 1, "a number between 0 and 1")
-        require(self, "warm_up", is_number(self.warm_up) and 0 <= self.warm_up < 1, "a number from 0 to below 1")
+    alpha: float = number(0.5, above=0, below=1)
+    adversarial: float = number(0.1, at_least=0)
+    pseudo: float = number(0.1, at_least=0)
+    warm_up: float = number(0.25, at_least=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.settings import number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -47,16 +46,9 @@ class PiModel(NetworkMethod):
 
     method_name = "pi-model"
 
-    consistency: float = 10.0
-    noise: float = 0.3
-    ramp_up: float = 0.25
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("consistency", "noise"):
-            value = getattr(self, name)
-            require(self, name, is_number(value) and value >= 0, "a number of at least 0")
-        require(self, "ramp_up", is_number(self.ramp_up) and 0 <= self.ramp_up <= 1, "a number from 0 to 1")
+    consistency: float = number(10.0, at_least=0)
+    noise: float = number(0.3, at_least=0)
+    ramp_up: float = number(0.25, at_least=0, at_most=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
@@ -116,13 +108,9 @@ class TemporalEnsembling(PiModel):
     method_name = "temporal-ensembling"
 
     consistency: float = 30.0
-    decay: float = 0.6
+    decay: float = number(0.6, at_least=0, below=1)
     noise: float = 0.5
     ramp_up: float = 0.5
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check_decay(self)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
@@ -184,14 +172,10 @@ class MeanTeacher(PiModel):
     method_name = "mean-teacher"
 
     consistency: float = 30.0
-    decay: float = 0.98
+    decay: float = number(0.98, at_least=0, below=1)
     noise: float = 0.5
     ramp_up: float = 0.5
     learning_rate: float = 2e-3
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        _check_decay(self)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
@@ -263,7 +247,3 @@ def ramp(progress: Tensor, ramp_up: float) -> Tensor:
     if ramp_up == 0:
         return torch.ones_like(progress)
     return torch.exp(-5 * (1 - torch.clamp(progress / ramp_up, max=1)).square())
-
-
-def _check_decay(model: Any) -> None:
-    require(model, "decay", is_number(model.decay) and 0 <= model.decay < 1, "a number from 0 to below 1")

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from deepsep.classifiers.base import Classifier, settings
+from deepsep.classifiers.base import Classifier
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 
@@ -66,16 +66,11 @@ class EntropyLogistic(Classifier):
 
     method_name = "entropy-logistic"
 
-    entropy: float = 0.1
-    C: float = 1.0
-    max_iter: int = 500
+    entropy: float = number(0.1, at_least=0)
+    C: float = number(1.0, above=0)
+    max_iter: int = integer(500, 1)
     standardize: bool = True
     random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        require(self, "entropy", is_number(self.entropy) and self.entropy >= 0, "a number of at least 0")
-        require(self, "C", is_number(self.C) and self.C > 0, "a positive number")
-        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         d, c = rows.X.shape[1], rows.n_classes

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.settings import number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -37,11 +36,7 @@ class EntropyNetwork(NetworkMethod):
 
     method_name = "entropy-network"
 
-    entropy: float = 0.3
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "entropy", is_number(self.entropy) and self.entropy >= 0, "a number of at least 0")
+    entropy: float = number(0.3, at_least=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

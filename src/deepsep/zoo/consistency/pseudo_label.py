@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.settings import checked, number, settings
+from deepsep.core.checks import is_number
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from deepsep.networks import Batch
+
+
+def _are_increasing_shares(pair: Any) -> bool:
+    both = isinstance(pair, Sequence) and len(pair) == 2 and all(map(is_number, pair))
+    return both and 0 <= pair[0] < pair[1] <= 1
 
 
 @settings
@@ -41,15 +46,10 @@ class PseudoLabel(NetworkMethod):
 
     method_name = "pseudo-label"
 
-    weight: float = 0.3
-    ramp: Sequence[float] = (0.1, 0.6)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "weight", is_number(self.weight) and self.weight >= 0, "a number of at least 0")
-        pair = self.ramp if isinstance(self.ramp, Sequence) else ()
-        holds = len(pair) == 2 and all(map(is_number, pair)) and 0 <= pair[0] < pair[1] <= 1
-        require(self, "ramp", holds, "two increasing shares of the steps, such as (0.1, 0.6)")
+    weight: float = number(0.3, at_least=0)
+    ramp: Sequence[float] = checked(
+        (0.1, 0.6), _are_increasing_shares, "two increasing shares of the steps, such as (0.1, 0.6)"
+    )
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

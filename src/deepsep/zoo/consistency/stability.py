@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.consistency.consistency import PiModel, ramp
 
@@ -53,13 +52,8 @@ class TransformationStability(PiModel):
 
     method_name = "transformation-stability"
 
-    passes: int = 4
-    exclusivity: float = 0.1
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "passes", is_integer(self.passes, 2), "an integer of at least 2")
-        require(self, "exclusivity", is_number(self.exclusivity) and self.exclusivity >= 0, "a number of at least 0")
+    passes: int = integer(4, 2)
+    exclusivity: float = number(0.1, at_least=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -51,16 +50,10 @@ class VirtualAdversarial(NetworkMethod):
 
     method_name = "virtual-adversarial"
 
-    alpha: float = 1.0
-    epsilon: float = 0.1
-    power_iterations: int = 1
+    alpha: float = number(1.0, at_least=0)
+    epsilon: float = number(0.1, above=0)
+    power_iterations: int = integer(1, 1)
     entropy: bool = False
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "alpha", is_number(self.alpha) and self.alpha >= 0, "a number of at least 0")
-        require(self, "epsilon", is_number(self.epsilon) and self.epsilon > 0, "a positive number")
-        require(self, "power_iterations", is_integer(self.power_iterations, 1), "an integer of at least 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepsep import networks
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, require
+from deepsep.classifiers.settings import integer, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks.frozen import FrozenNetwork
 from deepsep.zoo.generative.variational_autoencoder import VariationalM2, learn_code
@@ -57,7 +56,7 @@ class VariationalM1M2(VariationalM2):
 
     method_name = "vae-m1m2"
 
-    code_steps: int = 1000
+    code_steps: int = integer(1000, 1)
     unlabeled_batch: int = 128
 
     @property
@@ -67,10 +66,6 @@ class VariationalM1M2(VariationalM2):
     @property
     def _widths(self) -> tuple[int, ...]:
         return (*self.hidden, *self.hidden)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "code_steps", is_integer(self.code_steps, 1), "an integer of at least 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

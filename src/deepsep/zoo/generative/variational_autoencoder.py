@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -51,16 +50,11 @@ class VariationalM1(NetworkMethod):
 
     method_name = "vae-m1"
 
-    latent: int = 16
-    C: float = 1.0
+    latent: int = integer(16, 1)
+    C: float = number(1.0, above=0)
     dropout: float = 0.0
     l2: float = 1e-5
     steps: int = 1000
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
-        require(self, "C", is_number(self.C) and self.C > 0, "a positive number")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
@@ -120,15 +114,10 @@ class VariationalM2(NetworkMethod):
 
     method_name = "vae-m2"
 
-    alpha: float = 10.0
-    latent: int = 16
+    alpha: float = number(10.0, above=0)
+    latent: int = integer(16, 1)
     l2: float = 1e-5
     unlabeled_batch: int = 64
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "alpha", is_number(self.alpha) and self.alpha > 0, "a positive number")
-        require(self, "latent", is_integer(self.latent, 1), "an integer of at least 1")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         network, X = self._begin(rows, rng)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.classifiers.base import UnweightedClassifier, settings
+from deepsep.classifiers.base import UnweightedClassifier
+from deepsep.classifiers.settings import integer, settings
 from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
@@ -41,14 +41,11 @@ class GraphMethod(UnweightedClassifier):
 
     labels_its_rows_apart = True  # training rows by their own node, new rows by their neighbours
 
-    n_neighbors: int = 25
+    n_neighbors: int = integer(25, 1)
     standardize: bool = True
     random_state: Any = None
     _saved_values: ClassVar[dict[str, type]] = {}  # learned attributes of a saved model, in addition to the graph
     _chunk: ClassVar[int] = 16_384  # new rows at a time
-
-    def _check_parameters(self) -> None:
-        require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")
 
     def _graph(self, rows: TrainingRows) -> sparse.csr_array:
         """Return the affinities of the training rows, and keep the data for prediction."""

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import xlogy
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import distributions, one_hot
 from deepsep.zoo.graphs.graph_method import GraphMethod
@@ -68,17 +67,11 @@ class InformationRegularization(GraphMethod):
     method_name = "information-regularization"
     _saved_values: ClassVar[dict[str, type]] = {"objective_path_": list}
 
-    strength: float = 0.1
+    strength: float = number(0.1, above=0)
     class_mass: bool = True
-    max_iter: int = 1000
-    tol: float = 1e-6
+    max_iter: int = integer(1000, 1)
+    tol: float = number(1e-6, at_least=0)
     n_neighbors: int = 10
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "strength", is_number(self.strength) and self.strength > 0, "a positive number")
-        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
-        require(self, "tol", is_number(self.tol) and self.tol >= 0, "a number of at least 0")
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         P, self.objective_path_ = alternate(

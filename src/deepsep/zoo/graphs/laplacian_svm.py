@@ -11,9 +11,8 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import rbf_kernel
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.probability import platt_probabilities
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -78,22 +77,11 @@ class LaplacianSVM(GraphMethod):
 
     method_name = "laplacian-svm"
 
-    C: float = 10.0
-    smoothness: float = 100.0
-    gamma: float | None = None
-    n_centers: int = 1000
+    C: float = number(10.0, above=0)
+    smoothness: float = number(100.0, at_least=0)
+    gamma: float | None = number(None, above=0, or_else=(None,))
+    n_centers: int = integer(1000, 2)
     n_neighbors: int = 10
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        positive = is_number(self.gamma) and self.gamma > 0 if self.gamma is not None else True
-        for name, holds, wanted in (
-            ("C", is_number(self.C) and self.C > 0, "a positive number"),
-            ("smoothness", is_number(self.smoothness) and self.smoothness >= 0, "a number of at least 0"),
-            ("gamma", positive, "a positive number or None"),
-            ("n_centers", is_integer(self.n_centers, 2), "an integer of at least 2"),
-        ):
-            require(self, name, holds, wanted)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         W = self._graph(rows)

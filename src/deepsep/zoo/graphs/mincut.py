@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees, distributions, neighbours, one_hot
 from deepsep.zoo.graphs.graph_method import GraphMethod
@@ -69,15 +68,9 @@ class GraphMinCut(GraphMethod):
     method_name = "graph-mincut"
     _saved_values: ClassVar[dict[str, type]] = {"claimed_": float}
 
-    pull: float = 1.0
-    n_cuts: int = 10
-    noise: float = 1.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "pull", is_number(self.pull) and self.pull >= 0, "a number of at least 0")
-        require(self, "n_cuts", is_integer(self.n_cuts, 1), "an integer of at least 1")
-        require(self, "noise", is_number(self.noise) and 0 <= self.noise <= 1, "a number from 0 to 1")
+    pull: float = number(1.0, at_least=0)
+    n_cuts: int = integer(10, 1)
+    noise: float = number(1.0, at_least=0, at_most=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         W, labeled, unlabeled = self._graph(rows), rows.labeled, rows.unlabeled

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees, scaled
 from deepsep.zoo.graphs.graph_method import GraphMethod
@@ -58,15 +57,9 @@ class MarkovRandomWalk(GraphMethod):
     method_name = "markov-random-walk"
     _saved_values: ClassVar[dict[str, type]] = {"log_likelihood_": list}
 
-    t: int = 3
-    max_iter: int = 50
-    tol: float = 1e-4
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "t", is_integer(self.t, 0), "an integer of at least 0")
-        require(self, "max_iter", is_integer(self.max_iter, 1), "an integer of at least 1")
-        require(self, "tol", is_number(self.tol) and self.tol >= 0, "a number of at least 0")
+    t: int = integer(3, 0)
+    max_iter: int = integer(50, 1)
+    tol: float = number(1e-4, at_least=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         A = transitions(self._graph(rows))

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import normalised
 from deepsep.zoo.graphs.graph_kernels import Machines, leading_eigenvectors
@@ -41,13 +40,8 @@ class SpectralKernel(GraphMethod):
         Eigenvalues of the normalised affinities, largest first.
     """
 
-    n_components: int = 100
-    C: float = 10.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "C", is_number(self.C) and self.C > 0, "a positive number")
-        require(self, "n_components", is_integer(self.n_components, 1), "an integer of at least 1")
+    n_components: int = integer(100, 1)
+    C: float = number(10.0, above=0)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         S = normalised(self._graph(rows))
@@ -91,13 +85,7 @@ class ClusterKernel(SpectralKernel):
     method_name = "cluster-kernel"
 
     transfer: Literal["polynomial", "linear-step", "step"] = "polynomial"
-    power: int = 5
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        known = ("polynomial", "linear-step", "step")
-        require(self, "transfer", self.transfer in known, "'polynomial', 'linear-step' or 'step'")
-        require(self, "power", is_integer(self.power, 1), "an integer of at least 1")
+    power: int = integer(5, 1)
 
     def _features(self, vectors: Array, rows: TrainingRows) -> Array:
         return cluster_features(self.eigenvalues_, vectors, self.transfer, self.power)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_number, require
+from deepsep.classifiers.settings import number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import conjugate_gradients, degrees, diffuse, distributions, normalised, one_hot, reached
 from deepsep.zoo.graphs.graph_method import GraphMethod
@@ -41,11 +40,7 @@ class LabelSpreading(GraphMethod):
 
     method_name = "label-spreading"
 
-    alpha: float = 0.8
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "alpha", is_number(self.alpha) and 0 <= self.alpha < 1, "a number from 0 to below 1")
+    alpha: float = number(0.8, at_least=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> Array:
         Z = diffuse(normalised(self._graph(rows)), one_hot(rows.codes, rows.n_classes), self.alpha, tol=RESIDUAL_TOL)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from deepsep import networks
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.settings import checked, integer, number, settings
 from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks.frozen import evaluate
 from deepsep.zoo.kernels.frozen_kernel import FrozenKernel
@@ -77,18 +77,11 @@ class DeepKernel(NetworkMethod):
 
     method_name = "deep-kernel"
 
-    alpha: float = 1.0
-    max_labeled: int = 1000
-    folds: int = 3
+    alpha: float = number(1.0, at_least=0)
+    max_labeled: int = integer(1000, 2)
+    folds: int = checked(3, lambda folds: is_integer(folds, 0) and folds != 1, "0, or an integer of at least 2")
     steps: int = 500
     batch_size: int = 128
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "alpha", is_number(self.alpha) and self.alpha >= 0, "a number of at least 0")
-        require(self, "max_labeled", is_integer(self.max_labeled, 2), "an integer of at least 2")
-        holds = is_integer(self.folds, 0) and self.folds != 1
-        require(self, "folds", holds, "0, or an integer of at least 2")
 
     @property
     def _all_steps(self) -> int:

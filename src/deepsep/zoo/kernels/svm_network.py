@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, require
+from deepsep.classifiers.settings import integer, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -57,13 +56,9 @@ class SVMNetwork(NetworkMethod):
 
     method_name = "svm-network"
 
-    folds: int = 3
+    folds: int = integer(3, 2)
     l2: float = 1e-4
     steps: int = 1000
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "folds", is_integer(self.folds, 2), "an integer of at least 2")
 
     @property
     def _all_steps(self) -> int:

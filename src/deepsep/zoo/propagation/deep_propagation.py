@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.zoo.graphs.graph import connect, diffuse, distributions, neighbours, normalised, one_hot
 from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
 
@@ -48,15 +47,9 @@ class DeepLabelPropagation(PropagationMethod):
 
     method_name = "deep-label-propagation"
 
-    n_neighbors: int = 50
-    alpha: float = 0.99
-    gamma: float = 3.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1")
-        require(self, "alpha", is_number(self.alpha) and 0 <= self.alpha < 1, "a number from 0 to below 1")
-        require(self, "gamma", is_number(self.gamma) and self.gamma > 0, "a positive number")
+    n_neighbors: int = integer(50, 1)
+    alpha: float = number(0.99, at_least=0, below=1)
+    gamma: float = number(3.0, above=0)
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         Z = propagate(V, one_hot(codes, n_classes), k=self.n_neighbors, alpha=self.alpha, gamma=self.gamma)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.zoo.graphs.graph import neighbours
 from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
 
@@ -66,18 +65,10 @@ class LocalLabelPropagation(PropagationMethod):
 
     method_name = "local-label-propagation"
 
-    n_neighbors: int = 10
-    density_neighbors: int = 25
-    temperature: float = 0.07
-    metric: float = 1.0
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("n_neighbors", "density_neighbors"):
-            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
-        # Far below 0.01, e^(1 / temperature) overflows.
-        require(self, "temperature", is_number(self.temperature) and self.temperature >= 0.01, "a number from 0.01 on")
-        require(self, "metric", is_number(self.metric) and self.metric >= 0, "a number of at least 0")
+    n_neighbors: int = integer(10, 1)
+    density_neighbors: int = integer(25, 1)
+    temperature: float = number(0.07, at_least=0.01)  # far below, e^(1 / temperature) overflows
+    metric: float = number(1.0, at_least=0)
 
     def _spread(self, V: Array, codes: Array, weight: Array, n_classes: int) -> Spread:
         known = codes >= 0

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, is_number, require
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -42,13 +41,8 @@ class PropagationMethod(NetworkMethod):
         Share of the steps on labelled rows alone, before the first round. The rounds share the other steps equally.
     """
 
-    rounds: int = 10
-    warm_up: float = 0.25
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "rounds", is_integer(self.rounds, 1), "an integer of at least 1")
-        require(self, "warm_up", is_number(self.warm_up) and 0 < self.warm_up < 1, "a number between 0 and 1")
+    rounds: int = integer(10, 1)
+    warm_up: float = number(0.25, above=0, below=1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.smooth_descent import smooth_descent
 
@@ -66,14 +65,9 @@ class GradientTSVM(LowDensitySVM):
     _ends: ClassVar = {"gradient": "a minimum of the smooth objective"}
     _gap: ClassVar[str] = "relative squared gradient"
 
-    sharpness: float = 3.0
-    steps: int = 10
+    sharpness: float = number(3.0, above=0)
+    steps: int = integer(10, 0)
     balance: bool = True
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "sharpness", is_number(self.sharpness) and self.sharpness > 0, "a positive number")
-        require(self, "steps", is_integer(self.steps, 0), "an integer of at least 0")
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         path = partial(smooth_descent, sharpness=float(self.sharpness), steps=int(self.steps))

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
-from deepsep.classifiers.base import settings
 from deepsep.classifiers.known_shares import KnownShares
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
 from deepsep.core.arrays import checked_array, checked_pieces
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.probability import prior_shift
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
@@ -99,33 +98,16 @@ class NullCategoryGP(KnownShares):
 
     method_name = "null-category-gp"
 
-    width: float = 1.0
-    gamma: float | Literal["scale", "auto"] = "scale"
-    variance: float = 4.0
-    unlabeled_weight: float = 0.1
-    n_inducing: int = 200
+    width: float = number(1.0, at_least=0)
+    gamma: float | Literal["scale", "auto"] = number("scale", above=0, or_else=("scale", "auto"))
+    variance: float = number(4.0, above=0)
+    unlabeled_weight: float = number(0.1, at_least=0)
+    n_inducing: int = integer(200, 2)
     balance: Literal["predicted", "labels"] | None = "predicted"
     priors: Mapping[Any, float] | None = None
-    max_iter: int = 50
+    max_iter: int = integer(50, 1)
     standardize: bool = True
     random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        weight = self.unlabeled_weight
-        for name, holds, wanted in (
-            ("width", is_number(self.width) and self.width >= 0, "a number of at least 0"),
-            (
-                "gamma",
-                self.gamma in ("scale", "auto") or (is_number(self.gamma) and float(self.gamma) > 0),
-                '"scale", "auto" or a positive number',
-            ),
-            ("variance", is_number(self.variance) and self.variance > 0, "a positive number"),
-            ("unlabeled_weight", is_number(weight) and weight >= 0, "a number of at least 0"),
-            ("balance", self.balance in ("predicted", "labels", None), '"predicted", "labels" or None'),
-            ("n_inducing", is_integer(self.n_inducing, 2), "an integer of at least 2"),
-            ("max_iter", is_integer(self.max_iter, 1), "a positive integer"),
-        ):
-            require(self, name, holds, wanted)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         labeled, unlabeled = rows.labeled, rows.unlabeled

@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.settings import integer, number, settings
 from deepsep.classifiers.tsvm.low_density_svm import LowDensitySVM
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.solvers.one_vs_rest import SolverSettings
 from deepsep.zoo.transductive.safe_labels import safe_labels
 
@@ -61,16 +60,10 @@ class S4VM(LowDensitySVM):
     method_name = "s4vm"
     _ends: ClassVar = {"safe labels": "optimum of the SVM on the safest labels"}
 
-    n_starts: int = 50
-    n_boundaries: int = 10
-    risk: float = 3.0
+    n_starts: int = integer(50, 1)
+    n_boundaries: int = integer(10, 1)
+    risk: float = number(3.0, at_least=0)
     balance: bool = True
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("n_starts", "n_boundaries"):
-            require(self, name, is_integer(getattr(self, name), 1), "a positive integer")
-        require(self, "risk", is_number(self.risk) and self.risk >= 0, "a number of at least 0")
 
     def _path(self, rng: np.random.Generator) -> tuple[dict[str, Any], SolverSettings]:
         starts, kept = int(self.n_starts), int(self.n_boundaries)

@@ -7,15 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
+from deepsep.classifiers.settings import checked, integer, settings
 from deepsep.core.arrays import checked_array
-from deepsep.core.checks import is_integer, require
+from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError, shown
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.wrappers.around import AroundClassifier
 
 Array = NDArray[Any]
+
+
+def _are_views(pair: Any) -> bool:
+    both = isinstance(pair, list | tuple) and len(pair) == 2
+    return pair is None or (both and all(isinstance(view, list | tuple | np.ndarray) and len(view) for view in pair))
 
 
 @settings
@@ -61,18 +66,10 @@ class CoTraining(AroundClassifier):
 
     method_name = "co-training"
 
-    views: Any = None
-    rounds: int = 30
-    per_round: int = 1
-    pool: int = 75
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("rounds", "per_round", "pool"):
-            require(self, name, is_integer(getattr(self, name), 1), "an integer of at least 1")
-        pair = self.views if isinstance(self.views, list | tuple) else ()
-        lists = len(pair) == 2 and all(isinstance(view, list | tuple | np.ndarray) and len(view) for view in pair)
-        require(self, "views", self.views is None or lists, "two lists of columns, such as ([0, 1], [2, 3]), or None")
+    views: Any = checked(None, _are_views, "two lists of columns, such as ([0, 1], [2, 3]), or None")
+    rounds: int = integer(30, 1)
+    per_round: int = integer(1, 1)
+    pool: int = integer(75, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self.views_ = self._find_views(rows.X.shape[1], rng)

@@ -11,16 +11,20 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.tree import DecisionTreeClassifier
 
-from deepsep.classifiers.base import UnweightedClassifier, settings
+from deepsep.classifiers.base import UnweightedClassifier
+from deepsep.classifiers.settings import checked, integer, number, settings
 from deepsep.classifiers.supervised import seeded
 from deepsep.core.arrays import checked_array, checked_pieces
-from deepsep.core.checks import is_integer, is_number, require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
 
 Array = NDArray[Any]
+
+
+def _is_learner(value: Any) -> bool:
+    return value is None or (hasattr(value, "get_params") and not isinstance(value, type))
 
 
 @settings
@@ -72,28 +76,13 @@ class SemiBoost(UnweightedClassifier):
 
     method_name = "semiboost"
 
-    estimator: Any = None
-    rounds: int = 20
-    C: float | None = None
-    sample: float = 0.03
-    n_neighbors: int = 25
+    estimator: Any = checked(None, _is_learner, "a classifier, such as DecisionTreeClassifier(max_depth=3), or None")
+    rounds: int = integer(20, 1)
+    C: float | None = number(None, at_least=0, or_else=(None,))
+    sample: float = number(0.03, above=0, at_most=1)
+    n_neighbors: int = integer(25, 1)
     standardize: bool = True
     random_state: Any = None
-
-    def _check_parameters(self) -> None:
-        learner = self.estimator
-        for name, holds, wanted in (
-            (
-                "estimator",
-                learner is None or (hasattr(learner, "get_params") and not isinstance(learner, type)),
-                "a classifier, such as DecisionTreeClassifier(max_depth=3), or None",
-            ),
-            ("rounds", is_integer(self.rounds, 1), "an integer of at least 1"),
-            ("C", self.C is None or (is_number(self.C) and self.C >= 0), "a number of at least 0 or None"),
-            ("sample", is_number(self.sample) and 0 < self.sample <= 1, "a number above 0, up to 1"),
-            ("n_neighbors", is_integer(self.n_neighbors, 1), "an integer of at least 1"),
-        ):
-            require(self, name, holds, wanted)
 
     # -- learning --------------------------------------------------------------------------------------------
 

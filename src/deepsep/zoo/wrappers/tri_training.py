@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from deepsep.classifiers.base import settings
-from deepsep.core.checks import is_integer, require
+from deepsep.classifiers.settings import integer, settings
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.wrappers.around import AroundClassifier
@@ -53,11 +52,7 @@ class TriTraining(AroundClassifier):
 
     method_name = "tri-training"
 
-    rounds: int = 20
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        require(self, "rounds", is_integer(self.rounds, 1), "an integer of at least 1")
+    rounds: int = integer(20, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         X = self._scale(rows)
