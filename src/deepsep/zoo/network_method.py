@@ -29,7 +29,7 @@ Array = NDArray[Any]
 class NetworkMethod(Classifier):
     """A method that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
 
-    Subclasses make a network with ``_begin``, train it with ``_train`` and keep it with ``_keep``.
+    Subclasses define its ``_loss``, or else ``_learn``, with ``_begin``, ``_train`` and ``_keep``.
 
     Parameters
     ----------
@@ -82,10 +82,21 @@ class NetworkMethod(Classifier):
 
     # -- training --------------------------------------------------------------------------------------------
 
-    def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
-        """Return a new network, and all rows, scaled, on its device."""
+    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+        network, X, codes = self._begin(rows, rng)
+        self._train(network, rows, self._loss(network, X, codes), rng)
+        self._keep(network.state())
+
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
+        """Return the loss of a batch as a function, given all rows and their codes."""
+        raise NotImplementedError
+
+    def _begin(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor, Tensor]:
+        """Return a new network, and on its device all rows, scaled, and their codes."""
+        import torch
+
         network = self._network(rows.X.shape[1], rows.n_classes, rng)
-        return network, self._scale(rows, network.device)
+        return network, self._scale(rows, network.device), torch.from_numpy(rows.codes).to(network.device)
 
     def _network(
         self, n_features: int, n_classes: int, rng: np.random.Generator, dropout: float | None = None

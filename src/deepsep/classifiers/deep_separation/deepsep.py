@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from deepsep import networks
 from deepsep.classifiers.deep_separation.algorithm import Schedule, deep_low_density_separation
 from deepsep.classifiers.deep_separation.propensities import LowDensity
-from deepsep.classifiers.deep_separation.trained_rounds import Architecture, TrainedRounds
-from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainingRun
+from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, TrainedRounds, TrainingRun
 from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.settings import checked, integer, number, settings, widths
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
@@ -39,7 +38,7 @@ from deepsep.errors import CollapseWarning, InterruptWarning, LabelWarning, Para
 from deepsep.evaluation.folds import deal_folds
 from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.evaluation.population import to_population
-from deepsep.networks import NetworkAverage, choose_device, members_of
+from deepsep.networks import Architecture, NetworkAverage, choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings
 from deepsep.solvers.rows import Rows
 

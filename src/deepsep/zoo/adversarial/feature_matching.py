@@ -62,10 +62,9 @@ class FeatureMatchingGAN(GenerativeAdversarial):
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
+        network, X, codes = self._begin(rows, rng)
         encoder = network.module["encoder"]
         generator = self._make_generator(rows, X, rng)
-        codes = torch.from_numpy(rows.codes).to(X.device)
         self._prepare(rows, X, rng)
 
         def classifier_loss(batch: Batch) -> Tensor:

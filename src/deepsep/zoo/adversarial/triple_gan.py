@@ -64,13 +64,12 @@ class TripleGAN(GenerativeAdversarial):
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
+        network, X, codes = self._begin(rows, rng)
         generator = self._make_generator(rows, X, rng, rows.n_classes)
         d, c = X.shape[1], rows.n_classes
         from deepsep.zoo.adversarial.generators import PairJudge
 
         judge = PairJudge(d, c, hidden=tuple(self.hidden), dropout=self.dropout, rng=rng).to(X.device)
-        codes = torch.from_numpy(rows.codes).to(X.device)
 
         certain = torch.eye(c, device=X.device)  # certain[y]: probability 1 for class y
 

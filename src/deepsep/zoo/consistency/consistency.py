@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from deepsep.zoo.network_method import NetworkMethod
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -50,12 +51,9 @@ class PiModel(NetworkMethod):
     noise: float = number(0.3, at_least=0)
     ramp_up: float = number(0.25, at_least=0, at_most=1)
 
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy, mse_loss
-
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(self._disturb(X[batch.both].repeat(2, 1)))
@@ -63,8 +61,7 @@ class PiModel(NetworkMethod):
             supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             return supervised + self._weight(batch) * mse_loss(first, second)
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of
 
     def _disturb(self, x: Tensor) -> Tensor:
         """Return rows with noise on their features."""
@@ -112,13 +109,11 @@ class TemporalEnsembling(PiModel):
     noise: float = 0.5
     ramp_up: float = 0.5
 
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
-        past = PastOutputs(len(X), rows.n_classes, decay=self.decay, device=network.device)
+        past = PastOutputs(len(X), len(self.classes_), decay=self.decay, device=network.device)
 
         def loss_of(batch: Batch) -> Tensor:
             at = batch.both
@@ -129,8 +124,7 @@ class TemporalEnsembling(PiModel):
             supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             return supervised + self._weight(batch) * (known * (p - goals).square().mean(-1)).mean()
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of
 
 
 @settings
@@ -181,10 +175,9 @@ class MeanTeacher(PiModel):
         import torch
         from torch.nn.functional import cross_entropy, mse_loss
 
-        student, X = self._begin(rows, rng)
+        student, X, codes = self._begin(rows, rng)
         teacher = copy.deepcopy(student)
         teacher.module.requires_grad_(False).train()
-        codes = torch.from_numpy(rows.codes).to(student.device)
         pairs = list(zip(teacher.module.parameters(), student.module.parameters(), strict=True))
 
         def loss_of(batch: Batch) -> Tensor:

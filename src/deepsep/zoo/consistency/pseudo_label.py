@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from deepsep.classifiers.settings import checked, number, settings
 from deepsep.core.checks import is_number
-from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
 
 
 def _are_increasing_shares(pair: Any) -> bool:
@@ -51,12 +48,9 @@ class PseudoLabel(NetworkMethod):
         (0.1, 0.6), _are_increasing_shares, "two increasing shares of the steps, such as (0.1, 0.6)"
     )
 
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        import torch
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
         start, end = self.ramp
 
         def loss_of(batch: Batch) -> Tensor:
@@ -68,5 +62,4 @@ class PseudoLabel(NetworkMethod):
                 loss = loss + alpha * cross_entropy(scores[b:], scores[b:].argmax(-1))
             return loss
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from deepsep.classifiers.settings import integer, number, settings
-from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.consistency.consistency import PiModel, ramp
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from deepsep.networks import Batch
+    from deepsep.networks import Batch, TorchNetwork
 
 
 @settings
@@ -55,23 +53,19 @@ class TransformationStability(PiModel):
     passes: int = integer(4, 2)
     exclusivity: float = number(0.1, at_least=0)
 
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
-
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(self._disturb(X[batch.both].repeat(self.passes, 1)))
-            passes = torch.softmax(scores, -1).reshape(self.passes, -1, rows.n_classes)
+            passes = torch.softmax(scores, -1).reshape(self.passes, -1, scores.shape[1])
             supervised = cross_entropy(scores[: len(batch.labeled)], codes[batch.labeled])
             unsupervised = self.consistency * disagreement(passes)
             unsupervised = unsupervised - self.exclusivity * exactly_one(scores).mean()
             return supervised + ramp(batch.progress, self.ramp_up) * unsupervised
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of
 
 
 def disagreement(passes: Tensor) -> Tensor:

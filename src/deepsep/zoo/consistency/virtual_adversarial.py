@@ -6,10 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from deepsep.classifiers.settings import integer, number, settings
-from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
 if TYPE_CHECKING:
@@ -55,12 +52,9 @@ class VirtualAdversarial(NetworkMethod):
     power_iterations: int = integer(1, 1)
     entropy: bool = False
 
-    def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
+    def _loss(self, network: TorchNetwork, X: Tensor, codes: Tensor) -> Callable[[Batch], Tensor]:
         import torch
         from torch.nn.functional import cross_entropy
-
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
 
         def loss_of(batch: Batch) -> Tensor:
             x = X[batch.both]
@@ -74,8 +68,7 @@ class VirtualAdversarial(NetworkMethod):
                 loss = loss - (log_p.exp() * log_p).sum(-1).mean()
             return loss
 
-        self._train(network, rows, loss_of, rng)
-        self._keep(network.state())
+        return loss_of
 
     def _divergence(self, network: TorchNetwork, x: Tensor) -> Tensor:
         """Return the mean divergence at distance √d ε, in the worst direction."""

@@ -59,7 +59,7 @@ class VariationalM1(NetworkMethod):
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         import torch
 
-        network, X = self._begin(rows, rng)
+        network, X, _ = self._begin(rows, rng)
         vae = learn_code(self, network, rows, X, rng, latent=self.latent, steps=self.steps)
         means = network.embed(X[torch.from_numpy(rows.labeled)])
         W, b = (p.detach().cpu().numpy() for p in (vae.posterior.mean.weight, vae.posterior.mean.bias))
@@ -120,7 +120,7 @@ class VariationalM2(NetworkMethod):
     unlabeled_batch: int = 64
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        network, X = self._begin(rows, rng)
+        network, X, _ = self._begin(rows, rng)
         self._learn_classes(network, rows, lambda at: X[at], rng)
         self._keep(network.state())
 

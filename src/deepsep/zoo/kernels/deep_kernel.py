@@ -106,7 +106,7 @@ class DeepKernel(NetworkMethod):
 
     def _fit_process(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[Array, Array]:
         """Train a network and its Gaussian process; return the labelled rows it uses, and their targets."""
-        network, X = self._begin(rows, rng)
+        network, X, _ = self._begin(rows, rng)
         encoder = network.module["encoder"]
         from deepsep.zoo.kernels.kernel_head import KernelHead
 

@@ -75,10 +75,7 @@ class SVMNetwork(NetworkMethod):
 
     def _fit_network(self, rows: TrainingRows, rng: np.random.Generator) -> tuple[TorchNetwork, Tensor]:
         """Return a trained network, and all rows as its input."""
-        import torch
-
-        network, X = self._begin(rows, rng)
-        codes = torch.from_numpy(rows.codes).to(network.device)
+        network, X, codes = self._begin(rows, rng)
 
         def loss_of(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])

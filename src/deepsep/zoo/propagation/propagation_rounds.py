@@ -48,11 +48,10 @@ class PropagationMethod(NetworkMethod):
         import torch
         from torch.nn.functional import cross_entropy
 
-        network, X = self._begin(rows, rng)
+        network, X, codes = self._begin(rows, rng)
         encoder, head = network.module["encoder"], network.module["head"]
         # A row of weight 0 is absent, from the embedding and from batches.
         present = np.flatnonzero(rows.weight > 0)
-        codes = torch.from_numpy(rows.codes).to(network.device)
 
         def supervised(batch: Batch) -> Tensor:
             scores = network.scores(X[batch.both])
