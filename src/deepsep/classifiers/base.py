@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
@@ -21,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepsep.classifiers.catalogue import uses_unlabeled
 from deepsep.classifiers.settings import Domain, check_settings
-from deepsep.core.arrays import checked_array, checked_codes
+from deepsep.core.arrays import Array, checked_array, checked_codes
 from deepsep.core.checks import check_not_constant, private_generator, row_weights
 from deepsep.core.context import Context
 from deepsep.core.fingerprint import fingerprint
@@ -34,8 +33,6 @@ from deepsep.core.threads import one_blas_thread
 from deepsep.core.training_rows import TrainingRows, read_new_rows, read_training_rows
 from deepsep.errors import DataError, LabelError, LabelWarning, ModelFileError, ParameterError
 from deepsep.files.saving import COMMON_ATTRIBUTES, save
-
-Array = NDArray[Any]
 
 
 class Classifier(ClassifierMixin, BaseEstimator):

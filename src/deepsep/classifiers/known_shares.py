@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from deepsep.classifiers.base import Array, Classifier
+from deepsep.classifiers.base import Classifier
+from deepsep.core.arrays import Array
 from deepsep.core.checks import check_priors
 from deepsep.core.probability import prior_shift, shifted
 from deepsep.core.training_rows import TrainingRows

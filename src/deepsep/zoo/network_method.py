@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep import networks
 from deepsep.classifiers.base import Classifier
 from deepsep.classifiers.settings import integer, number, settings, widths
-from deepsep.core.arrays import below
+from deepsep.core.arrays import Array, below
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks import NetworkAverage, NumpyNetwork, choose_device
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from deepsep.networks import Batch, TorchNetwork
-
-Array = NDArray[Any]
 
 
 @settings

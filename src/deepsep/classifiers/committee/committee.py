@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepsep.classifiers.base import Array
 from deepsep.classifiers.building import method
 from deepsep.classifiers.committee.fits import fit_everything, twin_of
 from deepsep.classifiers.committee.label_evidence import classes_without_label, warn_of_origins
@@ -19,6 +18,7 @@ from deepsep.classifiers.committee.saved_committee import restore, saved_members
 from deepsep.classifiers.committee.student import Student
 from deepsep.classifiers.known_shares import KnownShares, shift_to_shares
 from deepsep.classifiers.settings import integer, settings
+from deepsep.core.arrays import Array
 from deepsep.core.label_origins import read_origins
 from deepsep.core.labels import Labels
 from deepsep.core.mixture import Mixture

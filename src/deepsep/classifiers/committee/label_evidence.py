@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from deepsep.core.arrays import Array
 from deepsep.core.label_origins import LabelOrigins, contradict_shares
 from deepsep.core.notices import warn
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import LabelWarning, Setting
 from deepsep.evaluation.evidence import UnseenClasses
 from deepsep.evaluation.expected_accuracy import unseen_classes
-
-Array = NDArray[Any]
 
 
 def warn_of_origins(origins: LabelOrigins, rows: TrainingRows, shares: Array | None) -> None:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import TransformerMixin, clone
 from sklearn.model_selection import train_test_split
 from sklearn.utils import Tags
@@ -20,7 +19,7 @@ from deepsep.classifiers.deep_separation.training_run import Phase, SplitRows, T
 from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.settings import checked, integer, number, settings, widths
 from deepsep.classifiers.tsvm.low_density_svm import draw_rows, unlabeled_cost
-from deepsep.core.arrays import below, checked_array
+from deepsep.core.arrays import Array, below, checked_array
 from deepsep.core.checks import is_number, require
 from deepsep.core.history import History, Row
 from deepsep.core.labels import Labels
@@ -41,8 +40,6 @@ from deepsep.evaluation.population import to_population
 from deepsep.networks import Architecture, NetworkAverage, choose_device, members_of
 from deepsep.solvers.one_vs_rest import Costs, SolverSettings
 from deepsep.solvers.rows import Rows
-
-Array = NDArray[Any]
 
 CALIBRATION_FOLDS = 3
 

@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep import networks
+from deepsep.core.arrays import Array
 from deepsep.core.history import History, Row
 from deepsep.core.probability import round_weights
 from deepsep.core.scaling import ScaledRows, Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ParameterError
 from deepsep.networks import Architecture, Loss, Network, NetworkAverage, NetworkCommittee, member_states
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

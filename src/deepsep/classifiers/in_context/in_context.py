@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta
 
 from deepsep import networks
 from deepsep.classifiers.in_context.context_draw import draw_context
 from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.settings import integer, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import require
 from deepsep.core.notices import warn
 from deepsep.core.probability import mixture_weights
@@ -26,7 +25,6 @@ from deepsep.networks import choose_device
 if TYPE_CHECKING:
     from deepsep.networks import ContextView, Member
 
-Array = NDArray[Any]
 
 # The weights of the views without evidence. One member stands for all in the folds, and averaging members helps the
 # view of columns more.

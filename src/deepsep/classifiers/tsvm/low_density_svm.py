@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -17,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 
 from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.settings import checked, integer, number, settings
-from deepsep.core.arrays import checked_array, checked_pieces
+from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.label_origins import contradict_shares
 from deepsep.core.notices import warn
 from deepsep.core.probability import ScoreProbabilities, fit_platt, prior_shift
@@ -29,8 +28,6 @@ from deepsep.evaluation.out_of_fold import Candidate, fit_folds
 from deepsep.solvers.curvature import MAX_MATRIX_FEATURES
 from deepsep.solvers.one_vs_rest import Boundaries, Costs, SolverSettings, class_scores, separate
 from deepsep.solvers.spaces import EXACT_ROWS, N_LANDMARKS, Kernel, Separator
-
-Array = NDArray[Any]
 
 
 @settings

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
 from deepsep.classifiers.base import Classifier
 from deepsep.classifiers.settings import integer, number, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
-
-Array = NDArray[Any]
 
 
 @settings

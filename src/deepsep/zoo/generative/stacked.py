@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep import networks
 from deepsep.classifiers.settings import integer, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks.frozen import FrozenNetwork
 from deepsep.zoo.generative.variational_autoencoder import VariationalM2, learn_code
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from deepsep.networks import TorchNetwork
     from deepsep.zoo.generative.variational import VAE
-
-Array = NDArray[Any]
 
 
 @settings

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from deepsep.classifiers.base import UnweightedClassifier
 from deepsep.classifiers.settings import integer, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
-
-Array = NDArray[Any]
 
 
 @settings

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import xlogy
 
 from deepsep.classifiers.settings import integer, number, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import distributions, one_hot
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 LEAST_PROBABILITY = 1e-300  # keeps logarithms finite
 

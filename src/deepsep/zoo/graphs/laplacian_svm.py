@@ -5,22 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cholesky, solve_triangular
 from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import rbf_kernel
 
 from deepsep.classifiers.settings import integer, number, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.probability import platt_probabilities
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees
 from deepsep.zoo.graphs.graph_kernels import Machines
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 
 @settings

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from deepsep.classifiers.settings import integer, number, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees, distributions, neighbours, one_hot
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 
 @settings

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from deepsep.classifiers.settings import integer, number, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees, scaled
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 
 @settings

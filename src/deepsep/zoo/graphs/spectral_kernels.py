@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 
 from deepsep.classifiers.settings import integer, number, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import normalised
 from deepsep.zoo.graphs.graph_kernels import Machines, leading_eigenvectors
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 
 @settings

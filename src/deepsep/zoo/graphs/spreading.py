@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.settings import number, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import conjugate_gradients, degrees, diffuse, distributions, normalised, one_hot, reached
 from deepsep.zoo.graphs.graph_method import GraphMethod
-
-Array = NDArray[Any]
 
 RESIDUAL_TOL = 1e-12  # relative; small, so that distant labels count as well
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from deepsep import networks
 from deepsep.classifiers.settings import checked, integer, number, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks.frozen import evaluate
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from deepsep.networks import Batch
-
-Array = NDArray[Any]
 
 
 @settings

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from deepsep.classifiers.settings import integer, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from deepsep.networks import Batch, TorchNetwork
-
-Array = NDArray[Any]
 
 
 @settings

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.settings import integer, number, settings
+from deepsep.core.arrays import Array
 from deepsep.zoo.graphs.graph import connect, diffuse, distributions, neighbours, normalised, one_hot
 from deepsep.zoo.propagation.propagation_rounds import PropagationMethod, Spread
-
-Array = NDArray[Any]
 
 
 @settings

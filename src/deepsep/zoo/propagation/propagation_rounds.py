@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.settings import integer, number, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.network_method import NetworkMethod
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from deepsep.networks import Batch
-
-Array = NDArray[Any]
 
 
 class Spread(NamedTuple):

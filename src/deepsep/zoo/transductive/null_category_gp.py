@@ -7,21 +7,18 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics.pairwise import rbf_kernel
 
 from deepsep.classifiers.known_shares import KnownShares
 from deepsep.classifiers.settings import integer, number, settings
 from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
-from deepsep.core.arrays import checked_array, checked_pieces
+from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.probability import prior_shift
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.solvers.spaces import Kernel, draw_landmarks
 from deepsep.zoo.transductive.inducing import InducingFeatures
 from deepsep.zoo.transductive.null_category import NullCategory, SitePlan, fit_null_category
-
-Array = NDArray[Any]
 
 
 @settings

@@ -8,10 +8,11 @@ import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import RandomForestClassifier
 
-from deepsep.classifiers.base import Array, UnweightedClassifier
+from deepsep.classifiers.base import UnweightedClassifier
 from deepsep.classifiers.building import classifier_named
 from deepsep.classifiers.settings import settings
 from deepsep.classifiers.supervised import fit_labeled, seeded
+from deepsep.core.arrays import Array
 from deepsep.core.checks import require
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows

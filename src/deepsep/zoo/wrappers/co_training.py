@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.settings import checked, integer, settings
-from deepsep.core.arrays import checked_array
+from deepsep.core.arrays import Array, checked_array
 from deepsep.core.checks import is_integer
 from deepsep.core.training_rows import TrainingRows
 from deepsep.errors import ModelFileError, ParameterError, shown
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.wrappers.around import AroundClassifier
-
-Array = NDArray[Any]
 
 
 def _are_views(pair: Any) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
@@ -14,13 +13,11 @@ from sklearn.tree import DecisionTreeClassifier
 from deepsep.classifiers.base import UnweightedClassifier
 from deepsep.classifiers.settings import checked, integer, number, settings
 from deepsep.classifiers.supervised import seeded
-from deepsep.core.arrays import checked_array, checked_pieces
+from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
-
-Array = NDArray[Any]
 
 
 def _is_learner(value: Any) -> bool:

@@ -6,14 +6,12 @@ from math import ceil, floor
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from deepsep.classifiers.settings import integer, settings
+from deepsep.core.arrays import Array
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.wrappers.around import AroundClassifier
-
-Array = NDArray[Any]
 
 
 @settings
