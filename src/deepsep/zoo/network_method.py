@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from deepsep import networks
-from deepsep.classifiers.base import Classifier
 from deepsep.classifiers.settings import integer, number, settings, widths
 from deepsep.core.arrays import Array, below
-from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.networks import NetworkAverage, NumpyNetwork, choose_device
+from deepsep.zoo.scaled_method import ScaledMethod
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @settings
-class NetworkMethod(Classifier):
+class NetworkMethod(ScaledMethod):
     """A method that trains the network f, g of :class:`deepsep.DeepSep` in steps on batches of both kinds of rows.
 
     Subclasses define its ``_loss``, or else ``_learn``, with ``_begin``, ``_train`` and ``_keep``.
@@ -44,12 +43,8 @@ class NetworkMethod(Classifier):
         Labelled rows in a step.
     unlabeled_batch : int, default=128
         Unlabelled rows in a step.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device for training.
-    random_state : int, RandomState or None, default=None
-        The same seed on the same machine gives the same bits.
 
     Attributes
     ----------
@@ -64,9 +59,7 @@ class NetworkMethod(Classifier):
     learning_rate: float = number(1e-3, above=0)
     batch_size: int = integer(32, 1)
     unlabeled_batch: int = integer(128, 1)
-    standardize: bool = True
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    random_state: Any = None
 
     @property
     def _all_steps(self) -> int:
@@ -111,8 +104,7 @@ class NetworkMethod(Classifier):
 
     def _scale(self, rows: TrainingRows, device: torch.device) -> Tensor:
         """Return all rows, scaled, on a device."""
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(rows.X.shape[1])
-        return networks.tensor(self._scaling.apply(rows.X), device)
+        return networks.tensor(self._fit_scaling(rows).apply(rows.X), device)
 
     def _train(
         self,
@@ -163,12 +155,12 @@ class NetworkMethod(Classifier):
         return self._packed.predict_proba(X)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        network = {f"network/{name}": value for name, value in self.network_weights_.items()}
-        return {}, {**network, **vars(self._scaling)}
+        state, arrays = super()._parts()
+        return state, arrays | {f"network/{name}": value for name, value in self.network_weights_.items()}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
         d, c = self.n_features_in_, len(self.classes_)
-        self._scaling = Scaling.from_arrays(arrays, d)
         saved = below(arrays, "network/")
         # Raises if the weights do not fit the settings.
         NumpyNetwork(d, c, hidden=self._widths, rng=np.random.default_rng(0)).load_state(saved)

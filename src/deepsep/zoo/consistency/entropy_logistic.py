@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 
-from deepsep.classifiers.base import Classifier
 from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.arrays import Array, checked_array
-from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
+from deepsep.zoo.scaled_method import ScaledMethod
 
 
 @settings
-class EntropyLogistic(Classifier):
+class EntropyLogistic(ScaledMethod):
     r"""Multinomial logistic regression that should also be confident about the unlabelled rows.
 
     Minimises :math:`\sum_i -\log p_{y_i}(x_i) + \lambda \frac{\ell}{u} \sum_j H(p(x_j)) + \frac{1}{2 C} \lVert W
@@ -35,8 +34,6 @@ class EntropyLogistic(Classifier):
         Inverse strength of the penalty on the weights.
     max_iter : int, default=500
         Maximum number of iterations of L-BFGS, in each of the two minimisations.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Not used, since nothing is random; accepted because every method has it.
 
@@ -62,16 +59,15 @@ class EntropyLogistic(Classifier):
     """
 
     method_name = "entropy-logistic"
+    _saved_values: ClassVar = {"objective_": float, "n_iter_": int}
 
     entropy: float = number(0.1, at_least=0)
     C: float = number(1.0, above=0)
     max_iter: int = integer(500, 1)
-    standardize: bool = True
-    random_state: Any = None
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         d, c = rows.X.shape[1], rows.n_classes
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
+        self._fit_scaling(rows)
         lab, unl = rows.labeled, rows.unlabeled
         labeled = (self._scale(rows.X[lab]), np.eye(c)[rows.codes[lab]], rows.weight[lab])
         unlabeled = (self._scale(rows.X[unl]), rows.weight[unl])
@@ -104,17 +100,14 @@ class EntropyLogistic(Classifier):
         return np.asarray(softmax(self._scale(X) @ self.coef_.T + self.intercept_, axis=1))
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays = {"coef_": self.coef_, "intercept_": self.intercept_}
-        return {"objective_": self.objective_, "n_iter_": self.n_iter_}, {**arrays, **vars(self._scaling)}
+        state, arrays = super()._parts()
+        return state, {"coef_": self.coef_, "intercept_": self.intercept_, **arrays}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
         d, c = self.n_features_in_, len(self.classes_)
-        self.coef_, self.intercept_ = (
-            checked_array(arrays, "coef_", (c, d), "f"),
-            checked_array(arrays, "intercept_", (c,), "f"),
-        )
-        self._scaling = Scaling.from_arrays(arrays, d)
-        self.objective_, self.n_iter_ = float(state["objective_"]), int(state["n_iter_"])
+        self.coef_ = checked_array(arrays, "coef_", (c, d), "f")
+        self.intercept_ = checked_array(arrays, "intercept_", (c,), "f")
 
 
 def objective(

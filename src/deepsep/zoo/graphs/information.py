@@ -63,7 +63,7 @@ class InformationRegularization(GraphMethod):
     """
 
     method_name = "information-regularization"
-    _saved_values: ClassVar[dict[str, type]] = {"objective_path_": list}
+    _saved_values: ClassVar = {"objective_path_": list}
 
     strength: float = number(0.1, above=0)
     class_mass: bool = True

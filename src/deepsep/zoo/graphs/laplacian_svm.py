@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -13,11 +13,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from deepsep.classifiers.settings import integer, number, settings
 from deepsep.core.arrays import Array, checked_array
 from deepsep.core.probability import platt_probabilities
-from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.zoo.graphs.graph import degrees
 from deepsep.zoo.graphs.graph_kernels import Machines
 from deepsep.zoo.graphs.graph_method import GraphMethod
+from deepsep.zoo.scaled_method import ScaledMethod
 
 
 @settings
@@ -73,6 +73,7 @@ class LaplacianSVM(GraphMethod):
     """
 
     method_name = "laplacian-svm"
+    _saved_values: ClassVar = {"gamma_": float, "platt_": tuple}
 
     C: float = number(10.0, above=0)
     smoothness: float = number(100.0, at_least=0)
@@ -104,16 +105,15 @@ class LaplacianSVM(GraphMethod):
         return platt_probabilities(scores + self.intercept_, *self.platt_)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays = {name: getattr(self, name) for name in ("centers_", "coef_", "intercept_")}
-        return {"gamma_": self.gamma_, "platt_": self.platt_}, {**arrays, **vars(self._scaling)}
+        state, arrays = ScaledMethod._parts(self)  # prediction does not use the graph
+        return state, arrays | {name: getattr(self, name) for name in ("centers_", "coef_", "intercept_")}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        ScaledMethod._restore(self, state, arrays)
         d, c = self.n_features_in_, len(self.classes_)
-        self._scaling = Scaling.from_arrays(arrays, d)
         self.centers_ = checked_array(arrays, "centers_", (None, d), "f")
         self.coef_ = checked_array(arrays, "coef_", (len(self.centers_), c), "f")
         self.intercept_ = checked_array(arrays, "intercept_", (c,), "f")
-        self.gamma_, self.platt_ = float(state["gamma_"]), (float(state["platt_"][0]), float(state["platt_"][1]))
 
 
 def roughness(W: sparse.csr_array, K: Array) -> Array:

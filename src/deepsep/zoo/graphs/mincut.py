@@ -64,7 +64,7 @@ class GraphMinCut(GraphMethod):
     """
 
     method_name = "graph-mincut"
-    _saved_values: ClassVar[dict[str, type]] = {"claimed_": float}
+    _saved_values: ClassVar = {"claimed_": float}
 
     pull: float = number(1.0, at_least=0)
     n_cuts: int = integer(10, 1)

@@ -53,7 +53,7 @@ class MarkovRandomWalk(GraphMethod):
     """
 
     method_name = "markov-random-walk"
-    _saved_values: ClassVar[dict[str, type]] = {"log_likelihood_": list}
+    _saved_values: ClassVar = {"log_likelihood_": list}
 
     t: int = integer(3, 0)
     max_iter: int = integer(50, 1)

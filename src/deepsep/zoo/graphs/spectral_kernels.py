@@ -124,7 +124,7 @@ class SpectralTransform(SpectralKernel):
     """
 
     method_name = "spectral-transform"
-    _saved_values: ClassVar[dict[str, type]] = {"alignment_": float}
+    _saved_values: ClassVar = {"alignment_": float}
 
     def _features(self, vectors: Array, rows: TrainingRows) -> Array:
         codes = rows.codes[rows.labeled]

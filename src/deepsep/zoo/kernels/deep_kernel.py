@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -73,6 +73,7 @@ class DeepKernel(NetworkMethod):
     """
 
     method_name = "deep-kernel"
+    _saved_values: ClassVar = dict.fromkeys(("length_", "variance_", "noise_", "slope_"), float)
 
     alpha: float = number(1.0, at_least=0)
     max_labeled: int = integer(1000, 2)
@@ -143,13 +144,10 @@ class DeepKernel(NetworkMethod):
         state, arrays = super()._parts()
         process = self._process
         held = {"known": process.known, "coef": process.coef, "inverse_root": process.inverse_root}
-        values = {name: getattr(self, name) for name in ("length_", "variance_", "noise_", "slope_")}
-        return {**state, **values}, {**arrays, **held, "log_shares": self._log_shares}
+        return state, {**arrays, **held, "log_shares": self._log_shares}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
-        for name in ("length_", "variance_", "noise_", "slope_"):
-            setattr(self, name, float(state[name]))
         known = checked_array(arrays, "known", (None, self.hidden[-1]), "f")
         n, c = len(known), len(self.classes_)
         coef, root = checked_array(arrays, "coef", (n, c), "f"), checked_array(arrays, "inverse_root", (n, n), "f")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -53,6 +53,7 @@ class SVMNetwork(NetworkMethod):
     """
 
     method_name = "svm-network"
+    _saved_values: ClassVar = {"slope_": float}
 
     folds: int = integer(3, 2)
     l2: float = 1e-4
@@ -99,14 +100,6 @@ class SVMNetwork(NetworkMethod):
             return np.empty((0, rows.n_classes)), np.empty(0, int), np.empty(0)
         held = np.concatenate([part[0] for part in parts])
         return np.concatenate([part[1] for part in parts]), rows.codes[held], rows.weight[held]
-
-    def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state, arrays = super()._parts()
-        return {**state, "slope_": self.slope_}, arrays
-
-    def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
-        super()._restore(state, arrays)
-        self.slope_ = float(state["slope_"])
 
 
 def draw_folds(rows: TrainingRows, folds: int, rng: np.random.Generator) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
@@ -14,15 +14,15 @@ from deepsep.classifiers.settings import integer, number, settings
 from deepsep.classifiers.tsvm.low_density_svm import rbf_gamma
 from deepsep.core.arrays import Array, checked_array, checked_pieces
 from deepsep.core.probability import prior_shift
-from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.solvers.spaces import Kernel, draw_landmarks
+from deepsep.zoo.scaled_method import ScaledMethod
 from deepsep.zoo.transductive.inducing import InducingFeatures
 from deepsep.zoo.transductive.null_category import NullCategory, SitePlan, fit_null_category
 
 
 @settings
-class NullCategoryGP(KnownShares):
+class NullCategoryGP(ScaledMethod, KnownShares):
     r"""Gaussian process classifier with a null category: a gap between the classes in which no row lies.
 
     For each class against the rest, a latent function f with an RBF kernel, :math:`f \sim GP(0, \sigma^2 k)`, gives the
@@ -63,8 +63,6 @@ class NullCategoryGP(KnownShares):
         without.
     max_iter : int, default=50
         Maximum number of rounds with all rows at full weight.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws the inducing points.
 
@@ -94,6 +92,7 @@ class NullCategoryGP(KnownShares):
     """
 
     method_name = "null-category-gp"
+    _saved_values: ClassVar = {"gamma_": float}
 
     width: float = number(1.0, at_least=0)
     gamma: float | Literal["scale", "auto"] = number("scale", above=0, or_else=("scale", "auto"))
@@ -103,14 +102,11 @@ class NullCategoryGP(KnownShares):
     balance: Literal["predicted", "labels"] | None = "predicted"
     priors: Mapping[Any, float] | None = None
     max_iter: int = integer(50, 1)
-    standardize: bool = True
-    random_state: Any = None
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         labeled, unlabeled = rows.labeled, rows.unlabeled
         used = np.concatenate([labeled, unlabeled])
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(rows.X.shape[1])
-        X, weight = self._scaling.apply(rows.X[used]), rows.weight[used]
+        X, weight = self._fit_scaling(rows).apply(rows.X[used]), rows.weight[used]
         self.gamma_ = rbf_gamma(self.gamma, X, weight)
         few = len(used) <= self.n_inducing
         at = np.arange(len(used)) if few else draw_landmarks(len(used), len(labeled), self.n_inducing, rng)
@@ -162,9 +158,10 @@ class NullCategoryGP(KnownShares):
         return self._shifted(P)
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        state = {"gamma_": self.gamma_, "width": self._posteriors[0].width, "variance": self._features.variance}
+        state, scaling = super()._parts()
+        state |= {"width": self._posteriors[0].width, "variance": self._features.variance}
         arrays = {
-            **vars(self._scaling),
+            **scaling,
             "inducing_points_": self.inducing_points_,
             "triangle": self._features.triangle,
             "feature_centre": self._features.centre,
@@ -178,10 +175,9 @@ class NullCategoryGP(KnownShares):
         return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
         d, c = self.n_features_in_, len(self.classes_)
         problems = c if c > 2 else 1
-        self._scaling = Scaling.from_arrays(arrays, d)
-        self.gamma_ = float(state["gamma_"])
         self.inducing_points_ = checked_array(arrays, "inducing_points_", (None, d), "f")
         m = len(self.inducing_points_)
         self._features = InducingFeatures(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,7 @@ class CoTraining(AroundClassifier):
     """
 
     method_name = "co-training"
+    _saved_values: ClassVar = {"n_iter_": int}
 
     views: Any = checked(None, _are_views, "two lists of columns, such as ([0, 1], [2, 3]), or None")
     rounds: int = integer(30, 1)
@@ -70,7 +71,7 @@ class CoTraining(AroundClassifier):
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
         self.views_ = self._find_views(rows.X.shape[1], rng)
-        X = self._scale(rows)
+        X = self._fit_scaling(rows).apply(rows.X)
         known, codes = rows.labeled, rows.codes.copy()
         waiting = rng.permutation(rows.unlabeled)
         counts = np.bincount(codes[known])
@@ -120,11 +121,10 @@ class CoTraining(AroundClassifier):
         state, arrays = super()._parts()
         for i, (one, view) in enumerate(zip(self.estimators_, self.views_, strict=True)):
             arrays |= {f"view{i}": view, f"view{i}.gz": dump_classifiers([one])}
-        return {**state, "n_iter_": self.n_iter_}, arrays
+        return state, arrays
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
-        self.n_iter_ = int(state["n_iter_"])
         self.views_ = [checked_array(arrays, f"view{i}", (None,), "i") for i in range(2)]
         if any(len(view) == 0 or view.min() < 0 or view.max() >= self.n_features_in_ for view in self.views_):
             raise ModelFileError(f"a view has columns beyond the {self.n_features_in_} of the model. Save it again.")

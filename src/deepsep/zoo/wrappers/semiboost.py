@@ -14,10 +14,10 @@ from deepsep.classifiers.base import UnweightedClassifier
 from deepsep.classifiers.settings import checked, integer, number, settings
 from deepsep.classifiers.supervised import seeded
 from deepsep.core.arrays import Array, checked_array, checked_pieces
-from deepsep.core.scaling import Scaling
 from deepsep.core.training_rows import TrainingRows
 from deepsep.files.foreign import dump_classifiers, load_classifiers
 from deepsep.zoo.graphs.graph import connect, local_scale, neighbours
+from deepsep.zoo.scaled_method import ScaledMethod
 
 
 def _is_learner(value: Any) -> bool:
@@ -25,7 +25,7 @@ def _is_learner(value: Any) -> bool:
 
 
 @settings
-class SemiBoost(UnweightedClassifier):
+class SemiBoost(ScaledMethod, UnweightedClassifier):
     r"""SemiBoost: a sequence of weak learners, trained on labels of unlabelled rows from similar rows.
 
     For each class against the others, with labels y = ±1 and similarities S, the score H = Σ α_t h_t lowers
@@ -54,8 +54,6 @@ class SemiBoost(UnweightedClassifier):
         Share of the unlabelled rows that are drawn for a weak learner.
     n_neighbors : int, default=25
         Number of neighbours of a row.
-    standardize : bool, default=True
-        Whether features are first scaled to mean 0 and variance 1 over all rows.
     random_state : int, RandomState or None, default=None
         Draws rows, and seeds the weak learners.
 
@@ -78,15 +76,11 @@ class SemiBoost(UnweightedClassifier):
     C: float | None = number(None, at_least=0, or_else=(None,))
     sample: float = number(0.03, above=0, at_most=1)
     n_neighbors: int = integer(25, 1)
-    standardize: bool = True
-    random_state: Any = None
 
     # -- learning --------------------------------------------------------------------------------------------
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        d = rows.X.shape[1]
-        self._scaling = Scaling.of(rows.X, rows.weight) if self.standardize else Scaling.none(d)
-        X = self._scaling.apply(rows.X)
+        X = self._fit_scaling(rows).apply(rows.X)
         distance, index = neighbours(X, self.n_neighbors)
         S = connect(index, np.exp(-((distance / local_scale(distance)[:, None]) ** 2)))
         self.boosted_, self.objective_path_ = [], []
@@ -141,18 +135,18 @@ class SemiBoost(UnweightedClassifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         learners = [learner for one in self.boosted_ for _, learner in one]
+        _, scaling = super()._parts()
         arrays = {
             "alpha": np.array([alpha for one in self.boosted_ for alpha, _ in one]),
             "rounds": np.array([len(one) for one in self.boosted_]),
             "objective_steps": np.array([len(path) for path in self.objective_path_]),
             "objective_path_": np.concatenate(self.objective_path_),
-            **vars(self._scaling),
         }
-        return {}, {**arrays, "learners.gz": dump_classifiers(learners)}
+        return {}, {**scaling, **arrays, "learners.gz": dump_classifiers(learners)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
+        super()._restore(state, arrays)
         d, problems = self.n_features_in_, 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._scaling = Scaling.from_arrays(arrays, d)
         self.objective_path_ = checked_pieces(arrays, "objective_path_", "objective_steps", problems)
         rounds = checked_array(arrays, "rounds", (problems,), "i")
         alpha = checked_array(arrays, "alpha", (int(rounds.sum()),), "f")

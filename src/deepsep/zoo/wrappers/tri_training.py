@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import ceil, floor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -49,11 +49,12 @@ class TriTraining(AroundClassifier):
     """
 
     method_name = "tri-training"
+    _saved_values: ClassVar = {"n_iter_": int}
 
     rounds: int = integer(20, 1)
 
     def _learn(self, rows: TrainingRows, rng: np.random.Generator) -> None:
-        X = self._scale(rows)
+        X = self._fit_scaling(rows).apply(rows.X)
         codes, lab, unl = rows.codes, rows.labeled, rows.unlabeled
         self.estimators_ = []
         for _ in range(3):
@@ -88,11 +89,10 @@ class TriTraining(AroundClassifier):
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         state, arrays = super()._parts()
-        return {**state, "n_iter_": self.n_iter_}, {**arrays, "classifiers.gz": dump_classifiers(self.estimators_)}
+        return state, {**arrays, "classifiers.gz": dump_classifiers(self.estimators_)}
 
     def _restore(self, state: dict[str, Any], arrays: dict[str, Any]) -> None:
         super()._restore(state, arrays)
-        self.n_iter_ = int(state["n_iter_"])
         classes = np.arange(len(self.classes_))
         part = "classifiers.gz"
         one, two, three = load_classifiers(part, arrays.get(part), self.n_features_in_, classes)
